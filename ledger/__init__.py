@@ -1,0 +1,1 @@
+"""The ledger: doubly signed receipts and double-entry accounts."""

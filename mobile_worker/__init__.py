@@ -1,0 +1,1 @@
+"""What every serving device carries: arithmetic, shards, sessions, the serve loop."""

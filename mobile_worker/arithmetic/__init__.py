@@ -1,0 +1,1 @@
+"""Expert arithmetic, specified to the bit."""

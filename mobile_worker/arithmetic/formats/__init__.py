@@ -1,0 +1,1 @@
+"""GGUF weight formats, one small class each."""

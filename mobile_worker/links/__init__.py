@@ -1,0 +1,1 @@
+"""Links to other peers: through the relay, direct, or in memory."""

@@ -1,0 +1,1 @@
+"""End-to-end messages between peers; no I/O."""

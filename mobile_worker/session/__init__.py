@@ -1,0 +1,1 @@
+"""Identity, peer records, Noise sessions; no I/O."""

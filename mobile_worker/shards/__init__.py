@@ -1,0 +1,1 @@
+"""Experts as content-addressed files."""

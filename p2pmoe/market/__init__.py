@@ -1,0 +1,1 @@
+"""The scarcity market: who holds what, and at what price."""

@@ -1,0 +1,1 @@
+"""One file per architecture, all in the same order of parts."""

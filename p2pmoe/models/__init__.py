@@ -1,0 +1,1 @@
+"""The demo's model, shipped with the package."""

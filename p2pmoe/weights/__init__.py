@@ -1,0 +1,1 @@
+"""Model files: GGUF reader, tensor layouts, manifests."""

@@ -1,0 +1,1 @@
+"""The relay: a WebSocket meeting point that forwards sealed frames between peers."""
