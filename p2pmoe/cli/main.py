@@ -1,0 +1,100 @@
+"""The command line's root: registers one file a command, and turns errors into lines.
+
+Rules: importing this module loads neither trio nor numpy, so that `--help` answers
+at once; an error made for people is one line on stderr, never a traceback; exit codes
+are 0 done, 1 a check found a difference, 2 wrong input or configuration, 3 outcome
+unknown, 130 interrupted.
+"""
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+
+import typer
+
+__all__ = ["build_app", "foreign_packages", "main"]
+
+COMMANDS = (
+    "relay",
+    "serve",
+    "contribute",
+    "run",
+    "chat",
+    "demo",
+    "ledger",
+    "market",
+    "ledgerd",
+)
+SIBLINGS = ("relay", "ledger", "mobile_worker")
+
+
+def build_app() -> typer.Typer:
+    """Return the whole command line, each command registered by its own file."""
+    app = typer.Typer(
+        name="p2pmoe",
+        help="Peer-to-peer inference of Mixture-of-Experts models.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(invoke_without_command=True)(_root)
+    for command in COMMANDS:
+        importlib.import_module(f"p2pmoe.cli.{command}").register(app)
+    return app
+
+
+def _root(
+    version: bool = typer.Option(  # noqa: FBT001 - typer's form of a flag
+        False, "--version", help="Print the version and exit."
+    ),
+) -> None:
+    if version:
+        from p2pmoe import __version__
+
+        print(__version__)
+        raise typer.Exit
+
+
+def foreign_packages() -> list[str]:
+    """Return the sibling packages that another distribution has shadowed.
+
+    PyPI has other distributions named relay and ledger; one installed into the same
+    environment would be imported in place of ours.
+    """
+    home = Path(__file__).resolve().parents[2]
+    foreign = []
+    for name in SIBLINGS:
+        spec = importlib.util.find_spec(name)
+        origin = Path(spec.origin).resolve() if spec and spec.origin else None
+        if origin is None or origin.parents[1] != home:
+            foreign.append(name)
+    return foreign
+
+
+def main() -> None:
+    """Run the command line and exit with its code."""
+    foreign = foreign_packages()
+    if foreign:
+        names = ", ".join(foreign)
+        print(
+            f"error: the packages {names} found here are not p2pmoe's own. "
+            "Install p2pmoe into a virtual environment of its own.",
+            file=sys.stderr,
+        )
+        sys.exit(2)
+    try:
+        build_app()(standalone_mode=True)
+    except Exception as error:
+        from p2pmoe.cli.complaints import complaint_of
+
+        complaint = complaint_of(error)
+        if complaint is None:
+            raise
+        print(f"error: {complaint.line}", file=sys.stderr)
+        sys.exit(complaint.exit_code)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)

@@ -1,0 +1,72 @@
+"""`p2pmoe run PROMPT`: complete a prompt on a running backbone.
+
+The text goes to stdout as it comes, everything else to stderr; `--json` prints one
+object instead. Exit code 1 if the answer did not come to its own end.
+"""
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+
+__all__ = ["register"]
+
+Prompt = Annotated[str, typer.Argument(help="The text to go on from.")]
+Url = Annotated[str, typer.Option(help="Where the backbone's API listens.")]
+MaxTokens = Annotated[int, typer.Option(help="How many tokens at most.")]
+Temperature = Annotated[float, typer.Option(help="0 takes the likeliest token.")]
+Seed = Annotated[int | None, typer.Option(help="The same seed, the same text.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Explain = Annotated[bool, typer.Option(help="Say afterwards where experts ran.")]
+KeyFile = Annotated[str | None, typer.Option(help="File that holds the API key.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command("run")(_run)
+
+
+def _run(
+    prompt: Prompt,
+    url: Url = "http://127.0.0.1:8080",
+    max_tokens: MaxTokens = 64,
+    temperature: Temperature = 0.0,
+    seed: Seed = None,
+    as_json: AsJson = False,
+    explain: Explain = False,
+    key_file: KeyFile = None,
+) -> None:
+    """Complete PROMPT on a running backbone and print the text as it comes."""
+    from p2pmoe.cli.api_key import read_api_key
+    from p2pmoe.client import complete
+
+    body: dict[str, object] = {
+        "prompt": prompt,
+        "max_tokens": max_tokens,
+        "temperature": temperature,
+    }
+    if seed is not None:
+        body["seed"] = seed
+    show = _ignore if as_json else _print_piece
+    answer = complete(url, body, key=read_api_key(key_file), show=show)
+    if as_json:
+        report = {
+            "text": answer.text,
+            "finish_reason": answer.finish_reason,
+            "usage": dict(answer.usage),
+            "p2pmoe": dict(answer.extension),
+        }
+        print(json.dumps(report))
+        return
+    print()
+    if explain:
+        print(json.dumps(dict(answer.extension), indent=2), file=sys.stderr)
+
+
+def _print_piece(piece: str) -> None:
+    print(piece, end="", flush=True)
+
+
+def _ignore(piece: str) -> None:
+    del piece

@@ -1,0 +1,120 @@
+"""Ask a backbone for text, piece by piece.
+
+The HTTP client is httpx; the caller gets each piece of text as it comes and the whole
+at the end. Every failure is an ApiError of one line.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import httpx
+
+from p2pmoe.client.events import StreamEnd, StreamProblem, TextDelta, parse_event
+from p2pmoe.errors import P2pmoeError
+
+__all__ = ["ApiError", "Completion", "complete", "complete_chat", "gather"]
+
+_CONNECT_TIMEOUT_S = 10.0
+_IDLE_TIMEOUT_S = 300.0  # the server sends a comment every 10 s while it works
+
+
+class ApiError(P2pmoeError):
+    """The API refused, failed in mid-stream, or could not be reached."""
+
+    exit_code = 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """The whole answer: text, why it ended, token counts, and how it was served."""
+
+    text: str
+    finish_reason: str | None
+    usage: Mapping[str, int]
+    extension: Mapping[str, Any]
+
+
+def complete(
+    url: str, body: Mapping[str, Any], *, key: str = "", show: Callable[[str], None]
+) -> Completion:
+    """Stream a text completion of `body` from the API at `url`.
+
+    Args:
+        url: The API's base, such as http://127.0.0.1:8080.
+        body: The request's fields, without `stream`.
+        key: The API key, if the server asks for one.
+        show: Called with each piece of text as it comes.
+
+    Raises:
+        ApiError: The API cannot be reached, refuses, fails, or ends without an end.
+    """
+    return _stream(f"{url.rstrip('/')}/v1/completions", body, key, show)
+
+
+def complete_chat(
+    url: str, body: Mapping[str, Any], *, key: str = "", show: Callable[[str], None]
+) -> Completion:
+    """Stream a chat completion; arguments and errors as for `complete`."""
+    return _stream(f"{url.rstrip('/')}/v1/chat/completions", body, key, show)
+
+
+def gather(lines: Iterable[str], show: Callable[[str], None]) -> Completion:
+    """Put a stream's lines together into one Completion.
+
+    Raises:
+        ApiError: An error frame came, or the stream stopped without an end.
+    """
+    pieces: list[str] = []
+    reason: str | None = None
+    usage: Mapping[str, int] = {}
+    extension: Mapping[str, Any] = {}
+    ended = False
+    for line in lines:
+        event = parse_event(line)
+        if isinstance(event, StreamProblem):
+            raise ApiError(f"the backbone failed: {event.message} ({event.kind})")
+        if isinstance(event, StreamEnd):
+            ended = True
+            break
+        if isinstance(event, TextDelta):
+            if event.text:
+                pieces.append(event.text)
+                show(event.text)
+            reason = event.finish_reason or reason
+            usage = event.usage or usage
+            extension = event.extension or extension
+    if not ended and reason is None:
+        raise ApiError("the answer stopped before its end: the connection was lost")
+    return Completion(
+        text="".join(pieces), finish_reason=reason, usage=usage, extension=extension
+    )
+
+
+def _stream(
+    url: str, body: Mapping[str, Any], key: str, show: Callable[[str], None]
+) -> Completion:
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    request = {**body, "stream": True, "stream_options": {"include_usage": True}}
+    timeout = httpx.Timeout(_IDLE_TIMEOUT_S, connect=_CONNECT_TIMEOUT_S)
+    try:
+        with (
+            httpx.Client(timeout=timeout, trust_env=False) as client,
+            client.stream("POST", url, json=request, headers=headers) as response,
+        ):
+            if response.status_code != httpx.codes.OK:
+                raise ApiError(_refusal(response))
+            return gather(response.iter_lines(), show)
+    except httpx.HTTPError as error:
+        unreachable = ApiError(f"no answer from {url}: {error}")
+        unreachable.advice = "start a backbone with `p2pmoe serve`, or name its --url"
+        raise unreachable from error
+
+
+def _refusal(response: httpx.Response) -> str:
+    response.read()
+    try:
+        message = response.json()["error"]["message"]
+    except (ValueError, KeyError, TypeError):
+        message = response.text[:200]
+    return f"the backbone refused ({response.status_code}): {message}"

@@ -1,0 +1,37 @@
+"""Which line a person sees for which error."""
+
+import errno
+
+from p2pmoe.cli.complaints import complaint_of
+from p2pmoe.errors import P2pmoeError
+
+
+class Advised(P2pmoeError):
+    advice = "do this"
+    exit_code = 3
+
+
+def test_message_and_advice_stand_on_one_line():
+    complaint = complaint_of(Advised("bad\nvalue"))
+    assert complaint is not None
+    assert complaint.line == "bad value. do this"
+    assert complaint.exit_code == 3
+
+
+def test_an_error_inside_nurseries_is_found():
+    group = ExceptionGroup("outer", [ExceptionGroup("inner", [Advised("deep")])])
+    complaint = complaint_of(group)
+    assert complaint is not None
+    assert complaint.line == "deep. do this"
+
+
+def test_a_full_disk_is_for_people():
+    complaint = complaint_of(OSError(errno.ENOSPC, "No space left on device", "x"))
+    assert complaint is not None
+    assert complaint.line.startswith("No space left on device (x): free some space")
+    assert complaint.exit_code == 2
+
+
+def test_a_fault_of_the_program_is_no_complaint():
+    assert complaint_of(KeyError("x")) is None
+    assert complaint_of(OSError(errno.EBADF, "bad file")) is None

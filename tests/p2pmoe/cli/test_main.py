@@ -1,0 +1,68 @@
+"""The command line's root: quick help, versions, errors as lines, foreign packages."""
+
+import subprocess
+import sys
+
+import pytest
+
+from p2pmoe import __version__
+from p2pmoe.cli import main
+
+
+def run(*arguments: str, code: str = "") -> subprocess.CompletedProcess[str]:
+    program = [sys.executable, "-c", code] if code else [sys.executable, "-m", "p2pmoe"]
+    return subprocess.run(
+        [*program, *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_help_names_every_command_and_loads_nothing_heavy():
+    code = (
+        "import sys; from p2pmoe.cli.main import build_app; build_app(); "
+        "print([m for m in ('trio', 'numpy', 'sqlalchemy', 'rich', 'httpx')"
+        " if m in sys.modules])"
+    )
+    assert run(code=code).stdout.strip() == "[]"
+    shown = run("--help")
+    assert shown.returncode == 0
+    for command in main.COMMANDS:
+        assert command in shown.stdout
+
+
+def test_version():
+    assert run("--version").stdout.strip() == __version__
+
+
+def test_an_unknown_option_is_a_usage_error_without_traceback():
+    shown = run("run", "hello", "--no-such-option")
+    assert shown.returncode == 2
+    assert "Traceback" not in shown.stderr
+
+
+def test_an_error_is_one_line_with_advice():
+    shown = run("run", "hello", "--url", "http://127.0.0.1:1")
+    assert shown.returncode == 1
+    assert len(shown.stderr.strip().splitlines()) == 1
+    assert "p2pmoe serve" in shown.stderr
+
+
+def test_a_foreign_relay_package_is_named(monkeypatch, capsys):
+    monkeypatch.setattr(main, "foreign_packages", lambda: ["relay"])
+    with pytest.raises(SystemExit) as caught:
+        main.main()
+    assert caught.value.code == 2
+    assert "environment of its own" in capsys.readouterr().err
+
+
+def test_our_own_packages_are_not_foreign():
+    assert main.foreign_packages() == []
+
+
+def test_interruption_exits_130(monkeypatch):
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(main, "build_app", interrupted)
+    with pytest.raises(SystemExit) as caught:
+        main.main()
+    assert caught.value.code == 130

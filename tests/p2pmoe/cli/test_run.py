@@ -1,0 +1,50 @@
+"""`p2pmoe run` against a scripted API."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from p2pmoe.cli.main import build_app
+from p2pmoe.client import Completion
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    bodies: list[dict] = []
+
+    def complete(url, body, *, key, show):
+        bodies.append({"url": url, "key": key, **body})
+        show("once upon")
+        return Completion(
+            text="once upon",
+            finish_reason="length",
+            usage={"completion_tokens": 2},
+            extension={"round_trips_per_token": 2.0},
+        )
+
+    monkeypatch.setattr("p2pmoe.client.complete", complete)
+    return bodies
+
+
+def test_text_goes_to_stdout(asked):
+    result = CliRunner().invoke(build_app(), ["run", "There was", "--seed", "5"])
+    assert result.exit_code == 0
+    assert result.stdout == "once upon\n"
+    assert asked[0]["prompt"] == "There was"
+    assert asked[0]["seed"] == 5
+
+
+def test_json_is_one_object(asked):
+    result = CliRunner().invoke(build_app(), ["run", "x", "--json"])
+    report = json.loads(result.stdout)
+    assert report["text"] == "once upon"
+    assert report["p2pmoe"] == {"round_trips_per_token": 2.0}
+    assert "seed" not in asked[0]
+
+
+def test_explain_goes_to_stderr(asked):
+    result = CliRunner().invoke(build_app(), ["run", "x", "--explain"])
+    assert result.stdout == "once upon\n"
+    assert "round_trips_per_token" in result.stderr
+    assert len(asked) == 1

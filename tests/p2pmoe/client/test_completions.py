@@ -1,0 +1,93 @@
+"""The API client: an answer is whole, or an error of one line says why not."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import ClassVar
+
+import pytest
+
+from p2pmoe.client.completions import ApiError, complete, complete_chat, gather
+
+
+class Script(BaseHTTPRequestHandler):
+    status: ClassVar[int] = 200
+    body: ClassVar[bytes] = b""
+    seen: ClassVar[list[tuple[str, dict, str]]] = []
+
+    def do_POST(self) -> None:
+        length = int(self.headers["Content-Length"])
+        request = json.loads(self.rfile.read(length))
+        Script.seen.append(
+            (self.path, request, self.headers.get("Authorization") or "")
+        )
+        self.send_response(Script.status)
+        self.end_headers()
+        self.wfile.write(Script.body)
+
+    def log_message(self, *args: object) -> None:
+        del args
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    Script.seen.clear()
+    server = HTTPServer(("127.0.0.1", 0), Script)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_pieces_are_shown_and_put_together(url: str) -> None:
+    Script.status = 200
+    Script.body = (
+        b'data: {"choices":[{"text":"a"}]}\n\n: ping\n\n'
+        b'data: {"choices":[{"text":"b","finish_reason":"length"}],'
+        b'"p2pmoe":{"trips":3}}\n\ndata: [DONE]\n\n'
+    )
+    shown: list[str] = []
+    answer = complete(url, {"prompt": "x"}, key="secret", show=shown.append)
+    assert shown == ["a", "b"]
+    assert answer.text == "ab"
+    assert answer.finish_reason == "length"
+    assert answer.extension == {"trips": 3}
+    path, request, authorization = Script.seen[0]
+    assert path == "/v1/completions"
+    assert request["stream"] is True
+    assert authorization == "Bearer secret"
+
+
+def test_chat_goes_to_its_own_path(url: str) -> None:
+    Script.status = 200
+    Script.body = b'data: {"choices":[{"delta":{"content":"hi"}}]}\n\ndata: [DONE]\n\n'
+    assert complete_chat(url, {"messages": []}, show=lambda _: None).text == "hi"
+    assert Script.seen[0][0] == "/v1/chat/completions"
+
+
+def test_a_refusal_is_told_in_the_servers_words(url: str) -> None:
+    Script.status = 400
+    Script.body = b'{"error":{"message":"prompt too long"}}'
+    with pytest.raises(ApiError, match=r"refused \(400\): prompt too long"):
+        complete(url, {}, show=lambda _: None)
+
+
+def test_b23_a_stream_without_an_end_is_a_failure() -> None:
+    lines = ['data: {"choices":[{"text":"half"}]}']
+    with pytest.raises(ApiError, match="stopped before its end"):
+        gather(lines, lambda _: None)
+
+
+def test_b23_an_error_frame_is_a_failure() -> None:
+    lines = ['data: {"error":{"type":"upstream_lost","message":"no holder"}}']
+    with pytest.raises(ApiError, match="no holder"):
+        gather(lines, lambda _: None)
+
+
+def test_nobody_listening_says_what_to_do() -> None:
+    with pytest.raises(ApiError) as caught:
+        complete("http://127.0.0.1:1", {}, show=lambda _: None)
+    assert "p2pmoe serve" in caught.value.advice

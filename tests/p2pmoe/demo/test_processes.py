@@ -1,0 +1,64 @@
+"""Children of the demo: readiness, early ends and stopping, with real processes."""
+
+import json
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from p2pmoe.demo import processes
+from p2pmoe.demo.processes import Child, ChildFailed, Stage
+from tests.support.trio_test import trio_test
+
+READY = "import json,sys;open(sys.argv[-1],'w').write(json.dumps({'port': 7}))"
+SLEEP = "import signal;signal.pause()"
+
+
+async def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> Child:
+    script = tmp_path / "child.py"
+    script.write_text(code, encoding="utf-8")
+    monkeypatch.setattr(processes, "_PROGRAM", (sys.executable, str(script)))
+    return await Stage(tmp_path).start("child", ["serve"])
+
+
+@trio_test
+async def test_ready_returns_what_the_child_wrote(tmp_path, monkeypatch):
+    code = f"{READY}\n{SLEEP}"
+    child = await start(tmp_path, monkeypatch, code)
+    assert await child.ready(20) == {"port": 7}
+    assert child.is_running
+    assert await child.stop(5) == -signal.SIGTERM
+
+
+@trio_test
+async def test_a_child_that_ends_early_is_named_with_its_last_line(
+    tmp_path, monkeypatch
+):
+    child = await start(tmp_path, monkeypatch, "print('error: port in use')")
+    with pytest.raises(ChildFailed, match="child ended early: error: port in use"):
+        await child.ready(20)
+
+
+@trio_test
+async def test_a_stopped_child_can_still_be_ended(tmp_path, monkeypatch):
+    child = await start(tmp_path, monkeypatch, f"{READY}\n{SLEEP}")
+    await child.ready(20)
+    child.process.send_signal(signal.SIGSTOP)
+    assert await child.stop(5) == -signal.SIGTERM
+
+
+@trio_test
+async def test_stop_all_leaves_none_running(tmp_path, monkeypatch):
+    script = tmp_path / "child.py"
+    script.write_text(f"{READY}\n{SLEEP}", encoding="utf-8")
+    monkeypatch.setattr(processes, "_PROGRAM", (sys.executable, str(script)))
+    stage = Stage(tmp_path)
+    first = await stage.start("first", [])
+    second = await stage.start("second", [])
+    await first.ready(20)
+    await second.ready(20)
+    await stage.stop_all(5)
+    assert not first.is_running
+    assert not second.is_running
+    assert json.loads(first.ready_file.read_text()) == {"port": 7}
