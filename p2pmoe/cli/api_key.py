@@ -1,4 +1,7 @@
-"""Where the command line finds an API key: a file or the environment, never an option."""
+"""Where the command line finds an API key: a file or the environment.
+
+Never an option: the arguments of a process can be read by others.
+"""
 
 import os
 from pathlib import Path

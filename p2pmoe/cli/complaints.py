@@ -7,10 +7,11 @@ error that a person should see, inside trio's exception groups too.
 import dataclasses
 import errno
 
-from ledger.errors import LedgerError
 from mobile_worker.errors import WorkerError
-from p2pmoe.errors import P2pmoeError
 from relay.errors import RelayError
+
+from ledger.errors import LedgerError
+from p2pmoe.errors import P2pmoeError
 
 __all__ = ["Complaint", "complaint_of"]
 

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import typer
 
+from p2pmoe import __version__
+
 __all__ = ["build_app", "foreign_packages", "main"]
 
 COMMANDS = (
@@ -47,13 +49,11 @@ def build_app() -> typer.Typer:
 
 
 def _root(
-    version: bool = typer.Option(  # noqa: FBT001 - typer's form of a flag
+    version: bool = typer.Option(
         False, "--version", help="Print the version and exit."
     ),
 ) -> None:
     if version:
-        from p2pmoe import __version__
-
         print(__version__)
         raise typer.Exit
 

@@ -133,5 +133,5 @@ class Stage:
 
 def _environment() -> dict[str, str]:
     # One BLAS thread each: five processes share the machine.
-    one = {name: "1" for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")}
+    one = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
     return {**os.environ, **one, "PYTHONUNBUFFERED": "1"}

@@ -13,10 +13,9 @@ import platform
 import sys
 from pathlib import Path
 
-import numpy
+import numpy as np
 import trio
 import websockets
-
 from tests.benchmarks.figures import Figure
 
 FOLDER = Path(__file__).resolve().parent
@@ -55,7 +54,7 @@ def main() -> int:
         return 2
     print(
         f"{platform.machine()}, {os.cpu_count()} cores, Python "
-        f"{platform.python_version()}, numpy {numpy.__version__}, trio "
+        f"{platform.python_version()}, numpy {np.__version__}, trio "
         f"{trio.__version__}, websockets {websockets.__version__}"
     )
     sink = os.environ.get("BENCH_JSON")
