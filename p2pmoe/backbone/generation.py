@@ -1,0 +1,183 @@
+"""The seam between the API and the engine: values and two protocols, no behaviour.
+
+The engine generates token ids; the API turns text into ids and back. Rules:
+
+- `Generator.generate` is an async context manager. Entering it admits the request
+  (and may wait in the queue); leaving it by any way, a cancellation included, frees
+  its sequence and stops its expert calls within one step. So one `async with` is one
+  request, and its cancel scope is the caller's.
+- Iterating over the run yields each accepted block of tokens, in order, stop token
+  included. A block may hold several tokens (speculation) and may run past a stop
+  token or `max_tokens`: whoever consumes it cuts it with `p2pmoe.text.stopping`, by
+  which the engine also decides when to end.
+- Iteration ends normally only if the generation is complete. Everything else raises
+  `GenerationFailed`, or another `RequestFailed`, which the API tells by its class; a
+  failure is never a normal end (fault B23).
+- `run.end()` may be asked at any time, in mid-run too: the figures so far.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from p2pmoe.errors import RequestFailed
+from p2pmoe.model.sampler import SamplingSettings
+
+__all__ = [
+    "FailureKind",
+    "FinishReason",
+    "GenerationEnd",
+    "GenerationFailed",
+    "GenerationRequest",
+    "GenerationRun",
+    "GenerationStep",
+    "Generator",
+    "Phase",
+    "Readiness",
+    "TierCalls",
+    "Timings",
+    "Usage",
+]
+
+
+class FinishReason(StrEnum):
+    """Why a generation ended, in OpenAI's words."""
+
+    STOP = "stop"
+    LENGTH = "length"
+
+
+class FailureKind(StrEnum):
+    """What went wrong, as `error.type` of the API tells it."""
+
+    UPSTREAM_LOST = "upstream_lost"  # an expert has no holder left, or too late
+    NOT_READY = "not_ready"  # weights or coverage are not there yet
+    OVERLOADED = "overloaded"  # the queue or the memory budget is full
+    DEADLINE = "deadline_exceeded"
+    ARITHMETIC = "arithmetic_error"  # non-finite here too (design, 02)
+    INTERNAL = "internal_error"
+
+
+class GenerationFailed(RequestFailed):
+    """The engine gave a request up; what was delivered before stays delivered."""
+
+    def __init__(self, kind: FailureKind, reason: str) -> None:
+        """Say which kind of failure, and why in one lower-case line without paths."""
+        super().__init__(reason)
+        self.kind = kind
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationRequest:
+    """One sequence to generate.
+
+    `prompt_ids` is the whole prompt, BOS included, never empty; `max_tokens` >= 1 is
+    already clamped to what the context leaves; `stop_ids` end the generation (EOS
+    and end-of-turn ids). Seeds and filters are in `sampling`.
+    """
+
+    prompt_ids: tuple[int, ...]
+    sampling: SamplingSettings
+    max_tokens: int
+    stop_ids: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationStep:
+    """One accepted block: one token, or several when drafts were accepted."""
+
+    tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens of one request; drafts apart, since clients never pay for those.
+
+    `completion_tokens` counts through the stop token, which is not shown.
+    """
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0  # of the prompt, taken from a kept KV prefix
+    drafted_tokens: int = 0
+    accepted_draft_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierCalls:
+    """Expert calls (one expert, any rows) by where they were computed."""
+
+    ram: int = 0
+    disk: int = 0
+    hub: int = 0
+    edge: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timings:
+    """Where the time of one request went, in seconds; and what it cost in traffic."""
+
+    queued_s: float = 0.0
+    prefill_s: float = 0.0
+    decode_s: float = 0.0
+    calls: TierCalls = field(default_factory=TierCalls)
+    round_trips: int = 0  # remote waits that blocked the lane while decoding
+    prefill_round_trips: int = 0
+    bytes_up: int = 0  # towards experts
+    bytes_down: int = 0
+    failovers: int = 0  # calls dispatched again because a holder was lost or late
+    hedges: int = 0
+    dropped_calls: int = 0  # only under the explicit policy `drop`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationEnd:
+    """The figures of a run: final after the iteration ended, else those so far."""
+
+    finish_reason: FinishReason | None
+    usage: Usage
+    timings: Timings
+
+
+class GenerationRun(Protocol):
+    """A request in flight."""
+
+    def __aiter__(self) -> AsyncIterator[GenerationStep]:
+        """Yield accepted blocks; raise `GenerationFailed` if it cannot complete."""
+        ...
+
+    def end(self) -> GenerationEnd:
+        """Return the figures so far."""
+        ...
+
+
+class Generator(Protocol):
+    """The engine, as the API sees it."""
+
+    def generate(
+        self, request: GenerationRequest
+    ) -> AbstractAsyncContextManager[GenerationRun]:
+        """Admit one request; leaving the context frees everything it holds."""
+        ...
+
+
+class Phase(StrEnum):
+    """How far the start-up has come; only READY takes traffic."""
+
+    LOADING = "loading"
+    WARMING = "warming"
+    COVERING = "covering"
+    READY = "ready"
+    DRAINING = "draining"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readiness:
+    """Answer of `/readyz`: the phase, and the covered share while covering."""
+
+    phase: Phase
+    covered: float = 0.0  # 0 to 1: experts with at least one live holder
+    detail: str = ""
