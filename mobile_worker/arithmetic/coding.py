@@ -1,0 +1,126 @@
+"""Block coding of rows: 32 values become 32 integer codes and one f32 scale.
+
+Specification 02, "Block coding of rows". Per block: amax = max |x|; below 2^-100 the
+scale is 0 and so are the codes; else scale = fl(amax / q) and
+code = rint(fl(x * fl(1 / scale))), clamped to [-q, q]; decoded value fl(code * scale).
+A non-finite value is an error, not a number. Rows never influence each other.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from mobile_worker.arithmetic.errors import CodeRefused, NonFinite, ShapeMismatch
+
+__all__ = [
+    "ACTIVATION_Q",
+    "BLOCK",
+    "CodedRows",
+    "ExpertInput",
+    "Floats",
+    "block_codes",
+    "check_coded",
+    "quantize_rows",
+]
+
+Floats = npt.NDArray[np.float32]
+
+BLOCK: Final = 32
+ACTIVATION_Q: Final = 127
+_TINY: Final = np.float32(2.0**-100)
+_ONE: Final = np.float32(1.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CodedRows:
+    """Activations in blocks of 32: codes in [-127, 127] and a scale a block."""
+
+    codes: npt.NDArray[np.int8]  # [n, n_cols]
+    scales: Floats  # [n, n_cols / 32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ExpertInput:
+    """Rows going into matrices: coded for integer formats, floats for float formats.
+
+    At least one is there; where both are, they stand for the same rows.
+    """
+
+    coded: CodedRows | None = None
+    floats: Floats | None = None  # [n, n_embd]
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        if self.coded is not None:
+            return len(self.coded.codes)
+        if self.floats is not None:
+            return len(self.floats)
+        return 0
+
+    def take(self, rows: npt.NDArray[np.int64]) -> "ExpertInput":
+        """Return the input of these rows alone, in this order."""
+        coded = self.coded
+        return ExpertInput(
+            coded=None
+            if coded is None
+            else CodedRows(codes=coded.codes[rows], scales=coded.scales[rows]),
+            floats=None if self.floats is None else self.floats[rows],
+        )
+
+
+def block_codes(x: Floats, q: int) -> tuple[Floats, Floats]:
+    """Return codes as f32 [n, n_cols / 32, 32] and scales f32 [n, n_cols / 32, 1].
+
+    Raises NonFinite if a value of `x` [n, n_cols] is infinite or not a number, and
+    ShapeMismatch if its columns are no multiple of 32.
+    """
+    n, n_cols = x.shape
+    if n_cols % BLOCK:
+        raise ShapeMismatch(f"rows of {n_cols} values are no multiple of {BLOCK}")
+    blocks = x.reshape(n, n_cols // BLOCK, BLOCK)
+    amax: Floats = np.maximum.reduce(np.abs(blocks), axis=2, keepdims=True)
+    if not np.isfinite(amax).all():
+        raise NonFinite("a row to be coded holds a non-finite value")
+    scales = amax / np.float32(q)
+    small = amax < _TINY
+    if small.any():
+        scales[small] = 0.0
+        inverse = _ONE / np.where(small, _ONE, scales)
+        inverse[small] = 0.0
+    else:
+        inverse = _ONE / scales
+    codes = blocks * inverse
+    np.rint(codes, out=codes)
+    np.minimum(codes, np.float32(q), out=codes)
+    np.maximum(codes, np.float32(-q), out=codes)
+    codes += np.float32(0.0)  # -0 becomes 0: a code is an integer
+    return codes, scales
+
+
+def quantize_rows(x: Floats) -> CodedRows:
+    """Code activations `x` f32 [n, n_cols] with q = 127; NonFinite, ShapeMismatch."""
+    codes, scales = block_codes(x, ACTIVATION_Q)
+    return CodedRows(
+        codes=codes.reshape(x.shape).astype(np.int8), scales=scales[:, :, 0]
+    )
+
+
+def check_coded(coded: CodedRows) -> None:
+    """Refuse rows from outside that the coding cannot have produced.
+
+    Raises CodeRefused for a code of -128 and for a scale that is negative or not
+    finite, ShapeMismatch if codes and scales do not belong together.
+    """
+    n, n_cols = coded.codes.shape
+    if n_cols % BLOCK or coded.scales.shape != (n, n_cols // BLOCK):
+        raise ShapeMismatch(
+            f"codes [{n}, {n_cols}] need scales [{n}, {n_cols // BLOCK}], "
+            f"not {list(coded.scales.shape)}"
+        )
+    if n and coded.codes.min() == -ACTIVATION_Q - 1:
+        raise CodeRefused("activation code -128 cannot occur")
+    if not (np.isfinite(coded.scales).all() and (coded.scales >= 0).all()):
+        raise CodeRefused("an activation scale is negative or not finite")

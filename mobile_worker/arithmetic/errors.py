@@ -1,0 +1,44 @@
+"""Errors of the arithmetic: a value or a format that it refuses.
+
+All are ours in the sense of the house rules: the caller handed in something that the
+specification excludes. What a peer handed in is refused by the caller, who knows it.
+"""
+
+from mobile_worker.errors import LocalError
+
+__all__ = [
+    "ArithmeticRefused",
+    "CodeRefused",
+    "FormatUnsupported",
+    "MatrixMalformed",
+    "NonFinite",
+    "ShapeMismatch",
+]
+
+
+class ArithmeticRefused(LocalError):
+    """Any refusal of the arithmetic."""
+
+
+class NonFinite(ArithmeticRefused):
+    """A value is infinite or not a number; ends the call with error ARITH."""
+
+    advice = "check the model file and the input; non-finite values are never passed on"
+
+
+class CodeRefused(ArithmeticRefused):
+    """An activation code or scale that the block coding cannot produce (-128, NaN)."""
+
+
+class FormatUnsupported(ArithmeticRefused):
+    """A block format that this version cannot compute with."""
+
+    advice = "use a file in Q4_0, Q8_0, F16 or F32"
+
+
+class MatrixMalformed(ArithmeticRefused):
+    """A matrix whose shape and bytes do not belong together."""
+
+
+class ShapeMismatch(ArithmeticRefused):
+    """Inputs of one call whose shapes do not fit each other."""

@@ -1,0 +1,67 @@
+"""Weights in their file's own bytes: a matrix, and the three of an expert.
+
+`Matrix` owns no copy: `raw` is a view of the bytes as they lie in the file. Two
+matrices are the same only if they are the same object; a kernel may keep what it
+decoded under that identity for as long as the object lives.
+"""
+
+from dataclasses import dataclass
+
+from mobile_worker.arithmetic.activation import Activation
+from mobile_worker.arithmetic.errors import MatrixMalformed
+from mobile_worker.arithmetic.formats.block_format import Format, row_bytes
+
+__all__ = ["ExpertWeights", "Matrix"]
+
+_WIDTH = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
+class Matrix:
+    """A matrix of `n_rows` x `n_cols` weights; MatrixMalformed if the bytes do not fit.
+
+    A product with it maps rows of n_cols values to rows of n_rows values.
+    """
+
+    format: Format
+    n_rows: int
+    n_cols: int
+    raw: memoryview  # n_rows * row_bytes(format, n_cols) bytes
+
+    def __post_init__(self) -> None:
+        """Refuse a shape that is no shape and bytes of another length."""
+        if self.n_rows <= 0 or self.n_cols <= 0 or self.n_cols % _WIDTH:
+            raise MatrixMalformed(
+                f"a matrix of {self.n_rows} x {self.n_cols}: columns must be a "
+                f"positive multiple of {_WIDTH}"
+            )
+        expected = self.n_rows * row_bytes(self.format, self.n_cols)
+        if self.raw.nbytes != expected:
+            raise MatrixMalformed(
+                f"a {self.format.name} matrix of {self.n_rows} x {self.n_cols} needs "
+                f"{expected} bytes, has {self.raw.nbytes}"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ExpertWeights:
+    """One gated feed-forward: y = down(act(gate x, up x)); MatrixMalformed."""
+
+    gate: Matrix  # [n_ff, n_embd]
+    up: Matrix  # [n_ff, n_embd]
+    down: Matrix  # [n_embd, n_ff]
+    activation: Activation
+
+    def __post_init__(self) -> None:
+        """Refuse matrices whose shapes do not chain."""
+        gate, up, down = self.gate, self.up, self.down
+        chained = (
+            (up.n_rows, up.n_cols) == (gate.n_rows, gate.n_cols)
+            and down.n_cols == gate.n_rows
+            and down.n_rows == gate.n_cols
+        )
+        if not chained:
+            raise MatrixMalformed(
+                "gate, up and down do not chain: "
+                + ", ".join(f"{m.n_rows} x {m.n_cols}" for m in (gate, up, down))
+            )

@@ -1,0 +1,45 @@
+"""Where a layer's routed experts are asked for: the seam between model and network.
+
+The layer calls `begin` first, then computes its shared expert, then `finish`: whatever
+serves the experts may work in between.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from mobile_worker.arithmetic.coding import Floats
+
+__all__ = ["ExpertCaller", "PendingExperts", "Routing"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Routing:
+    """Which experts each token goes to, in ascending expert id, and how they mix."""
+
+    experts: npt.NDArray[np.int64]  # [n_tokens, top_k]
+    weights: Floats  # [n_tokens, top_k], routed scaling included
+
+
+class PendingExperts(Protocol):
+    """Experts under way for one layer and step."""
+
+    def finish(self) -> Floats:
+        """Wait for all and return the mixed sum, f32 [n_tokens, n_embd].
+
+        Mixed as `combine` does: per token over its experts in ascending id.
+        """
+        ...
+
+
+class ExpertCaller(Protocol):
+    """Whoever computes routed experts: this process, a network, a test."""
+
+    def begin(self, layer: int, hidden: Floats, routing: Routing) -> PendingExperts:
+        """Start the experts of one layer for `hidden` f32 [n_tokens, n_embd].
+
+        `hidden` is the normed input of the layer's feed-forward, uncoded.
+        """
+        ...
