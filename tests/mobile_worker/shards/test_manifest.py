@@ -1,0 +1,209 @@
+import dataclasses
+import hashlib
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mobile_worker.arithmetic.activation import Activation, ActivationKind
+from mobile_worker.expert_id import ExpertId
+from mobile_worker.shards.manifest import (
+    MAX_MANIFEST_BYTES,
+    ExpertLayout,
+    Manifest,
+    ManifestError,
+    ManifestExpert,
+    manifest_hash,
+    parse_manifest,
+)
+
+LAYOUT = ExpertLayout(
+    gate_format=2,
+    up_format=2,
+    down_format=8,
+    n_embd=256,
+    n_ff=128,
+    activation=Activation(kind=ActivationKind.SWIGLU_OAI),
+)
+
+
+def expert(layer: int, index: int, offset: int = 0) -> ManifestExpert:
+    return ManifestExpert(
+        expert=ExpertId(layer, index),
+        layout=0,
+        digest=hashlib.sha256(bytes([layer, index])).digest(),
+        n_bytes=60,
+        ranges=((offset, 10), (offset + 10, 20), (offset + 100, 30)),
+    )
+
+
+MANIFEST = Manifest(
+    name="pocket",
+    architecture="minimax-m3",
+    n_layer=8,
+    n_expert=32,
+    n_embd=256,
+    layouts=(LAYOUT,),
+    experts=(expert(1, 0), expert(1, 1), expert(7, 31)),
+    sources=("https://models.example/pocket.gguf",),
+    tokenizer_digest=bytes(32),
+)
+
+
+def changed(**fields: object) -> Manifest:
+    return dataclasses.replace(MANIFEST, **fields)
+
+
+def packed(**places: object) -> bytes:
+    """The manifest's wire form with some of its top-level items replaced."""
+    parts = msgpack.unpackb(MANIFEST.encode())
+    for place, value in places.items():
+        parts[int(place.removeprefix("at"))] = value
+    return msgpack.packb(parts)
+
+
+def test_bytes_come_back_equal() -> None:
+    blob = MANIFEST.encode()
+    assert parse_manifest(blob) == MANIFEST
+    assert manifest_hash(MANIFEST) == hashlib.sha256(blob).digest()
+
+
+def test_the_wire_form_is_stable() -> None:
+    digest = hashlib.sha256(MANIFEST.encode()).hexdigest()
+    assert digest == "f9d2ee8369b6922dd035f68cfbd742ab977ed3a545f95cb260c46f7510f7302d"
+
+
+floats = st.floats(allow_nan=False, allow_infinity=False)
+layouts = st.builds(
+    ExpertLayout,
+    gate_format=st.integers(0, 255),
+    up_format=st.integers(0, 255),
+    down_format=st.integers(0, 255),
+    n_embd=st.just(64),
+    n_ff=st.integers(1, 1 << 20),
+    activation=st.builds(
+        Activation, kind=st.sampled_from(ActivationKind), alpha=floats, limit=floats
+    ),
+)
+lengths = st.integers(1, 1 << 32)
+
+
+@st.composite
+def manifests(draw: st.DrawFn) -> Manifest:
+    known = draw(st.lists(layouts, min_size=1, max_size=4))
+    ids = draw(st.sets(st.integers(0, 3 * 16 - 1), max_size=8))
+    experts = []
+    for number in sorted(ids):
+        ranges = tuple((draw(st.integers(0, 1 << 60)), draw(lengths)) for _ in range(3))
+        experts.append(
+            ManifestExpert(
+                expert=ExpertId(number // 16, number % 16),
+                layout=draw(st.integers(0, len(known) - 1)),
+                digest=draw(st.binary(min_size=32, max_size=32)),
+                n_bytes=sum(length for _, length in ranges),
+                ranges=ranges,
+            )
+        )
+    return Manifest(
+        name=draw(st.text("abc é", min_size=1, max_size=20)),
+        architecture="olmoe",
+        n_layer=3,
+        n_expert=16,
+        n_embd=64,
+        layouts=tuple(known),
+        experts=tuple(experts),
+        sources=tuple(draw(st.lists(st.just("http://a/b"), max_size=3))),
+        tokenizer_digest=draw(st.sampled_from([b"", bytes(32)])),
+    )
+
+
+@given(manifests())
+def test_any_manifest_comes_back_equal(manifest: Manifest) -> None:
+    assert parse_manifest(manifest.encode()) == manifest
+
+
+@given(st.binary(max_size=200))
+def test_noise_raises_only_the_domain_error(blob: bytes) -> None:
+    with pytest.raises(ManifestError):
+        parse_manifest(blob)
+
+
+@given(st.integers(0, 10_000), st.integers(0, 255))
+def test_a_changed_byte_never_gives_the_same_manifest(at: int, value: int) -> None:
+    blob = bytearray(MANIFEST.encode())
+    at %= len(blob)
+    if blob[at] == value:
+        return
+    blob[at] = value
+    try:
+        other = parse_manifest(bytes(blob))
+    except ManifestError:
+        return
+    assert other.encode() == bytes(blob)
+    assert other != MANIFEST
+
+
+@pytest.mark.parametrize(
+    "blob",
+    [
+        b"",
+        packed(at0=2),
+        packed(at1=""),
+        packed(at1=7),
+        packed(at1="a\nb"),
+        packed(at3=0),
+        packed(at3=True),
+        packed(at3=1 << 40),
+        packed(at4=-1),
+        packed(at5=128),
+        packed(at6=[]),
+        packed(at6=[[2, 2, 8, 256, 128, 9, 1.0, 1.0]]),
+        packed(at6=[[2, 2, 8, 256, 128, 1, float("nan"), 1.0]]),
+        packed(at6=[[2, 2, 8, 256, 128, 1, 1, 1.0]]),
+        packed(at6=[[2, 2, 256, 256, 128, 1, 1.0, 1.0]]),
+        packed(at6=[[2, 2, 8, 256, 0, 1, 1.0, 1.0]]),
+        packed(at8=["ftp://x"]),
+        packed(at8=["https://x"] * 17),
+        packed(at9=bytes(31)),
+        packed(at9="x" * 32),
+        MANIFEST.encode() + b"\0",
+        b"\x91" * 5000,
+        b"\xdd\xff\xff\xff\xff",
+        bytes(MAX_MANIFEST_BYTES + 1),
+    ],
+    ids=range(24),
+)
+def test_bad_bytes_are_refused(blob: bytes) -> None:
+    with pytest.raises(ManifestError):
+        parse_manifest(blob)
+
+
+def test_a_longer_spelling_of_the_same_number_is_refused() -> None:
+    blob = MANIFEST.encode()
+    assert blob[1] == 1  # the version
+    with pytest.raises(ManifestError, match="canonical"):
+        parse_manifest(blob[:1] + b"\xcc\x01" + blob[2:])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"experts": (expert(1, 1), expert(1, 0))},
+        {"experts": (expert(1, 1), expert(1, 1))},
+        {"experts": (expert(8, 0),)},
+        {"experts": (expert(1, 32),)},
+        {"experts": (dataclasses.replace(expert(1, 0), layout=1),)},
+        {"experts": (dataclasses.replace(expert(1, 0), layout=-1),)},
+        {"experts": (dataclasses.replace(expert(1, 0), n_bytes=61),)},
+        {"experts": (dataclasses.replace(expert(1, 0), digest=b"x"),)},
+        {"experts": (dataclasses.replace(expert(1, 0), ranges=((0, 60),)),)},
+        {"experts": (expert(1, 0, offset=-1),)},
+    ],
+    ids=range(10),
+)
+def test_a_manifest_that_contradicts_itself_cannot_exist(
+    wrong: dict[str, object],
+) -> None:
+    with pytest.raises(ManifestError):
+        changed(**wrong)

@@ -1,0 +1,71 @@
+import pytest
+
+from mobile_worker.arithmetic.activation import Activation, ActivationKind
+from mobile_worker.arithmetic.errors import FormatUnsupported, MatrixMalformed
+from mobile_worker.arithmetic.formats.block_format import Format
+from mobile_worker.shards.manifest import ExpertLayout
+from mobile_worker.shards.shard import (
+    ShardMisfit,
+    expert_weights,
+    matrix_bytes,
+    shard_bytes,
+)
+
+
+def layout(gate: int, up: int, down: int, n_embd: int, n_ff: int) -> ExpertLayout:
+    return ExpertLayout(
+        gate_format=gate,
+        up_format=up,
+        down_format=down,
+        n_embd=n_embd,
+        n_ff=n_ff,
+        activation=Activation(kind=ActivationKind.SWIGLU),
+    )
+
+
+MIXED = layout(Format.Q4_0, Format.Q8_0, Format.F16, 64, 32)
+
+
+def test_a_shard_is_gate_then_up_then_down() -> None:
+    gate, up, down = 32 * 2 * 18, 32 * 2 * 34, 64 * 32 * 2
+    assert matrix_bytes(MIXED) == (gate, up, down)
+    shard = b"g" * gate + b"u" * up + b"d" * down
+    weights = expert_weights(shard, MIXED)
+    assert bytes(weights.gate.raw) == b"g" * gate
+    assert bytes(weights.up.raw) == b"u" * up
+    assert bytes(weights.down.raw) == b"d" * down
+    assert (weights.gate.n_rows, weights.gate.n_cols) == (32, 64)
+    assert (weights.down.n_rows, weights.down.n_cols) == (64, 32)
+    assert weights.down.format is Format.F16
+    assert weights.activation == MIXED.activation
+
+
+def test_matrices_are_views_of_the_shard() -> None:
+    shard = bytearray(shard_bytes(MIXED))
+    weights = expert_weights(shard, MIXED)
+    shard[0] = 7
+    assert weights.gate.raw[0] == 7
+
+
+@pytest.mark.parametrize("difference", [-1, 1])
+def test_a_shard_of_another_length_is_refused(difference: int) -> None:
+    needed = shard_bytes(MIXED)
+    with pytest.raises(ShardMisfit, match=f"needs {needed} bytes"):
+        expert_weights(bytes(needed + difference), MIXED)
+
+
+def test_b05_sizes_of_q4_k() -> None:
+    big = layout(Format.Q4_K, Format.Q4_K, Format.Q6_K, 4096, 14336)
+    gate, up, _ = matrix_bytes(big)
+    assert gate == up == 33_030_144
+    assert gate // 14336 == 2304
+
+
+def test_b05_a_row_that_ends_within_a_block_is_refused() -> None:
+    with pytest.raises(MatrixMalformed, match="1000"):
+        matrix_bytes(layout(Format.Q8_0, Format.Q8_0, Format.Q8_0, 1000, 64))
+
+
+def test_an_unknown_format_is_refused() -> None:
+    with pytest.raises(FormatUnsupported, match="250"):
+        shard_bytes(layout(250, 0, 0, 64, 32))
