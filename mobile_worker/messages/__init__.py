@@ -1,1 +1,76 @@
 """End-to-end messages between peers; no I/O."""
+
+from mobile_worker.messages.accounts import (
+    LEAF_BYTES,
+    Countersign,
+    File,
+    Filed,
+    Grant,
+    GrantRequest,
+    Voucher,
+)
+from mobile_worker.messages.blobs import MAX_PIECE_BYTES, Blob, BlobError, Get
+from mobile_worker.messages.codec import Message, encode_message, parse_message
+from mobile_worker.messages.envelope import MAX_MESSAGE_BYTES, MessageType
+from mobile_worker.messages.market import (
+    Demand,
+    Held,
+    Holder,
+    Lease,
+    ManifestNotice,
+    Offer,
+    Placement,
+    Refused,
+    Release,
+    Renew,
+)
+from mobile_worker.messages.membership import Busy, Cancel, Draining, Hello
+from mobile_worker.messages.serving import (
+    MAX_ROWS,
+    Accept,
+    CodedTensor,
+    Dispatch,
+    ExpertCall,
+    Output,
+    OutputError,
+)
+
+__all__ = [
+    "LEAF_BYTES",
+    "MAX_MESSAGE_BYTES",
+    "MAX_PIECE_BYTES",
+    "MAX_ROWS",
+    "Accept",
+    "Blob",
+    "BlobError",
+    "Busy",
+    "Cancel",
+    "CodedTensor",
+    "Countersign",
+    "Demand",
+    "Dispatch",
+    "Draining",
+    "ExpertCall",
+    "File",
+    "Filed",
+    "Get",
+    "Grant",
+    "GrantRequest",
+    "Held",
+    "Hello",
+    "Holder",
+    "Lease",
+    "ManifestNotice",
+    "Message",
+    "MessageType",
+    "Offer",
+    "Output",
+    "OutputError",
+    "Placement",
+    "Refused",
+    "Release",
+    "Renew",
+    "Voucher",
+    "encode_message",
+    "parse_message",
+]
