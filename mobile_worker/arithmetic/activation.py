@@ -7,35 +7,17 @@ Specification 02, "The expert". Element by element, each operation rounded once:
                  fl(fl(u' + 1) * fl(g' * sigmoid(fl(alpha * g'))))
 """
 
-from dataclasses import dataclass
-from enum import IntEnum, unique
 from typing import Final
 
 import numpy as np
 
+from mobile_worker.arithmetic.activation_kind import Activation, ActivationKind
 from mobile_worker.arithmetic.coding import Floats
 from mobile_worker.arithmetic.elementary import sigmoid, silu
 
 __all__ = ["Activation", "ActivationKind", "activate"]
 
 _ONE: Final = np.float32(1.0)
-
-
-@unique
-class ActivationKind(IntEnum):
-    """Which gated activation an expert uses; the value is stable on the wire."""
-
-    SWIGLU = 0
-    SWIGLU_OAI = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Activation:
-    """An activation; `alpha` and `limit` (used as f32) matter to SWIGLU_OAI only."""
-
-    kind: ActivationKind
-    alpha: float = 1.702
-    limit: float = 7.0
 
 
 def activate(activation: Activation, g: Floats, u: Floats) -> Floats:

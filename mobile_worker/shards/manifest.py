@@ -24,7 +24,7 @@ from typing import Any
 
 import msgpack
 
-from mobile_worker.arithmetic.activation import Activation, ActivationKind
+from mobile_worker.arithmetic.activation_kind import Activation, ActivationKind
 from mobile_worker.errors import RemoteError
 from mobile_worker.expert_id import ExpertId
 
