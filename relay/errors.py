@@ -1,0 +1,175 @@
+"""Everything that can go wrong at a relay, as one tree.
+
+    RelayError
+      LocalRelayError        our caller broke a rule, or this host does not allow it
+        KeyFileError, WeakKey, EndpointError, PlaintextRefused, ListenError,
+        CertificateError, ConfigError, SendQueueFull, PayloadTooLarge
+      RemoteRelayError       the other side did; carries its address or id in `peer`
+        RelayUnreachable     nobody answers there, or what answers is no relay
+        WrongRelayId         it answers, but is not the pinned relay
+        HandshakeRefused     it said no; `code` says why
+          TokenRefused         because of the network token
+          RelayBusy            try again after `retry_s`
+        ConnectionLost       an open connection ended; `reason` says how
+        ProtocolError        a frame that breaks the format; the only error of a parser
+
+Each carries `advice`, one sentence for a person, and `exit_code` for the command line,
+which prints `error: MESSAGE. ADVICE` on one line.
+"""
+
+from typing import ClassVar
+
+__all__ = [
+    "CertificateError",
+    "ConfigError",
+    "ConnectionLost",
+    "EndpointError",
+    "HandshakeRefused",
+    "KeyFileError",
+    "ListenError",
+    "LocalRelayError",
+    "PayloadTooLarge",
+    "PlaintextRefused",
+    "ProtocolError",
+    "RelayBusy",
+    "RelayError",
+    "RelayUnreachable",
+    "RemoteRelayError",
+    "SendQueueFull",
+    "TokenRefused",
+    "WeakKey",
+    "WrongRelayId",
+]
+
+
+class RelayError(Exception):
+    """Root of this package's errors."""
+
+    default_advice: ClassVar[str] = ""
+    exit_code: ClassVar[int] = 2
+
+    def __init__(self, message: str, *, advice: str = "") -> None:
+        super().__init__(message)
+        self.advice = advice or self.default_advice
+
+
+class LocalRelayError(RelayError):
+    """Our side broke a rule, or this host does not allow what was asked."""
+
+
+class KeyFileError(LocalRelayError):
+    """A key file cannot be read or written, or holds no key."""
+
+    default_advice = "name another key file, or make the folder writable"
+
+
+class WeakKey(LocalRelayError):
+    """These bytes are no acceptable Ed25519 public key."""
+
+    default_advice = "the id must be copied whole from its owner's own output"
+
+
+class EndpointError(LocalRelayError):
+    """A relay URL cannot be understood."""
+
+    default_advice = "write it as wss://HOST:PORT/relay#RELAY_ID"
+
+
+class PlaintextRefused(LocalRelayError):
+    """A ws:// URL: there is no unencrypted mode towards a relay."""
+
+    default_advice = "use the wss:// URL that the relay prints when it starts"
+
+
+class ListenError(LocalRelayError):
+    """The relay cannot listen where it was told to."""
+
+
+class CertificateError(LocalRelayError):
+    """The certificate or its key cannot be used."""
+
+    default_advice = "give --cert and --key in PEM form, or use --self-signed"
+
+
+class ConfigError(LocalRelayError):
+    """Settings that contradict each other or are out of range."""
+
+
+class SendQueueFull(LocalRelayError):
+    """The connection's own send queue is full: nothing was queued."""
+
+    default_advice = "wait until the connection is writable again"
+
+
+class PayloadTooLarge(LocalRelayError):
+    """A payload above what the relay takes in one frame."""
+
+    default_advice = "cut the message into pieces"
+
+
+class RemoteRelayError(RelayError):
+    """The other side broke a rule, refused, or went away."""
+
+    def __init__(self, message: str, *, advice: str = "", peer: str = "") -> None:
+        super().__init__(message, advice=advice)
+        self.peer = peer
+
+
+class RelayUnreachable(RemoteRelayError):
+    """Nobody answers at this address, or what answers is no relay."""
+
+    default_advice = "check the URL, that the relay runs, and the firewall between"
+
+
+class WrongRelayId(RemoteRelayError):
+    """What answers is not the relay whose id is pinned in the URL."""
+
+    default_advice = "take the URL anew from the relay's operator"
+
+
+class HandshakeRefused(RemoteRelayError):
+    """The relay denied the connection."""
+
+    def __init__(
+        self, message: str, *, advice: str = "", peer: str = "", code: int = 0
+    ) -> None:
+        super().__init__(message, advice=advice, peer=peer)
+        self.code = code
+
+
+class TokenRefused(HandshakeRefused):
+    """The relay did not accept the network token."""
+
+    default_advice = "ask the network's operator for a token"
+
+
+class RelayBusy(HandshakeRefused):
+    """The relay takes no further connections at present."""
+
+    default_advice = "it is retried by itself"
+
+    def __init__(
+        self, message: str, *, retry_s: float, peer: str = "", code: int = 0
+    ) -> None:
+        super().__init__(message, peer=peer, code=code)
+        self.retry_s = retry_s
+
+
+class ConnectionLost(RemoteRelayError):
+    """An open connection to the relay ended."""
+
+    default_advice = "the connection is made again by itself"
+
+    def __init__(self, reason: str, *, peer: str = "") -> None:
+        super().__init__(f"connection to the relay lost: {reason}", peer=peer)
+        self.reason = reason
+
+
+class ProtocolError(RemoteRelayError):
+    """A frame that breaks the format: the connection is closed with `close_code`."""
+
+    default_advice = "both sides must run compatible versions"
+
+    def __init__(self, message: str, *, peer: str = "", close_code: int = 1008) -> None:
+        super().__init__(message, peer=peer)
+        self.close_code = close_code
