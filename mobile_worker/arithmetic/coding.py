@@ -88,8 +88,8 @@ def block_codes(x: Floats, q: int) -> tuple[Floats, Floats]:
     small = amax < _TINY
     if small.any():
         scales[small] = 0.0
-        inverse = _ONE / np.where(small, _ONE, scales)
-        inverse[small] = 0.0
+        inverse = np.zeros_like(scales)
+        np.divide(_ONE, scales, out=inverse, where=~small)
     else:
         inverse = _ONE / scales
     codes = blocks * inverse

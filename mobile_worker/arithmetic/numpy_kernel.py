@@ -1,0 +1,219 @@
+"""The reference kernel: specification 02 in numpy, written to be read.
+
+Integer products: the codes of a block of 32 are at most 128 * 127 in size, so a dot
+product stays below 2^24 and float32 matrix multiplication gives the exact integer
+whatever order it sums in. All that rounds is element-wise and in the order written in
+the specification: fl(dot * fl(s * xscale)), added up over the blocks ascending.
+
+Float products go through eight lanes (`lanes`). Rows never influence each other, and
+matrices that share an input may be stacked: each output row is on its own.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from mobile_worker.arithmetic.activation import activate
+from mobile_worker.arithmetic.coding import (
+    ACTIVATION_Q,
+    BLOCK,
+    ExpertInput,
+    Floats,
+    block_codes,
+)
+from mobile_worker.arithmetic.decoded import DecodedCache, DecodedCodes
+from mobile_worker.arithmetic.errors import NonFinite, ShapeMismatch
+from mobile_worker.arithmetic.formats.codecs import is_integer
+from mobile_worker.arithmetic.kernel import ExpertRows
+from mobile_worker.arithmetic.lanes import lane_matmul
+from mobile_worker.arithmetic.matrix import ExpertWeights, Matrix
+from mobile_worker.arithmetic.profiles import Profile, encode_result, round_result
+
+__all__ = ["DEFAULT_DECODED_BYTES", "NumpyKernel"]
+
+DEFAULT_DECODED_BYTES: Final = 256 << 20
+
+_ZERO: Final = np.float32(0.0)
+_ONE_SHOT_TERMS: Final = 1 << 19  # products held at once; bounds memory, not results
+_STRIP_TERMS: Final = 1 << 16
+
+Indices = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Columns:
+    """Rows of input; the coded ones upright, as the block products want them."""
+
+    n: int
+    codes: Floats | None  # [n_blocks, 32, n]
+    scales: Floats | None  # [n_blocks, 1, n]
+    floats: Floats | None  # [n, n_cols]
+
+    def take(self, rows: Indices | None) -> "_Columns":
+        """Return these rows alone, or all for None."""
+        if rows is None:
+            return self
+        return _Columns(
+            len(rows),
+            None if self.codes is None else np.take(self.codes, rows, axis=2),
+            None if self.scales is None else np.take(self.scales, rows, axis=2),
+            None if self.floats is None else self.floats[rows],
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Job:
+    """One expert with its rows."""
+
+    weights: ExpertWeights
+    rows: _Columns
+
+
+class NumpyKernel:
+    """Exact products and experts in numpy; a `Kernel`."""
+
+    def __init__(self, *, decoded_cache_bytes: int = DEFAULT_DECODED_BYTES) -> None:
+        """Keep at most `decoded_cache_bytes` of unpacked weights."""
+        self._decoded = DecodedCache(decoded_cache_bytes)
+
+    def matmul(self, matrix: Matrix, rows: ExpertInput) -> Floats:
+        """Return rows x matrix^T, f32 [n, matrix.n_rows]; ShapeMismatch."""
+        return self.matmul_stacked((matrix,), rows)
+
+    def matmul_stacked(self, matrices: Sequence[Matrix], rows: ExpertInput) -> Floats:
+        """Return the products with several matrices side by side; ShapeMismatch."""
+        with np.errstate(all="ignore"):
+            return self._product(tuple(matrices), _upright(rows))
+
+    def expert(
+        self, weights: ExpertWeights, rows: ExpertInput, profile: Profile
+    ) -> bytes:
+        """Run all rows through one expert; coded results. NonFinite, ShapeMismatch."""
+        return self.experts((ExpertRows(weights=weights),), rows, profile)[0]
+
+    def experts(
+        self, calls: Sequence[ExpertRows], rows: ExpertInput, profile: Profile
+    ) -> list[bytes]:
+        """Run each call's rows through its expert; NonFinite, ShapeMismatch."""
+        with np.errstate(all="ignore"):
+            return [encode_result(y, profile) for y in self._run(calls, rows)]
+
+    def expert_values(
+        self, calls: Sequence[ExpertRows], rows: ExpertInput, profile: Profile
+    ) -> list[Floats]:
+        """Return the values of `experts` as they arrive elsewhere; NonFinite."""
+        with np.errstate(all="ignore"):
+            outputs = self._run(calls, rows)
+            if len({y.shape[1] for y in outputs}) != 1:
+                return [round_result(y, profile) for y in outputs]
+            rounded = round_result(np.concatenate(outputs), profile)
+        return np.split(rounded, np.cumsum([len(y) for y in outputs])[:-1])
+
+    def feed_forward(self, weights: ExpertWeights, rows: ExpertInput) -> Floats:
+        """Return an expert's uncoded results, f32 [n, n_embd]; NonFinite."""
+        with np.errstate(all="ignore"):
+            (y,) = self._run((ExpertRows(weights=weights),), rows)
+            return round_result(y, Profile.R32)
+
+    def _run(self, calls: Sequence[ExpertRows], rows: ExpertInput) -> list[Floats]:
+        """Return each call's uncoded results."""
+        columns = _upright(rows)
+        jobs = [_Job(call.weights, columns.take(call.rows)) for call in calls]
+        shapes = {(j.weights.gate.n_rows, j.weights.activation) for j in jobs}
+        if len(shapes) > 1:
+            return [y for job in jobs for y in self._run_alike((job,))]
+        return self._run_alike(jobs)
+
+    def _run_alike(self, jobs: Sequence[_Job]) -> list[Floats]:
+        """Run experts of one width and activation; what is element-wise at one go."""
+        if not jobs:
+            return []
+        n_ff = jobs[0].weights.gate.n_rows
+        gate_up = np.empty((sum(job.rows.n for job in jobs), 2 * n_ff), np.float32)
+        first = 0
+        for job in jobs:
+            pair = (job.weights.gate, job.weights.up)
+            gate_up[first : first + job.rows.n] = self._product(pair, job.rows)
+            first += job.rows.n
+        if not np.isfinite(gate_up).all():
+            raise NonFinite("an expert's gate or up value is not finite")
+        h = activate(jobs[0].weights.activation, gate_up[:, :n_ff], gate_up[:, n_ff:])
+        codes = scales = None
+        if any(is_integer(job.weights.down.format) for job in jobs):
+            codes, scales = block_codes(h, ACTIVATION_Q)
+        outputs = []
+        first = 0
+        for job in jobs:
+            part = slice(first, first + job.rows.n)
+            own = _columns(
+                h[part],
+                None if codes is None else codes[part],
+                None if scales is None else scales[part],
+            )
+            outputs.append(self._product((job.weights.down,), own))
+            first += job.rows.n
+        return outputs
+
+    def _product(self, matrices: tuple[Matrix, ...], x: _Columns) -> Floats:
+        """Return the stacked products, f32 [n, sum of n_rows]."""
+        kinds = {is_integer(matrix.format) for matrix in matrices}
+        if len(kinds) > 1:
+            return np.hstack([self._product((matrix,), x) for matrix in matrices])
+        n_cols = matrices[0].n_cols
+        if any(matrix.n_cols != n_cols for matrix in matrices):
+            raise ShapeMismatch("stacked matrices differ in width")
+        if True in kinds:
+            if x.codes is None or x.scales is None or len(x.codes) * BLOCK != n_cols:
+                raise ShapeMismatch(f"no coded rows of {n_cols} values to multiply")
+            return _integer_product(self._decoded.codes(matrices), x.codes, x.scales)
+        if x.floats is None or x.floats.shape[1] != n_cols:
+            raise ShapeMismatch(f"no float rows of {n_cols} values to multiply")
+        return lane_matmul(self._decoded.floats(matrices), x.floats)
+
+
+def _upright(rows: ExpertInput) -> _Columns:
+    coded = rows.coded
+    if coded is None:
+        return _Columns(rows.n_rows, None, None, rows.floats)
+    n = rows.n_rows
+    codes = coded.codes.reshape(n, -1, BLOCK).astype(np.float32)
+    return _columns(rows.floats, codes, coded.scales.reshape(n, -1, 1))
+
+
+def _columns(
+    floats: Floats | None, codes: Floats | None, scales: Floats | None
+) -> _Columns:
+    """Stand codes [n, n_blocks, 32] and scales [n, n_blocks, 1] upright."""
+    if codes is None or scales is None:
+        return _Columns(0 if floats is None else len(floats), None, None, floats)
+    return _Columns(
+        len(codes),
+        np.ascontiguousarray(codes.transpose(1, 2, 0)),
+        np.ascontiguousarray(scales.transpose(1, 2, 0)),
+        floats,
+    )
+
+
+def _integer_product(weights: DecodedCodes, x: Floats, x_scales: Floats) -> Floats:
+    """Return f32 [n, n_rows] of `x` codes [n_blocks, 32, n] and its scales."""
+    n_blocks, n_rows, _ = weights.codes.shape
+    n = x.shape[2]
+    if n == 0:
+        return np.empty((0, n_rows), np.float32)
+    if n_blocks * n_rows * n <= _ONE_SHOT_TERMS and n_rows * n > 1:
+        terms = weights.scales * x_scales
+        terms *= np.matmul(weights.codes, x)
+        product = np.add.reduce(terms, axis=0, initial=_ZERO)
+    else:
+        product = np.zeros((n_rows, n), np.float32)
+        strip = max(1, _STRIP_TERMS // n)
+        for first in range(0, n_rows, strip):
+            part = slice(first, first + strip)
+            for b in range(n_blocks):
+                term = weights.scales[b, part] * x_scales[b]
+                term *= np.matmul(weights.codes[b, part], x[b])
+                product[part] += term
+    return product.reshape(1, n_rows) if n == 1 else np.ascontiguousarray(product.T)
