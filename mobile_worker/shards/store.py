@@ -36,7 +36,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _READ_BYTES = 1 << 20
 
 
-def check_digest(digest: str) -> str:
+def check_digest(digest: object) -> str:
     """Return the digest, or raise BadDigest if it is not 64 lower-case hex digits."""
     if not isinstance(digest, str) or _DIGEST.fullmatch(digest) is None:
         shown = repr(digest)[:80]

@@ -1,0 +1,136 @@
+"""GET and BLOB: asking a peer for pieces of shards, and answering such questions.
+
+`BlobDesk` turns a peer into a `PieceSource`: it numbers the questions and pairs each
+BLOB with the question it answers. A BLOB that answers none, comes from another peer or
+is about another range is dropped. `answer_get` is the other direction, a function of
+a GET and of what reads ranges; its errors are codes, never local texts (faults B06).
+"""
+
+import itertools
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from secrets import randbits
+
+import trio
+
+from mobile_worker.errors import SendQueueFull
+from mobile_worker.messages.blobs import Blob, BlobError, Get
+from mobile_worker.shards.errors import ShardError, ShardUnavailable
+from mobile_worker.shards.fetch import Piece
+from mobile_worker.shards.transfer import PIECE_BYTES
+from relay.keys import PeerId
+
+__all__ = ["BlobDesk", "PeerSource", "answer_get"]
+
+_FULL_RETRY_S = 0.05
+_BUSY_RETRY_S = 0.5
+
+
+def answer_get(
+    get: Get, read_range: Callable[[str, int, int], tuple[int, bytes]]
+) -> Blob:
+    """Return the BLOB that answers a GET.
+
+    Args:
+        get: the question; at most PIECE_BYTES of it are answered.
+        read_range: gives (total size, bytes) of a blob named in hex; raises ShardError
+            if it is not here.
+    """
+    length = min(get.length, PIECE_BYTES)
+    error, total, body = BlobError.OK, 0, b""
+    try:
+        total, body = read_range(get.digest.hex(), get.offset, length)
+        if not body:
+            error = BlobError.RANGE
+    except ShardError:
+        error = BlobError.UNKNOWN
+    return Blob(
+        request=get.request,
+        digest=get.digest,
+        offset=get.offset,
+        total=total,
+        error=error,
+        body=body,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Question:
+    peer: PeerId
+    get: Get
+    answer: trio.MemorySendChannel[Blob]  # room for one; a second one is dropped
+
+
+class BlobDesk:
+    """Questions under way, by request number."""
+
+    def __init__(self, send: Callable[[PeerId, Get], None]) -> None:
+        """Send questions through `send`, which may raise SendQueueFull."""
+        self._send = send
+        self._requests = itertools.count(randbits(48))
+        self._open: dict[int, _Question] = {}
+
+    def source(self, peer: PeerId) -> "PeerSource":
+        """Return `peer` as a source of pieces."""
+        return PeerSource(self, peer)
+
+    def arrived(self, peer: PeerId, blob: Blob) -> None:
+        """Hand a BLOB to whoever asked for exactly it; drop any other."""
+        question = self._open.get(blob.request)
+        if question is None or question.peer != peer:
+            return
+        if (blob.digest, blob.offset) != (question.get.digest, question.get.offset):
+            return
+        with suppress(trio.WouldBlock, trio.BrokenResourceError):
+            question.answer.send_nowait(blob)
+
+    async def ask(self, peer: PeerId, digest: bytes, offset: int, length: int) -> Piece:
+        """Ask one peer for one range and wait for its answer.
+
+        Raises:
+            ShardUnavailable: the peer says that it has no such bytes.
+        """
+        while True:
+            blob = await self._answer(peer, digest, offset, length)
+            if blob.error == BlobError.OK:
+                return Piece(total=blob.total, body=blob.body)
+            if blob.error != BlobError.BUSY:
+                raise ShardUnavailable(
+                    f"peer {peer.hex()[:8]} has no {digest.hex()[:8]} at {offset}"
+                )
+            await trio.sleep(_BUSY_RETRY_S)
+
+    async def _answer(
+        self, peer: PeerId, digest: bytes, offset: int, length: int
+    ) -> Blob:
+        request = next(self._requests)
+        get = Get(request=request, digest=digest, offset=offset, length=length)
+        send, receive = trio.open_memory_channel[Blob](1)
+        self._open[request] = _Question(peer=peer, get=get, answer=send)
+        try:
+            await self._submit(peer, get)
+            return await receive.receive()
+        finally:
+            del self._open[request]
+
+    async def _submit(self, peer: PeerId, get: Get) -> None:
+        while True:
+            try:
+                self._send(peer, get)
+            except SendQueueFull:
+                await trio.sleep(_FULL_RETRY_S)
+            else:
+                return
+
+
+@dataclass(frozen=True, slots=True)
+class PeerSource:
+    """One peer as a `PieceSource`."""
+
+    desk: BlobDesk
+    peer: PeerId
+
+    async def read(self, digest: bytes, offset: int, length: int) -> Piece:
+        """Return bytes from `offset`; ShardUnavailable if the peer lacks them."""
+        return await self.desk.ask(self.peer, digest, offset, length)
