@@ -1,0 +1,232 @@
+"""The Merkle-sum tree: one root that commits every leaf and the total they add up to.
+
+Contract: leaf `H(0x00 || leaf)`, node `H(0x01 || left || right || sum_l || sum_r)` with
+the sums as u64 big-endian, H = SHA-256, split at the largest power of two below the
+size. The empty tree has the hash of no bytes and the sum 0. A sum above 2^63 - 1 is
+refused wherever it would arise. Pure.
+
+`MerkleSum` grows by one leaf at the amortised price of one node, and takes a late leaf
+in the middle as long as it falls into the window of leaf hashes kept in memory.
+
+Specification: RFC 6962, section 2.1 and RFC 9162, section 2.1.3; sums as in Maxwell's
+proof of liabilities, with both sums hashed (so that no node can hide one).
+"""
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+from ledger.amounts import MAX_SUM_UC
+from ledger.errors import AmountRefused, OutOfWindow, ProofRefused
+
+__all__ = [
+    "EMPTY_ROOT",
+    "MerkleSum",
+    "Node",
+    "inclusion_path",
+    "leaf_hash",
+    "node",
+    "tree_root",
+    "verify_inclusion",
+]
+
+_SUMS = struct.Struct(">QQ")
+_BLOCK = 256  # leaves between two marks
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Hash and sum of a subtree."""
+
+    hash: bytes  # [32]
+    sum_uc: int
+
+
+EMPTY_ROOT = Node(sha256(b"").digest(), 0)
+
+
+def leaf_hash(leaf: bytes) -> bytes:
+    """Return the 32-byte hash of one leaf."""
+    return sha256(b"\x00" + leaf).digest()
+
+
+def node(left: Node, right: Node) -> Node:
+    """Return the parent of two subtrees.
+
+    Raises:
+        AmountRefused: a sum is negative or the total above 2^63 - 1.
+    """
+    return Node(*_parent(left.hash, left.sum_uc, right.hash, right.sum_uc))
+
+
+def tree_root(leaves: Sequence[Node]) -> Node:
+    """Return the root over hashed leaves; O(n), used to check `MerkleSum`."""
+    if not leaves:
+        return EMPTY_ROOT
+    level = list(leaves)
+    while len(level) > 1:
+        odd = [level[-1]] if len(level) % 2 else []
+        level = [
+            node(level[at], level[at + 1]) for at in range(0, len(level) - 1, 2)
+        ] + odd
+    return level[0]
+
+
+def inclusion_path(leaves: Sequence[Node], index: int) -> tuple[Node, ...]:
+    """Return the siblings of leaf `index`, from the leaf up to the root.
+
+    Args:
+        leaves: hash and amount of every leaf, in the tree's order.
+        index: position in [0, len(leaves)).
+
+    Raises:
+        ProofRefused: the index is outside the tree.
+    """
+    if not 0 <= index < len(leaves):
+        raise ProofRefused(f"leaf {index} of a tree of {len(leaves)}")
+    path: list[Node] = []
+    level, at = list(leaves), index
+    while len(level) > 1:
+        sibling = at ^ 1
+        if sibling < len(level):
+            path.append(level[sibling])
+        odd = [level[-1]] if len(level) % 2 else []
+        level = [node(level[i], level[i + 1]) for i in range(0, len(level) - 1, 2)]
+        level += odd
+        at //= 2
+    return tuple(path)
+
+
+def verify_inclusion(
+    leaf: Node, index: int, size: int, path: Sequence[Node], root: Node
+) -> None:
+    """Check that `leaf` is at `index` in the tree of `size` leaves under `root`.
+
+    Raises:
+        ProofRefused: wrong length of path, or another root or sum results.
+        AmountRefused: a sum on the way is negative or overflows.
+    """
+    if not 0 <= index < size:
+        raise ProofRefused(f"leaf {index} of a tree of {size}")
+    at, last, current = index, size - 1, leaf
+    for sibling in path:
+        if last == 0:
+            raise ProofRefused("path is longer than the tree is high")
+        if at & 1 or at == last:
+            current = node(sibling, current)
+            while not at & 1 and at:
+                at, last = at >> 1, last >> 1
+        else:
+            current = node(current, sibling)
+        at, last = at >> 1, last >> 1
+    if last != 0:
+        raise ProofRefused("path is shorter than the tree is high")
+    if current != root:
+        raise ProofRefused("path leads to another root or sum")
+
+
+class MerkleSum:
+    """A growing tree: append is one node amortised, late leaves go in within a window.
+
+    Memory: about 140 bytes for each leaf of the window, whatever the tree's size.
+    """
+
+    def __init__(self, window: int = 16_384) -> None:
+        """Start empty; keep at least `window` leaf hashes for late insertions."""
+        self._window = max(window, _BLOCK)
+        self._size = 0
+        self._stack: list[tuple[bytes, int]] = []  # complete subtrees, largest first
+        self._base = 0  # first leaf whose hash is kept; a multiple of _BLOCK
+        self._recent: list[tuple[bytes, int]] = []
+        self._marks: list[tuple[tuple[bytes, int], ...]] = []  # stack at each block
+
+    def __len__(self) -> int:
+        """Return the number of leaves."""
+        return self._size
+
+    @property
+    def root(self) -> Node:
+        """Hash and sum of the whole tree; O(log n)."""
+        if not self._stack:
+            return EMPTY_ROOT
+        right, sum_right = self._stack[-1]
+        for left, sum_left in reversed(self._stack[:-1]):
+            right, sum_right = _parent(left, sum_left, right, sum_right)
+        return Node(right, sum_right)
+
+    def copy(self) -> "MerkleSum":
+        """Return an independent copy; O(window)."""
+        twin = MerkleSum(self._window)
+        twin._size, twin._base = self._size, self._base
+        twin._stack = self._stack.copy()
+        twin._recent = self._recent.copy()
+        twin._marks = self._marks.copy()
+        return twin
+
+    def append(self, leaf: bytes, amount_uc: int) -> None:
+        """Add a leaf at the end.
+
+        Raises:
+            AmountRefused: the total would pass 2^63 - 1; the tree is then unusable.
+        """
+        self._push(sha256(b"\x00" + leaf).digest(), amount_uc)
+
+    def insert(self, items: Sequence[tuple[int, bytes, int]]) -> None:
+        """Add leaves, each before the one that is now at its index; later ones move up.
+
+        Args:
+            items: (index in [0, size], leaf, amount_uc), indices ascending.
+
+        Raises:
+            OutOfWindow: the first place is no longer in memory; nothing was changed.
+            AmountRefused: as for `append`.
+        """
+        if not items:
+            return
+        first = items[0][0]
+        if first < self._size and first < self._base:
+            raise OutOfWindow(f"leaf {first}: kept are {self._base} to {self._size}")
+        block = (first - self._base) // _BLOCK
+        later: list[tuple[bytes, int]] = []
+        if first < self._size:
+            later = self._recent[block * _BLOCK :]
+            self._stack = list(self._marks[block])
+            self._size = self._base + block * _BLOCK
+            del self._recent[block * _BLOCK :]
+            del self._marks[block:]
+        start = self._size
+        at = 0
+        for index, leaf, amount_uc in items:
+            for hashed, amount in later[at : index - start]:
+                self._push(hashed, amount)
+            at = index - start
+            self._push(leaf_hash(leaf), amount_uc)
+        for hashed, amount in later[at:]:
+            self._push(hashed, amount)
+
+    def _push(self, hashed: bytes, amount_uc: int) -> None:
+        if self._size % _BLOCK == 0:
+            self._mark()
+        self._recent.append((hashed, amount_uc))
+        stack, size = self._stack, self._size
+        while size & 1:
+            left, sum_left = stack.pop()
+            hashed, amount_uc = _parent(left, sum_left, hashed, amount_uc)
+            size >>= 1
+        stack.append((hashed, amount_uc))
+        self._size += 1
+
+    def _mark(self) -> None:
+        self._marks.append(tuple(self._stack))
+        if len(self._recent) >= self._window + _BLOCK:
+            del self._recent[:_BLOCK]
+            del self._marks[0]
+            self._base += _BLOCK
+
+
+def _parent(left: bytes, sum_l: int, right: bytes, sum_r: int) -> tuple[bytes, int]:
+    total = sum_l + sum_r
+    if sum_l < 0 or sum_r < 0 or total > MAX_SUM_UC:
+        raise AmountRefused(f"sums {sum_l} and {sum_r} overflow")
+    return sha256(b"\x01" + left + right + _SUMS.pack(sum_l, sum_r)).digest(), total
