@@ -1,0 +1,87 @@
+from p2pmoe.market.devices import DeviceClass, ExpertKey
+from p2pmoe.market.wanted import Group, Order, Wanted, WantedState, order_of, rank
+from tests.support.market_worlds import make_device
+
+
+def state_of(**changes) -> WantedState:
+    values = {
+        "key": ExpertKey(1),
+        "n_bytes": 1,
+        "demand": 1.0,
+        "target": 1,
+        "floor": 0,
+        "at_hand": False,
+        "in_tail": True,
+    }
+    return WantedState(wanted=Wanted(**(values | changes)), tie=7)
+
+
+def group(state: WantedState, order: Order) -> Group | None:
+    found = rank(state, order)
+    return None if found is None else Group(found[0])
+
+
+def test_each_class_has_its_order() -> None:
+    assert [order_of(c) for c in DeviceClass] == [
+        Order.HUB,
+        Order.LAPTOP,
+        Order.TAIL,
+        Order.TAIL,
+    ]
+
+
+def test_groups_follow_what_is_held() -> None:
+    state = state_of()
+    assert group(state, Order.LAPTOP) is Group.BELOW_TARGET
+    hub = make_device("h", DeviceClass.HUB, 1, "a")
+    state.add(hub)
+    assert group(state, Order.LAPTOP) is Group.SPARE
+    state.add(make_device("l", DeviceClass.LAPTOP, 1, "b"))
+    assert group(state, Order.LAPTOP) is None
+    state.remove(hub)
+    assert group(state, Order.LAPTOP) is Group.BELOW_TARGET
+
+
+def test_no_disk_puts_an_expert_below_its_floor_first() -> None:
+    state = state_of(floor=2, target=2)
+    assert group(state, Order.HUB) is Group.BELOW_FLOOR
+    for domain in ("a", "b"):
+        state.add(make_device(domain, DeviceClass.HUB, 1, domain))
+    assert group(state, Order.HUB) is Group.SPARE
+
+
+def test_copies_in_one_domain_end_the_search_for_a_floor_out_of_reach() -> None:
+    state = state_of(floor=2, target=2)
+    for name in "abcd":
+        state.add(make_device(name, DeviceClass.LAPTOP, 1, "same"))
+    assert group(state, Order.LAPTOP) is None
+
+
+def test_a_hub_takes_a_hot_expert_that_only_laptops_hold() -> None:
+    state = state_of(demand=5.0)
+    for name in "ab":
+        state.add(make_device(name, DeviceClass.LAPTOP, 1, name))
+    assert group(state, Order.LAPTOP) is None
+    assert group(state, Order.HUB) is Group.BELOW_TARGET
+
+
+def test_phones_stay_in_the_tail_and_need_another_holder() -> None:
+    assert group(state_of(in_tail=False), Order.TAIL) is None
+    alone = state_of(floor=2, target=2)
+    assert group(alone, Order.TAIL) is None
+    alone.add(make_device("l", DeviceClass.LAPTOP, 1, "a"))
+    assert group(alone, Order.TAIL) is Group.BELOW_FLOOR
+
+
+def test_hot_first_for_hubs_and_cold_first_for_phones() -> None:
+    hot, cold = state_of(demand=3.0), state_of(demand=0.1)
+    assert rank(hot, Order.HUB) < rank(cold, Order.HUB)
+    assert rank(hot, Order.LAPTOP) < rank(cold, Order.LAPTOP)
+    assert rank(cold, Order.TAIL) < rank(hot, Order.TAIL)
+
+
+def test_what_nobody_asks_for_is_a_spare_of_one() -> None:
+    state = state_of(demand=0.0, target=0)
+    assert group(state, Order.HUB) is Group.SPARE
+    state.add(make_device("l", DeviceClass.LAPTOP, 1, "a"))
+    assert group(state, Order.HUB) is None
