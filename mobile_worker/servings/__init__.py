@@ -1,0 +1,1 @@
+"""This side's running accounts: leaves, vouchers, grants, and their filing."""
