@@ -1,0 +1,95 @@
+"""Reading a file's header front to back, by positioned reads and never past its end.
+
+Every length is compared with what the file still has before a byte is read or
+allocated for it. `needs N bytes, has M` means the file is shorter than it says; any
+other refusal means that a number is out of its bound. Buffers one block at a time.
+"""
+
+import os
+import struct
+from pathlib import Path
+
+from p2pmoe.weights.errors import ModelFileError, ModelFileTruncated
+
+__all__ = ["Cursor", "read_at"]
+
+_BLOCK_BYTES = 1 << 18
+
+
+def read_at(path: Path, fd: int, offset: int, n_bytes: int) -> bytes:
+    """Return `n_bytes` at `offset`; `path` is for the message only.
+
+    Raises:
+        ModelFileTruncated: The file is shorter, perhaps only since it was opened.
+        ModelFileError: The operating system cannot read it.
+    """
+    parts: list[bytes] = []
+    at, end = offset, offset + n_bytes
+    while at < end:
+        try:
+            part = os.pread(fd, end - at, at)
+        except OSError as exc:
+            reason = f"cannot read {end - at} bytes at {at}: {exc.strerror}"
+            raise ModelFileError(path, reason) from exc
+        if not part:
+            raise ModelFileTruncated(path, f"needs {end} bytes, has {at}")
+        parts.append(part)
+        at += len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+class Cursor:
+    """A position in a file of `size` bytes; all numbers are little-endian."""
+
+    def __init__(self, path: Path, fd: int, size: int) -> None:
+        """Start at the front of the open file `fd`."""
+        self.path = path
+        self.position = 0
+        self._fd = fd
+        self._size = size
+        self._block = b""
+        self._block_at = 0
+
+    @property
+    def remaining(self) -> int:
+        """Bytes from the position to the end of the file."""
+        return self._size - self.position
+
+    def take(self, n_bytes: int, field: str) -> bytes:
+        """Return the next bytes; ModelFileTruncated if there are not that many."""
+        if n_bytes > self.remaining:
+            needed = self.position + n_bytes
+            reason = f"needs {needed} bytes, has {self._size}"
+            raise ModelFileTruncated(self.path, reason, field=field)
+        start = self.position - self._block_at
+        if start + n_bytes > len(self._block):
+            wanted = min(max(n_bytes, _BLOCK_BYTES), self.remaining)
+            self._block = read_at(self.path, self._fd, self.position, wanted)
+            self._block_at = self.position
+            start = 0
+        self.position += n_bytes
+        return self._block[start : start + n_bytes]
+
+    def number(self, form: str, field: str) -> int:
+        """Return one integer in the `struct` form B, H, I, Q or its signed twin."""
+        value: int = struct.unpack("<" + form, self.take(struct.calcsize(form), field))[
+            0
+        ]
+        return value
+
+    def bounded(self, form: str, field: str, low: int, high: int) -> int:
+        """Return one integer; ModelFileError if it is not in low..high."""
+        value = self.number(form, field)
+        if not low <= value <= high:
+            reason = f"{value} is not in {low}..{high}"
+            raise ModelFileError(self.path, reason, field=field)
+        return value
+
+    def text(self, field: str, max_bytes: int) -> str:
+        """Return a string: u64 length, then UTF-8 of at most `max_bytes` bytes."""
+        length = self.bounded("Q", f"length of {field}", 0, max_bytes)
+        raw = self.take(length, field)
+        try:
+            return raw.decode()
+        except UnicodeDecodeError as exc:
+            raise ModelFileError(self.path, "is not UTF-8", field=field) from exc

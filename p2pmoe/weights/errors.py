@@ -1,0 +1,48 @@
+"""Errors of model files, leaves of `p2pmoe.errors`.
+
+    P2pmoeError
+      ModelFileError           a model file is truncated, foreign or malicious
+        ModelFileTruncated     it ends before what its header promises
+        UnsupportedModel       well formed, but this version cannot serve it
+
+The message names the file, and the tensor and the field where there is one.
+"""
+
+from pathlib import Path
+
+from p2pmoe.errors import P2pmoeError
+
+__all__ = ["ModelFileError", "ModelFileTruncated", "UnsupportedModel"]
+
+_MAX_SHOWN = 80
+
+
+class ModelFileError(P2pmoeError):
+    """A model file was refused; says which file, tensor and field, and why."""
+
+    advice = "compare the file's SHA-256 with its source, or fetch it again"
+
+    def __init__(
+        self, path: Path, reason: str, *, tensor: str | None = None, field: str = ""
+    ) -> None:
+        """Say that `path` is bad because of `reason`, in `tensor` and `field`."""
+        places = [str(path)]
+        if tensor is not None:
+            places.append(f"tensor {tensor[:_MAX_SHOWN]!r}")
+        if field:
+            places.append(field)
+        super().__init__(f"{', '.join(places)}: {reason}")
+        self.path = path
+        self.tensor = tensor
+        self.field = field
+        self.reason = reason
+
+
+class ModelFileTruncated(ModelFileError):
+    """The file ends before what its header promises."""
+
+
+class UnsupportedModel(ModelFileError):
+    """A well-formed model file that this version cannot serve."""
+
+    advice = "use another file of the model, or a newer version of this program"

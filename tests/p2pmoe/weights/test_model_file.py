@@ -1,0 +1,86 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from p2pmoe.weights.errors import ModelFileError, ModelFileTruncated, UnsupportedModel
+from p2pmoe.weights.ggml_types import GgmlType
+from p2pmoe.weights.model_file import open_model
+from tests.support.gguf_writer import TensorBytes, write_gguf
+
+CONTENT = bytes(range(256)) * 64  # 16 KiB
+TENSOR = TensorBytes(name="w", type=GgmlType.F32, shape=(64, 64), content=CONTENT)
+META = {"general.architecture": "olmoe"}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return write_gguf(tmp_path / "m.gguf", META, [TENSOR])
+
+
+def test_tensors_and_ranges_are_read(path: Path) -> None:
+    with open_model(path) as model:
+        assert model.read("w") == CONTENT
+        offset = model.tensors["w"].offset
+        assert model.read_range(offset + 5, 3) == b"\5\6\7"
+        assert model.read_range(offset, 0) == b""
+        assert model.n_bytes == path.stat().st_size
+
+
+def test_a_missing_tensor_and_a_bad_range_are_refused(path: Path) -> None:
+    with open_model(path) as model:
+        with pytest.raises(ModelFileError, match="tensor 'x': is missing"):
+            model.read("x")
+        with pytest.raises(ModelFileError, match="no range"):
+            model.read_range(-1, 4)
+
+
+def test_b03_cut_before_start_is_refused_with_both_sizes(path: Path) -> None:
+    size = path.stat().st_size
+    os.truncate(path, size - 4097)
+    with pytest.raises(
+        ModelFileTruncated, match=f"needs {size} bytes, has {size - 4097}"
+    ) as caught:
+        open_model(path)
+    assert caught.value.exit_code == 2
+
+
+def test_b03_cut_while_serving_is_an_error_and_the_process_lives(path: Path) -> None:
+    with open_model(path) as model:
+        os.truncate(path, 4096)
+        needed = model.tensors["w"].offset + 16384
+        with pytest.raises(ModelFileTruncated, match=f"needs {needed} bytes, has 4096"):
+            model.read("w")
+        assert model.read_range(0, 4) == b"GGUF"
+
+
+def test_b03_replaced_by_rename_is_harmless(path: Path, tmp_path: Path) -> None:
+    with open_model(path) as model:
+        other = tmp_path / "other"
+        other.write_bytes(b"something else")
+        other.rename(path)
+        assert model.read("w") == CONTENT
+
+
+def test_a_closed_file_says_so(path: Path) -> None:
+    model = open_model(path)
+    model.close()
+    model.close()
+    with pytest.raises(ModelFileError, match="is closed"):
+        model.read("w")
+
+
+def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelFileError, match="cannot be opened"):
+        open_model(tmp_path / "nothing")
+    with pytest.raises(ModelFileError, match="no regular file"):
+        open_model(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ModelFileError, match="no regular file"):
+        open_model(tmp_path / "pipe")
+
+
+def test_one_part_of_a_split_model_is_refused(tmp_path: Path) -> None:
+    path = write_gguf(tmp_path / "p", {**META, "split.count": 3}, [TENSOR])
+    with pytest.raises(UnsupportedModel, match="one of 3 parts"):
+        open_model(path)
