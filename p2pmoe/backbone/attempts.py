@@ -1,0 +1,135 @@
+"""One dispatch under way: its message, its deadline, and the layer it belongs to.
+
+`build_dispatch` makes the message of one worker and layer: only the rows that this
+worker needs, each once, coded already; call i names its rows by their place in the
+message. `Deadlines` orders attempts by the moment their worker's own estimate calls
+late. Pure; times are the caller's monotonic seconds.
+"""
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mobile_worker.messages.serving import CodedTensor, Dispatch, ExpertCall
+from p2pmoe.backbone.exchange import LayerWork
+from p2pmoe.backbone.outputs import CallResult, OutputShape
+from p2pmoe.backbone.plan import ExpertRows, Tier
+from p2pmoe.backbone.progress import Progress
+from p2pmoe.backbone.servings import Served, ServingSlot
+from relay.keys import PeerId
+
+__all__ = ["Attempt", "Deadlines", "build_dispatch", "payload_bytes"]
+
+_HEADER_BYTES = 120  # of a DISPATCH, about: for estimates only
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Attempt:
+    """One DISPATCH that was sent and has not been answered."""
+
+    request: int
+    peer: PeerId
+    tier: Tier
+    calls: tuple[ExpertRows, ...]
+    slot: ServingSlot
+    nonce: bytes
+    sent_at: float
+    deadline: float
+    n_bytes_up: int
+    progress: Progress
+
+    @property
+    def n_rows(self) -> int:
+        """Number of (expert, row) pairs."""
+        return self.slot.n_rows
+
+    @property
+    def shape(self) -> OutputShape:
+        """What its answer must look like."""
+        work = self.progress.work
+        return OutputShape(calls=self.calls, profile=work.profile, n_embd=work.n_embd)
+
+    def served(self, results: Sequence[CallResult]) -> Served:
+        """Return the facts of its valid answer."""
+        return Served(
+            slot=self.slot,
+            request=self.request,
+            layer=self.progress.work.plan.layer,
+            nonce=self.nonce,
+            rows=self.progress.work.rows,
+            results=tuple(results),
+        )
+
+
+class Deadlines:
+    """Attempts by deadline; answered ones are skipped when their time comes."""
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self._heap: list[tuple[float, int]] = []
+
+    def add(self, deadline: float, request: int) -> None:
+        """Remember a request's deadline."""
+        heapq.heappush(self._heap, (deadline, request))
+
+    def due(self, now: float) -> list[int]:
+        """Take out and return the requests whose deadline has passed."""
+        late = []
+        while self._heap and self._heap[0][0] <= now:
+            late.append(heapq.heappop(self._heap)[1])
+        return late
+
+    @property
+    def next(self) -> float | None:
+        """The earliest deadline, of an answered attempt perhaps."""
+        return self._heap[0][0] if self._heap else None
+
+
+def build_dispatch(attempt: Attempt) -> Dispatch:
+    """Return the message that asks the attempt's worker for its calls."""
+    work, slot = attempt.progress.work, attempt.slot
+    needed = sorted({row for call in attempt.calls for row in call.rows})
+    place = {row: at for at, row in enumerate(needed)}
+    rows = work.rows
+    if len(needed) < rows.n_rows:
+        rows = rows.take(np.array(needed, np.int64))
+    coded = None
+    if rows.coded is not None:
+        coded = CodedTensor(
+            codes=rows.coded.codes.tobytes(),
+            scales=rows.coded.scales.astype("<f4", copy=False).tobytes(),
+        )
+    floats = None
+    if rows.floats is not None:
+        floats = rows.floats.astype("<f4", copy=False).tobytes()
+    return Dispatch(
+        request=attempt.request,
+        tab=slot.tab,
+        first_serving=slot.first,
+        layer=work.plan.layer,
+        deadline_ms=int((attempt.deadline - attempt.sent_at) * 1000) + 1,
+        price_epoch=slot.price_epoch,
+        nonce=attempt.nonce,
+        profile=int(work.profile),
+        n_embd=work.n_embd,
+        coded=coded,
+        floats=floats,
+        n_rows=len(needed),
+        calls=tuple(
+            ExpertCall(index=call.expert, rows=tuple(place[row] for row in call.rows))
+            for call in attempt.calls
+        ),
+    )
+
+
+def payload_bytes(work: LayerWork, calls: Sequence[ExpertRows]) -> int:
+    """Return about how many bytes `build_dispatch` gives for these calls."""
+    n_rows = len({row for call in calls for row in call.rows})
+    n_bytes = _HEADER_BYTES + sum(8 + 2 * len(call.rows) for call in calls)
+    if work.rows.coded is not None:
+        n_bytes += n_rows * work.n_embd * 36 // 32
+    if work.rows.floats is not None:
+        n_bytes += n_rows * work.n_embd * 4
+    return n_bytes

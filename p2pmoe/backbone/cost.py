@@ -1,0 +1,163 @@
+"""What a call will take, from what earlier calls took. Pure; never a guess for long.
+
+One `WorkerCost` per worker and one `LocalCost` per process keep running estimates:
+
+- `rtt_s`: time outside the worker's own compute, from small messages;
+- `per_byte_s`: what bytes add to that, from large messages;
+- `per_row_s`: the worker's compute per (expert, row), as it reports;
+- `spread`: quantiles of elapsed / expected over the last calls, from which p95 and
+  p99 of a coming call follow whatever its size.
+
+Before the first sample the defaults below hold; the first sample replaces them. All
+times are seconds on the caller's monotonic clock.
+"""
+
+import math
+from collections import deque
+from dataclasses import dataclass
+
+__all__ = ["CallSample", "LocalCost", "WorkerCost"]
+
+ALPHA = 0.15
+WINDOW = 128
+SMALL_BYTES = 16 * 1024
+LARGE_BYTES = 64 * 1024
+DEFAULT_RTT_S = 0.05
+DEFAULT_PER_ROW_S = 0.001
+DEFAULT_SPREAD = 4.0
+DEADLINE_FLOOR_S = 0.4
+DEADLINE_CEILING_S = 1.5
+DEADLINE_MARGIN = 1.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallSample:
+    """One answered dispatch: elapsed from send to receipt, compute as reported."""
+
+    elapsed_s: float
+    compute_s: float
+    n_rows: int  # (expert, row) pairs
+    n_bytes: int  # both ways
+
+
+class _Mean:
+    """Exponentially weighted mean whose first sample counts whole."""
+
+    __slots__ = ("n", "value")
+
+    def __init__(self, default: float) -> None:
+        self.value = default
+        self.n = 0
+
+    def add(self, sample: float) -> None:
+        self.value = (
+            sample if self.n == 0 else self.value + ALPHA * (sample - self.value)
+        )
+        self.n += 1
+
+
+class WorkerCost:
+    """Running estimates of one worker; `in_flight_rows` is its queue as we know it."""
+
+    __slots__ = (
+        "_per_byte",
+        "_per_row",
+        "_ratios",
+        "_rtt",
+        "in_flight_rows",
+        "n_rows_sent",
+    )
+
+    def __init__(self, *, rtt_s: float = DEFAULT_RTT_S) -> None:
+        """Start from `rtt_s`, a hint (the HELLO's own round trip)."""
+        self._rtt = _Mean(rtt_s)
+        self._per_byte = _Mean(0.0)
+        self._per_row = _Mean(DEFAULT_PER_ROW_S)
+        self._ratios: deque[float] = deque(maxlen=WINDOW)
+        self.in_flight_rows = 0
+        self.n_rows_sent = 0
+
+    @property
+    def rtt_s(self) -> float:
+        """Round trip without compute."""
+        return self._rtt.value
+
+    @property
+    def per_row_s(self) -> float:
+        """Compute per (expert, row)."""
+        return self._per_row.value
+
+    def observe(self, sample: CallSample) -> None:
+        """Take one answered call in."""
+        if sample.n_rows < 1 or not sample.elapsed_s >= 0.0:
+            return
+        expected = self.expected_s(sample.n_rows, sample.n_bytes)
+        compute = min(max(sample.compute_s, 0.0), sample.elapsed_s)
+        transport = sample.elapsed_s - compute
+        self._per_row.add(compute / sample.n_rows)
+        if sample.n_bytes <= SMALL_BYTES or self._rtt.n == 0:
+            self._rtt.add(transport)
+        elif sample.n_bytes >= LARGE_BYTES:
+            self._per_byte.add(max(0.0, transport - self.rtt_s) / sample.n_bytes)
+        self._ratios.append(sample.elapsed_s / max(expected, 1e-6))
+
+    def expected_s(self, n_rows: int, n_bytes: int) -> float:
+        """Return the time a call of this size takes on an idle worker."""
+        return self.rtt_s + n_bytes * self._per_byte.value + n_rows * self.per_row_s
+
+    def queue_s(self) -> float:
+        """Return the compute of our own that the worker has not answered yet."""
+        return self.in_flight_rows * self.per_row_s
+
+    def quantile_s(self, q: float, n_rows: int, n_bytes: int) -> float:
+        """Return the q-quantile (0 to 1) of a call's time, queueing included."""
+        expected = self.expected_s(n_rows, n_bytes) + self.queue_s()
+        return expected * self._spread(q)
+
+    def deadline_s(self, n_rows: int, n_bytes: int) -> float:
+        """Return how long to wait for a call before it goes elsewhere.
+
+        From this worker's own p99, with a floor against jitter and a ceiling that
+        keeps a stall below 2 s unless the call itself is expected to be longer.
+        """
+        expected = self.expected_s(n_rows, n_bytes) + self.queue_s()
+        ceiling = max(DEADLINE_CEILING_S, DEFAULT_SPREAD * expected)
+        if len(self._ratios) < 8:
+            return ceiling
+        wanted = DEADLINE_MARGIN * self.quantile_s(0.99, n_rows, n_bytes)
+        return min(max(wanted, DEADLINE_FLOOR_S), ceiling)
+
+    def _spread(self, q: float) -> float:
+        if len(self._ratios) < 8:
+            return DEFAULT_SPREAD
+        ordered = sorted(self._ratios)
+        return ordered[min(len(ordered) - 1, math.ceil(q * len(ordered)) - 1)]
+
+
+class LocalCost:
+    """Running estimates of this machine: compute per row, disk per byte."""
+
+    __slots__ = ("_disk_per_byte", "_per_row")
+
+    def __init__(self) -> None:
+        """Start from a slow NVMe and the default compute; both are soon measured."""
+        self._per_row = _Mean(DEFAULT_PER_ROW_S)
+        self._disk_per_byte = _Mean(1.0 / 1e9)
+
+    def observe_compute(self, seconds: float, n_rows: int) -> None:
+        """Take in one local expert call."""
+        if n_rows > 0:
+            self._per_row.add(seconds / n_rows)
+
+    def observe_read(self, seconds: float, n_bytes: int) -> None:
+        """Take in one positioned read of an expert."""
+        if n_bytes > 0:
+            self._disk_per_byte.add(seconds / n_bytes)
+
+    def compute_s(self, n_rows: int) -> float:
+        """Return the time to compute rows of an expert at hand."""
+        return n_rows * self._per_row.value
+
+    def disk_s(self, n_rows: int, n_bytes: int) -> float:
+        """Return the time to read an expert of n_bytes and compute rows of it."""
+        return n_bytes * self._disk_per_byte.value + self.compute_s(n_rows)

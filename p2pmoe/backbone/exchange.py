@@ -1,0 +1,101 @@
+"""What the decode thread and the trio side hand each other for one layer.
+
+The decode thread makes a `LayerWork`, gives it to the dispatcher, computes what is
+local, then reads `replies` until the layer is complete. Replies are:
+
+- `ComputeHere`: these calls are yours now, nobody else will answer them;
+- `LayerDone`: every other call, each expert once, and which results to check;
+- `LayerFailed`: the request ends with this error.
+
+Exactly one `LayerDone` or `LayerFailed` ends a work; a layer never ends with some of
+its calls missing (fault B11).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from queue import SimpleQueue
+from typing import TypeAlias
+
+from mobile_worker.arithmetic.coding import ExpertInput, Floats
+from mobile_worker.arithmetic.profiles import Profile
+from p2pmoe.backbone.plan import ExpertRows, LayerPlan
+from p2pmoe.backbone.trace import RequestTrace
+from p2pmoe.errors import RequestFailed
+from relay.keys import PeerId
+
+__all__ = [
+    "CheckTicket",
+    "ComputeHere",
+    "LayerDone",
+    "LayerFailed",
+    "LayerWork",
+    "Reason",
+    "Reply",
+]
+
+
+class Reason(StrEnum):
+    """Why calls had to go elsewhere than planned."""
+
+    LOST = "lost"  # the worker's link or process is gone
+    LATE = "late"
+    REFUSED = "refused"  # its answer was not what was asked for
+    ERROR = "error"  # it said that it cannot
+    ARITH = "arith"  # it met a non-finite value
+    UNSENT = "unsent"  # it could not be asked any more
+    CHECK = "check"  # a spot check caught it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckTicket:
+    """A remote answer whose calls the decode thread should compare with its own."""
+
+    number: int
+    peer: PeerId
+    calls: tuple[ExpertRows, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputeHere:
+    """Calls handed back to the decode thread for good."""
+
+    calls: tuple[ExpertRows, ...]
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LayerDone:
+    """All remote results by expert index, f32 [n_rows, n_embd] each."""
+
+    values: Mapping[int, Floats]
+    checks: tuple[CheckTicket, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerFailed:
+    """The request is over."""
+
+    error: RequestFailed
+
+
+Reply: TypeAlias = ComputeHere | LayerDone | LayerFailed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LayerWork:
+    """The remote part of one layer and step; times on the process's monotonic clock.
+
+    `rows` holds all rows of the step, coded once, so that every worker sees the same
+    bytes. `local_allowed` says whether the decode thread can compute any expert itself
+    (a disk tier is there).
+    """
+
+    plan: LayerPlan
+    rows: ExpertInput
+    n_embd: int
+    profile: Profile
+    deadline: float
+    local_allowed: bool
+    trace: RequestTrace
+    replies: SimpleQueue[Reply] = field(default_factory=SimpleQueue)

@@ -1,0 +1,217 @@
+"""The workers this backbone knows: what each holds and whether it may be asked now.
+
+Written by the trio side only; read by the decode threads, so everything they read is
+replaced, never changed in place (`holders`). Rules:
+
+- a worker is asked only when LIVE and payable (it has a tab, a grant, room in its
+  float); a placement alone makes it GREETING, its HELLO makes it LIVE;
+- every failure demotes it for a while, doubling from 1 s to 60 s; a demoted worker is
+  greeted again when the time is over and must answer before it gets work (fault B28);
+- only a valid answer clears its record, never a greeting;
+- a worker caught with a wrong result is DROPPED for the life of this process.
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+
+from mobile_worker.expert_id import ExpertId
+from p2pmoe.backbone.cost import WorkerCost
+from p2pmoe.backbone.plan import Holder, Tier
+from relay.keys import PeerId
+
+__all__ = ["Fleet", "Status", "WorkerState"]
+
+FIRST_DEMOTION_S = 1.0
+LONGEST_DEMOTION_S = 60.0
+GREETING_TIMEOUT_S = 5.0
+
+
+class Status(StrEnum):
+    """Where a worker stands with this backbone."""
+
+    GREETING = "greeting"  # its HELLO is outstanding
+    LIVE = "live"
+    DEMOTED = "demoted"  # failed; greeted again at `until`
+    GONE = "gone"  # left the placement or its link; greeted again if placed
+    DROPPED = "dropped"  # gave a wrong result
+
+
+class WorkerState:
+    """One worker; fields are written by the trio side only."""
+
+    __slots__ = (
+        "cost",
+        "experts",
+        "failures",
+        "holder",
+        "n_refused",
+        "passes",
+        "payable",
+        "peer",
+        "placed",
+        "status",
+        "tier",
+        "until",
+    )
+
+    def __init__(self, peer: PeerId, tier: Tier) -> None:
+        """Begin unknown: no experts, no HELLO yet."""
+        self.peer = peer
+        self.tier = tier
+        self.cost = WorkerCost(rtt_s=0.002 if tier is Tier.HUB else 0.05)
+        self.holder = Holder(peer=peer, tier=tier, cost=self.cost)
+        self.experts: dict[int, frozenset[int]] = {}  # layer -> indices
+        self.status = Status.GONE
+        self.until = 0.0
+        self.failures = 0
+        self.n_refused = 0
+        self.passes = 0
+        self.payable = False
+        self.placed = False
+
+    @property
+    def askable(self) -> bool:
+        """Whether it may get a dispatch now."""
+        return self.status is Status.LIVE and self.payable and self.placed
+
+
+class Fleet:
+    """All workers, and for each layer who can be asked for which expert."""
+
+    def __init__(self) -> None:
+        """Begin with nobody."""
+        self.workers: dict[PeerId, WorkerState] = {}
+        self._version = 0
+        self._by_layer: dict[int, tuple[int, Mapping[int, tuple[Holder, ...]]]] = {}
+
+    def holders(self, layer: int) -> Mapping[int, tuple[Holder, ...]]:
+        """Return the askable holders of each expert of a layer (any thread)."""
+        known = self._by_layer.get(layer)
+        version = self._version
+        if known is not None and known[0] == version:
+            return known[1]
+        lists: dict[int, list[Holder]] = {}
+        for worker in self.workers.values():
+            if worker.askable:
+                for index in worker.experts.get(layer, ()):
+                    lists.setdefault(index, []).append(worker.holder)
+        table = {index: tuple(holders) for index, holders in lists.items()}
+        self._by_layer[layer] = (version, table)
+        return table
+
+    def place(
+        self, placement: Mapping[PeerId, tuple[Tier, Iterable[ExpertId]]]
+    ) -> None:
+        """Take a full placement in; who is new in it is greeted without delay."""
+        workers = dict(self.workers)
+        for worker in workers.values():
+            worker.placed = worker.peer in placement
+        for peer, (tier, experts) in placement.items():
+            worker = workers.get(peer) or WorkerState(peer, tier)
+            if worker.tier is not tier:
+                worker.tier = tier
+                worker.holder = Holder(peer=peer, tier=tier, cost=worker.cost)
+            if not worker.placed:
+                worker.failures, worker.until = 0, 0.0
+            worker.placed = True
+            worker.experts = _by_layer(experts)
+            workers[peer] = worker
+        self.workers = workers
+        self._changed()
+
+    def greeting(self, peer: PeerId, now: float) -> None:
+        """Note that a HELLO was sent."""
+        worker = self.workers[peer]
+        if worker.status is not Status.DROPPED:
+            worker.status = Status.GREETING
+            worker.until = now + GREETING_TIMEOUT_S
+            self._changed()
+
+    def greeted(self, peer: PeerId) -> bool:
+        """Note a valid HELLO answer; True if the worker has become LIVE by it."""
+        worker = self.workers.get(peer)
+        if worker is None or worker.status in {Status.LIVE, Status.DROPPED}:
+            return False
+        if worker.status is Status.DEMOTED:
+            return False
+        worker.status = Status.LIVE
+        self._changed()
+        return True
+
+    def set_payable(self, peer: PeerId, *, payable: bool) -> bool:
+        """Note whether a tab, a grant and room in the float are there; True if new."""
+        worker = self.workers.get(peer)
+        if worker is None or worker.payable == payable:
+            return False
+        worker.payable = payable
+        self._changed()
+        return True
+
+    def failed(self, peer: PeerId, now: float, *, weight: int = 1) -> None:
+        """Demote a worker for a failure; a grave one has more `weight`."""
+        worker = self.workers.get(peer)
+        if worker is None or worker.status is Status.DROPPED:
+            return
+        worker.failures += weight
+        wait = min(FIRST_DEMOTION_S * 2.0 ** (worker.failures - 1), LONGEST_DEMOTION_S)
+        worker.status = Status.DEMOTED
+        worker.until = now + wait
+        self._changed()
+
+    def succeeded(self, peer: PeerId) -> None:
+        """Clear a worker's record after a valid answer."""
+        worker = self.workers.get(peer)
+        if worker is not None:
+            worker.failures = 0
+
+    def lost(self, peer: PeerId, now: float) -> None:
+        """Note that a worker's link or process is gone, or that it drains."""
+        self.failed(peer, now)
+        worker = self.workers.get(peer)
+        if worker is not None and worker.status is not Status.DROPPED:
+            worker.status = Status.GONE
+            worker.payable = False
+
+    def dropped(self, peer: PeerId) -> None:
+        """Never ask this worker again: its result was wrong."""
+        worker = self.workers.get(peer)
+        if worker is not None:
+            worker.status = Status.DROPPED
+            self._changed()
+
+    def not_held(self, peer: PeerId, layer: int, indices: Iterable[int]) -> None:
+        """Note experts that a worker says it has not, until the next placement."""
+        worker = self.workers.get(peer)
+        if worker is not None:
+            left = worker.experts.get(layer, frozenset()) - set(indices)
+            worker.experts = {**worker.experts, layer: left}
+            self._changed()
+
+    def to_greet(self, now: float) -> list[PeerId]:
+        """Return placed workers whose demotion or unanswered greeting is over."""
+        settled = {Status.LIVE, Status.DROPPED}
+        return [
+            worker.peer
+            for worker in self.workers.values()
+            if worker.placed and worker.status not in settled and worker.until <= now
+        ]
+
+    def covered(self) -> set[ExpertId]:
+        """Return the experts with at least one askable holder."""
+        return {
+            ExpertId(layer, index)
+            for worker in self.workers.values()
+            if worker.askable
+            for layer, indices in worker.experts.items()
+            for index in indices
+        }
+
+    def _changed(self) -> None:
+        self._version += 1
+
+
+def _by_layer(experts: Iterable[ExpertId]) -> dict[int, frozenset[int]]:
+    lists: dict[int, set[int]] = {}
+    for expert in experts:
+        lists.setdefault(expert.layer, set()).add(expert.index)
+    return {layer: frozenset(indices) for layer, indices in lists.items()}

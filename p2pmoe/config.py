@@ -1,0 +1,113 @@
+"""What a backbone is told: one frozen value for `serve`, checked before anything runs.
+
+Rules: each field has its unit in its name; a value that cannot work is refused here
+with the option's name; nothing reads the environment or a global afterwards. The
+figures below `Tuning` are not options: they are stated here so that tests and
+operators can see and change them in one place.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from p2pmoe.errors import ConfigurationError
+
+__all__ = ["DiskPolicy", "ServeConfig", "Tuning", "parse_listen"]
+
+
+class DiskPolicy(StrEnum):
+    """What the local disk is to a routed expert that is not in RAM."""
+
+    OFF = "off"  # never computed from disk (an ARITH claim is still checked there)
+    FALLBACK = "fallback"  # only when no live holder answers in time
+    TIER = "tier"  # weighed against the network by the cost model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuning:
+    """Figures of the backbone that are no options of the command line."""
+
+    n_lanes: int = 2
+    max_queued_requests: int = 64
+    request_deadline_s: float = 600.0
+    prefill_chunk_tokens: int = 64
+    demand_interval_s: float = 3.0
+    rebalance_interval_s: float = 30.0
+    hello_interval_s: float = 5.0
+    accept_interval_s: float = 0.05
+    drain_s: float = 3.0
+    spot_check_rate: float = 0.01
+    newcomer_spot_check_rate: float = 0.05
+    newcomer_passes: int = 200
+    grant_servings: int = 20_000
+
+    def __post_init__(self) -> None:
+        """Refuse figures that cannot work."""
+        for name in ("spot_check_rate", "newcomer_spot_check_rate"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise ConfigurationError(f"{name} is {getattr(self, name)}, not 0 to 1")
+        for name in ("n_lanes", "prefill_chunk_tokens", "max_queued_requests"):
+            if getattr(self, name) < 1:
+                raise ConfigurationError(f"{name} is {getattr(self, name)}, below 1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeConfig:
+    """All that `p2pmoe serve` was asked for.
+
+    `relay` None runs everything in this process (the single-process oracle).
+    `ram_bytes` None keeps every routed expert resident. `n_context` 0 means the
+    model's own. `wait_coverage` is the share of experts (0 to 1) that must have a
+    live holder, RAM or disk before `/readyz` says ready.
+    """
+
+    model: Path
+    data: Path
+    relay: str | None = None
+    invite: Path | None = None
+    ram_bytes: int | None = None
+    disk: DiskPolicy = DiskPolicy.FALLBACK
+    profile: str = "r16"
+    listen: str = "127.0.0.1:8080"
+    n_context: int = 0
+    wait_coverage: float = 0.0
+    ready_file: Path | None = None
+    pretokenizer: str | None = None
+    api_key: str | None = None
+    tuning: Tuning = field(default_factory=Tuning)
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work, naming the option."""
+        if self.profile not in {"r16", "r8", "r32"}:
+            raise ConfigurationError(
+                f"unknown --profile {self.profile!r}", advice="use r16, r8 or r32"
+            )
+        if not 0.0 <= self.wait_coverage <= 1.0:
+            raise ConfigurationError(
+                f"--wait-coverage {self.wait_coverage} is no share",
+                advice="give a number from 0 to 1",
+            )
+        if self.ram_bytes is not None and self.ram_bytes <= 0:
+            raise ConfigurationError(f"--ram {self.ram_bytes} is not positive")
+        if self.n_context < 0:
+            raise ConfigurationError(f"--context {self.n_context} is negative")
+        if self.relay is None and self.disk is DiskPolicy.OFF and self.ram_bytes:
+            raise ConfigurationError(
+                "--disk off with --ram and without --relay leaves experts nowhere",
+                advice="name a relay, or drop --disk off",
+            )
+        parse_listen(self.listen)
+
+
+def parse_listen(text: str) -> tuple[str, int]:
+    """Return (host, port) of `HOST:PORT`, `[V6]:PORT` or `:PORT`.
+
+    Raises:
+        ConfigurationError: the port is missing or not 0 to 65535.
+    """
+    host, separator, port = text.rpartition(":")
+    if not separator or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ConfigurationError(
+            f"--listen {text!r} is not HOST:PORT", advice="for example 127.0.0.1:8080"
+        )
+    return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)

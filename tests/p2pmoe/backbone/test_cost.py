@@ -1,0 +1,79 @@
+"""Estimates follow the measurements; deadlines stay between floor and ceiling."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from p2pmoe.backbone.cost import (
+    DEADLINE_CEILING_S,
+    DEADLINE_FLOOR_S,
+    CallSample,
+    LocalCost,
+    WorkerCost,
+)
+
+
+def sample(
+    elapsed: float, compute: float, rows: int = 1, size: int = 900
+) -> CallSample:
+    return CallSample(elapsed_s=elapsed, compute_s=compute, n_rows=rows, n_bytes=size)
+
+
+def test_the_first_sample_replaces_the_hint() -> None:
+    cost = WorkerCost(rtt_s=0.5)
+    cost.observe(sample(0.011, 0.001))
+    assert abs(cost.rtt_s - 0.010) < 1e-9
+    assert abs(cost.per_row_s - 0.001) < 1e-9
+
+
+def test_large_messages_teach_the_bandwidth() -> None:
+    cost = WorkerCost()
+    for _ in range(50):
+        cost.observe(sample(0.010, 0.0))
+        cost.observe(sample(1.010, 0.0, rows=100, size=1_000_000))
+    assert abs(cost.expected_s(0, 1_000_000) - 1.010) < 0.01
+    assert abs(cost.expected_s(0, 0) - 0.010) < 0.001
+
+
+def test_a_lying_compute_time_cannot_make_the_trip_negative() -> None:
+    cost = WorkerCost()
+    cost.observe(sample(0.010, 99.0))
+    assert cost.rtt_s == 0.0
+    assert cost.per_row_s == 0.010
+
+
+def test_an_unknown_worker_gets_the_ceiling() -> None:
+    assert WorkerCost().deadline_s(1, 900) == DEADLINE_CEILING_S
+
+
+def test_a_steady_worker_gets_the_floor_and_a_slow_call_more() -> None:
+    cost = WorkerCost()
+    for _ in range(60):
+        cost.observe(sample(0.005, 0.001))
+    assert cost.deadline_s(1, 900) == DEADLINE_FLOOR_S
+    assert cost.deadline_s(4000, 900) > 4.0
+
+
+@given(st.lists(st.floats(0, 5), min_size=8, max_size=40), st.integers(1, 8))
+def test_small_calls_wait_below_two_seconds_of_a_fast_worker(
+    late: list[float], rows: int
+) -> None:
+    cost = WorkerCost()
+    for value in late:
+        cost.observe(sample(value / 50, 0.0))
+    assert DEADLINE_FLOOR_S <= cost.deadline_s(rows, 900) <= DEADLINE_CEILING_S
+
+
+def test_the_queue_counts() -> None:
+    cost = WorkerCost()
+    cost.observe(sample(0.012, 0.002))
+    idle = cost.quantile_s(0.95, 1, 900)
+    cost.in_flight_rows = 10
+    assert cost.quantile_s(0.95, 1, 900) > idle
+
+
+def test_local_cost_adds_reading_and_computing() -> None:
+    cost = LocalCost()
+    cost.observe_compute(0.002, 2)
+    cost.observe_read(0.1, 1_000_000)
+    assert abs(cost.disk_s(3, 500_000) - 0.053) < 1e-9
+    assert abs(cost.compute_s(3) - 0.003) < 1e-9
