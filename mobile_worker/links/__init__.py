@@ -1,1 +1,29 @@
 """Links to other peers: through the relay, direct, or in memory."""
+
+from mobile_worker.links.events import (
+    Arrived,
+    LostReason,
+    NodeEvent,
+    PathKind,
+    PeerLost,
+    RelayChanged,
+    Undelivered,
+    UndeliveredReason,
+)
+from mobile_worker.links.memory import MemoryNetwork
+from mobile_worker.links.node import Node, NodeSettings, Traffic
+
+__all__ = [
+    "Arrived",
+    "LostReason",
+    "MemoryNetwork",
+    "Node",
+    "NodeEvent",
+    "NodeSettings",
+    "PathKind",
+    "PeerLost",
+    "RelayChanged",
+    "Traffic",
+    "Undelivered",
+    "UndeliveredReason",
+]

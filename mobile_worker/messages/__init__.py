@@ -10,6 +10,7 @@ from mobile_worker.messages.accounts import (
     Voucher,
 )
 from mobile_worker.messages.blobs import MAX_PIECE_BYTES, Blob, BlobError, Get
+from mobile_worker.messages.classes import MessageClass
 from mobile_worker.messages.codec import Message, encode_message, parse_message
 from mobile_worker.messages.envelope import MAX_MESSAGE_BYTES, MessageType
 from mobile_worker.messages.market import (
@@ -62,6 +63,7 @@ __all__ = [
     "Lease",
     "ManifestNotice",
     "Message",
+    "MessageClass",
     "MessageType",
     "Offer",
     "Output",
