@@ -31,7 +31,7 @@ imports: $(STAMP)
 	$(BIN)/lint-imports
 
 docs: $(STAMP)
-	$(BIN)/python -m docs.generate_cli_reference
+	$(BIN)/python -m docs.generate
 
 bench: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.run all
