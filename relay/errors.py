@@ -6,6 +6,7 @@
         CertificateError, ConfigError, SendQueueFull, PayloadTooLarge
       RemoteRelayError       the other side did; carries its address or id in `peer`
         RelayUnreachable     nobody answers there, or what answers is no relay
+        CertificateRefused   no authority vouches for its certificate
         WrongRelayId         it answers, but is not the pinned relay
         HandshakeRefused     it said no; `code` says why
           TokenRefused         because of the network token
@@ -21,6 +22,7 @@ from typing import ClassVar
 
 __all__ = [
     "CertificateError",
+    "CertificateRefused",
     "ConfigError",
     "ConnectionLost",
     "EndpointError",
@@ -119,6 +121,12 @@ class RelayUnreachable(RemoteRelayError):
     """Nobody answers at this address, or what answers is no relay."""
 
     default_advice = "check the URL, that the relay runs, and the firewall between"
+
+
+class CertificateRefused(RemoteRelayError):
+    """No authority that we trust vouches for the relay's certificate."""
+
+    default_advice = "pin the relay's id in its URL, or name its authority's CA file"
 
 
 class WrongRelayId(RemoteRelayError):
