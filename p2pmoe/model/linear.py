@@ -1,0 +1,47 @@
+"""A model's dense parts: matrices with the coding of their input attached."""
+
+from collections.abc import Sequence
+
+from mobile_worker.arithmetic.coding import ExpertInput, Floats, quantize_rows
+from mobile_worker.arithmetic.formats.codecs import is_integer
+from mobile_worker.arithmetic.kernel import Kernel
+from mobile_worker.arithmetic.matrix import ExpertWeights, Matrix
+
+__all__ = ["FeedForward", "Linear", "code_input"]
+
+
+def code_input(x: Floats, matrices: Sequence[Matrix]) -> ExpertInput:
+    """Return rows f32 [n, n_cols] in the kinds that these matrices read; NonFinite."""
+    kinds = {is_integer(matrix.format) for matrix in matrices}
+    return ExpertInput(
+        coded=quantize_rows(x) if True in kinds else None,
+        floats=x if False in kinds else None,
+    )
+
+
+class Linear:
+    """Matrices that share an input, their outputs side by side."""
+
+    def __init__(self, kernel: Kernel, *matrices: Matrix) -> None:
+        """Keep the matrices; they are read in place."""
+        self._kernel = kernel
+        self._matrices = matrices
+
+    def __call__(self, x: Floats) -> Floats:
+        """Return the products, f32 [n, sum of n_rows]; NonFinite for a bad input."""
+        rows = code_input(x, self._matrices)
+        return self._kernel.matmul_stacked(self._matrices, rows)
+
+
+class FeedForward:
+    """A dense gated feed-forward: a leading layer's, or a shared expert."""
+
+    def __init__(self, kernel: Kernel, weights: ExpertWeights) -> None:
+        """Keep the weights; they are read in place."""
+        self._kernel = kernel
+        self._weights = weights
+
+    def __call__(self, x: Floats) -> Floats:
+        """Return f32 [n, n_embd]; never coded, because it never travels. NonFinite."""
+        rows = code_input(x, (self._weights.gate, self._weights.up))
+        return self._kernel.feed_forward(self._weights, rows)

@@ -1,0 +1,115 @@
+"""All routed experts in this process: the single-process oracle.
+
+Reads every routed expert of a model file and computes each call through the kernel,
+coded and decoded by the profile like anyone else's, so that its tokens are those of
+any scattered run.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self
+
+from mobile_worker.arithmetic.coding import Floats
+from mobile_worker.arithmetic.formats.block_format import Format
+from mobile_worker.arithmetic.kernel import ExpertRows, Kernel
+from mobile_worker.arithmetic.matrix import ExpertWeights, Matrix
+from mobile_worker.arithmetic.profiles import Profile
+from mobile_worker.expert_id import ExpertId
+from p2pmoe.model.combine import combine, rows_by_expert
+from p2pmoe.model.experts import Routing
+from p2pmoe.model.linear import code_input
+from p2pmoe.weights.experts import MatrixRange, expert_layers, expert_ranges
+from p2pmoe.weights.model_file import ModelFile
+from p2pmoe.weights.names import expert_activation, model_size
+
+__all__ = ["ExpertSource", "LocalExperts", "LocalPending", "read_expert_weights"]
+
+ExpertSource = Callable[[ExpertId], ExpertWeights]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LocalPending:
+    """Experts of one layer, computed when asked for."""
+
+    source: ExpertSource
+    kernel: Kernel
+    profile: Profile
+    layer: int
+    hidden: Floats
+    routing: Routing
+
+    def finish(self) -> Floats:
+        """Compute all calls and mix them; NonFinite."""
+        rows = rows_by_expert(self.routing)
+        alone = len(self.hidden) == 1
+        calls = [
+            ExpertRows(
+                weights=self.source(ExpertId(self.layer, expert)),
+                rows=None if alone else own,
+            )
+            for expert, own in rows.items()
+        ]
+        matrices = [m for c in calls for m in (c.weights.gate, c.weights.up)]
+        coded = code_input(self.hidden, matrices)
+        values = self.kernel.expert_values(calls, coded, self.profile)
+        outputs = {
+            expert: (own, part)
+            for (expert, own), part in zip(rows.items(), values, strict=True)
+        }
+        return combine(self.routing, outputs)
+
+
+def read_expert_weights(model_file: ModelFile, expert: ExpertId) -> ExpertWeights:
+    """Read one expert's matrices; ModelFileError, FormatUnsupported."""
+
+    def matrix(part: MatrixRange) -> Matrix:
+        return Matrix(
+            format=Format(int(part.format)),
+            n_rows=part.n_rows,
+            n_cols=part.n_cols,
+            raw=memoryview(model_file.read_range(part.offset, part.n_bytes)),
+        )
+
+    ranges = expert_ranges(model_file, expert)
+    return ExpertWeights(
+        gate=matrix(ranges.gate),
+        up=matrix(ranges.up),
+        down=matrix(ranges.down),
+        activation=expert_activation(model_file),
+    )
+
+
+class LocalExperts:
+    """An `ExpertCaller` that has all experts at hand."""
+
+    def __init__(
+        self, source: ExpertSource, kernel: Kernel, profile: Profile = Profile.R16
+    ) -> None:
+        """Take experts from `source`, which returns the same object each time."""
+        self._source = source
+        self._kernel = kernel
+        self._profile = profile
+
+    @classmethod
+    def load(
+        cls, model_file: ModelFile, kernel: Kernel, profile: Profile = Profile.R16
+    ) -> Self:
+        """Read all routed experts of a file into memory, in the file's own bytes."""
+        weights = {
+            expert: read_expert_weights(model_file, expert)
+            for layer in expert_layers(model_file)
+            for index in range(model_size(model_file, "expert_count"))
+            for expert in [ExpertId(layer, index)]
+        }
+        return cls(weights.__getitem__, kernel, profile)
+
+    def begin(self, layer: int, hidden: Floats, routing: Routing) -> LocalPending:
+        """Note the calls of one layer; `finish` computes them."""
+        return LocalPending(
+            source=self._source,
+            kernel=self._kernel,
+            profile=self._profile,
+            layer=layer,
+            hidden=hidden,
+            routing=routing,
+        )

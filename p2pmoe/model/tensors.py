@@ -1,0 +1,56 @@
+"""Tensors of a model file as the arithmetic wants them: matrices and float vectors."""
+
+import numpy as np
+
+from mobile_worker.arithmetic.coding import Floats
+from mobile_worker.arithmetic.formats.block_format import Format
+from mobile_worker.arithmetic.formats.codecs import dequantize, is_integer
+from mobile_worker.arithmetic.matrix import Matrix
+from p2pmoe.model.errors import ModelRefused
+from p2pmoe.weights.model_file import ModelFile
+
+__all__ = ["read_floats", "read_matrix", "take_rows"]
+
+
+def read_matrix(
+    model_file: ModelFile, name: str, shape: tuple[int, int] | None = None
+) -> Matrix:
+    """Read a tensor of two dimensions, in its own block format.
+
+    Raises ModelRefused if it is not of `shape` (rows, columns), FormatUnsupported,
+    ModelFileError.
+    """
+    tensor = model_file.tensor(name)
+    if len(tensor.shape) != 2 or (shape is not None and tensor.shape != shape):
+        raise ModelRefused(f"tensor {name} is {list(tensor.shape)}, not {shape}")
+    block_format = Format(int(tensor.format))
+    is_integer(block_format)  # refuses what cannot be computed with
+    return Matrix(
+        format=block_format,
+        n_rows=tensor.shape[0],
+        n_cols=tensor.shape[1],
+        raw=memoryview(model_file.read(name)),
+    )
+
+
+def read_floats(model_file: ModelFile, name: str, n: int) -> Floats:
+    """Read a vector of `n` F32 values; ModelRefused if it is none or not finite."""
+    tensor = model_file.tensor(name)
+    if tensor.shape != (n,) or Format(int(tensor.format)) is not Format.F32:
+        raise ModelRefused(f"tensor {name} is not a vector of {n} F32 values")
+    values = np.frombuffer(model_file.read(name), "<f4").astype(np.float32)
+    if not np.isfinite(values).all():
+        raise ModelRefused(f"tensor {name} holds a value that is not finite")
+    return values
+
+
+def take_rows(matrix: Matrix, rows: list[int]) -> Floats:
+    """Return some rows of a matrix as numbers, f32 [len(rows), n_cols]."""
+    raw = np.frombuffer(matrix.raw, np.uint8).reshape(matrix.n_rows, -1)[rows]
+    part = Matrix(
+        format=matrix.format,
+        n_rows=len(rows),
+        n_cols=matrix.n_cols,
+        raw=memoryview(raw.tobytes()),
+    )
+    return np.array(dequantize(part))
