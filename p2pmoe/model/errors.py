@@ -11,7 +11,13 @@ P2pmoeError
 
 from p2pmoe.errors import ConfigurationError, P2pmoeError, RequestFailed
 
-__all__ = ["CacheFull", "CombineRefused", "ModelRefused", "TokenRefused"]
+__all__ = [
+    "CacheFull",
+    "CombineRefused",
+    "ModelRefused",
+    "SamplingRefused",
+    "TokenRefused",
+]
 
 
 class ModelRefused(ConfigurationError):
@@ -28,6 +34,10 @@ class CacheFull(RequestFailed):
 
 class TokenRefused(RequestFailed):
     """A token id that the vocabulary does not have."""
+
+
+class SamplingRefused(RequestFailed):
+    """A sampling setting out of its range."""
 
 
 class CombineRefused(P2pmoeError):
