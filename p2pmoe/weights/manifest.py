@@ -1,0 +1,108 @@
+"""The manifest of a model file: every expert's shard, hashed from the file's bytes.
+
+Building it reads all routed experts once (seconds for a large file), so there is a
+progress callback; call it from a worker thread where an event loop must go on.
+"""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mobile_worker.arithmetic.activation import Activation
+from mobile_worker.expert_id import ExpertId
+from mobile_worker.shards.manifest import ExpertLayout, Manifest, ManifestExpert
+from p2pmoe.weights.errors import UnsupportedModel
+from p2pmoe.weights.experts import (
+    ExpertRanges,
+    HalfOrder,
+    expert_layers,
+    expert_ranges,
+    read_expert,
+)
+from p2pmoe.weights.model_file import ModelFile
+from p2pmoe.weights.names import architecture, expert_activation, model_size
+
+__all__ = ["ManifestOptions", "build_manifest", "expert_layout"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestOptions:
+    """What the file does not say: public addresses, the tokenizer, merged halves."""
+
+    sources: tuple[str, ...] = ()
+    tokenizer_digest: bytes = b""
+    half_order: HalfOrder | None = None
+
+
+def expert_layout(ranges: ExpertRanges, activation: Activation) -> ExpertLayout:
+    """Return the formats and sizes of one expert."""
+    return ExpertLayout(
+        gate_format=int(ranges.gate.format),
+        up_format=int(ranges.up.format),
+        down_format=int(ranges.down.format),
+        n_embd=ranges.gate.n_cols,
+        n_ff=ranges.gate.n_rows,
+        activation=activation,
+    )
+
+
+def build_manifest(
+    model: ModelFile,
+    options: ManifestOptions | None = None,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> Manifest:
+    """Hash every expert of the file and list it.
+
+    `progress` is called with (experts done, experts in all) after each expert.
+
+    Raises:
+        UnsupportedModel: No routed experts, or experts that cannot be served.
+        ModelFileError: The file's tensors do not fit its sizes, or it was cut short.
+        ManifestError: A size is beyond what a manifest can hold.
+    """
+    options = options or ManifestOptions()
+    activation = expert_activation(model)
+    n_expert = model_size(model, "expert_count", 0)
+    layers = expert_layers(model)
+    if not layers or not n_expert:
+        raise UnsupportedModel(model.path, "has no routed experts")
+    layouts: dict[ExpertLayout, int] = {}
+    experts: list[ManifestExpert] = []
+    for layer in layers:
+        for index in range(n_expert):
+            expert = ExpertId(layer, index)
+            ranges = expert_ranges(model, expert, half_order=options.half_order)
+            layout = layouts.setdefault(expert_layout(ranges, activation), len(layouts))
+            experts.append(_entry(model, expert, layout, ranges))
+            if progress is not None:
+                progress(len(experts), len(layers) * n_expert)
+    return Manifest(
+        name=_name(model),
+        architecture=architecture(model),
+        n_layer=model_size(model, "block_count"),
+        n_expert=n_expert,
+        n_embd=model_size(model, "embedding_length"),
+        layouts=tuple(layouts),
+        experts=tuple(experts),
+        sources=options.sources,
+        tokenizer_digest=options.tokenizer_digest,
+    )
+
+
+def _entry(
+    model: ModelFile, expert: ExpertId, layout: int, ranges: ExpertRanges
+) -> ManifestExpert:
+    parts = (ranges.gate, ranges.up, ranges.down)
+    return ManifestExpert(
+        expert=expert,
+        layout=layout,
+        digest=hashlib.sha256(read_expert(model, ranges)).digest(),
+        n_bytes=ranges.n_bytes,
+        ranges=tuple((part.offset, part.n_bytes) for part in parts),
+    )
+
+
+def _name(model: ModelFile) -> str:
+    name = model.metadata.text("general.name", "") or model.path.stem
+    return "".join(c for c in name if c.isprintable())[:100] or "model"
