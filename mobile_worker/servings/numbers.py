@@ -23,7 +23,7 @@ class NumberSet:
         return len(self._firsts)
 
     def take(self, first: int, n: int) -> bool:
-        """Add `n` numbers from `first`; False, changing nothing, if one is in already."""
+        """Add `n` numbers from `first`; False, and no change, if one is in already."""
         last = first + n - 1
         at = bisect_right(self._firsts, last)
         if at and self._lasts[at - 1] >= first:

@@ -1,0 +1,206 @@
+"""Filing doubly signed vouchers with the ledger until it acknowledges them; no I/O.
+
+Vouchers are cumulative, so those of one tab and epoch that wait together are filed as
+one: the newest, with the leaves of all of them. One filing at a time is under way for
+each tab; without an answer it is sent again, with growing pauses, for ever. The ledger
+answers a repeat with "duplicate", so nothing is paid twice.
+
+Spool payload of a record: u32 length of the voucher | voucher | worker's signature 64 |
+backbone's signature 64, or zeros for a proposal | leaves.
+"""
+
+import struct
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from ledger.errors import FormatRefused
+from ledger.voucher import Voucher, VoucherKey, voucher_hash
+from mobile_worker.messages.accounts import File
+from mobile_worker.servings.chain import Proposal, Settled
+
+__all__ = [
+    "FilingQueue",
+    "FilingStatus",
+    "Outcome",
+    "SpoolKind",
+    "pack_proposal",
+    "pack_settled",
+    "unpack_settled",
+]
+
+RETRY_S = 3.0
+MAX_RETRY_S = 60.0
+_MAX_LEAF_BYTES = 4 << 20  # of one filing
+_MAX_FLYING = 8
+_LENGTH = struct.Struct(">I")
+_SIGNATURE_BYTES = 64
+
+
+class SpoolKind(IntEnum):
+    """What an entry of the worker's spool is."""
+
+    PROPOSAL = 1  # signed by this worker alone
+    SETTLED = 2  # signed by both
+
+
+class FilingStatus(IntEnum):
+    """What the ledger answers (FILED)."""
+
+    STORED = 0
+    DUPLICATE = 1
+    REJECTED = 2
+    RETRY = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of a filing: entries that are done with, and why if rejected."""
+
+    entries: tuple[int, ...]
+    amount_uc: int
+    rejected: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Account:
+    """The vouchers of one tab and epoch that are not filed yet, oldest first."""
+
+    waiting: list[tuple[int, Settled]] = field(default_factory=list)
+    n_flying: int = 0  # of `waiting`, in the filing under way
+    name: bytes = b""  # hash of the voucher under way
+    due_at: float = 0.0
+    pause_s: float = RETRY_S
+
+
+class FilingQueue:
+    """Everything that both signed and the ledger has not acknowledged."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._accounts: dict[VoucherKey, _Account] = {}
+
+    def __len__(self) -> int:
+        """Return how many vouchers wait."""
+        return sum(len(account.waiting) for account in self._accounts.values())
+
+    def add(self, entry: int, settled: Settled) -> None:
+        """File a voucher; `entry` is its id in the spool.
+
+        Raises:
+            FormatRefused: the voucher does not parse.
+        """
+        key = Voucher.parse(settled.raw).key
+        self._accounts.setdefault(key, _Account()).waiting.append((entry, settled))
+
+    def due(self, now: float) -> list[File]:
+        """Return the filings to send now."""
+        files = []
+        n_flying = sum(1 for a in self._accounts.values() if a.n_flying)
+        for account in self._accounts.values():
+            if now < account.due_at or not account.waiting:
+                continue
+            if account.n_flying == 0:
+                if n_flying >= _MAX_FLYING:
+                    continue
+                n_flying += 1
+                account.n_flying = _how_many(account.waiting)
+            files.append(self._file(account, now))
+        return files
+
+    def filed(
+        self, name: bytes, status: int, reason: str, now: float
+    ) -> Outcome | None:
+        """Take the ledger's answer; None if it is for nothing under way or "retry"."""
+        flying = {a.name: key for key, a in self._accounts.items() if a.n_flying}
+        key = flying.get(name)
+        if key is None:
+            return None
+        account = self._accounts[key]
+        if status not in {
+            FilingStatus.STORED,
+            FilingStatus.DUPLICATE,
+            FilingStatus.REJECTED,
+        }:
+            account.due_at = now + account.pause_s
+            return None
+        done = account.waiting[: account.n_flying]
+        del account.waiting[: account.n_flying]
+        if account.waiting:
+            self._accounts[key] = _Account(waiting=account.waiting)
+        else:
+            del self._accounts[key]
+        rejected = status == FilingStatus.REJECTED
+        return Outcome(
+            entries=tuple(entry for entry, _ in done),
+            amount_uc=Voucher.parse(done[-1][1].raw).amount_uc,
+            rejected=(reason or "no reason given") if rejected else "",
+        )
+
+    def hurry(self) -> None:
+        """Send everything again at once: the way to the ledger is back."""
+        for account in self._accounts.values():
+            account.due_at = 0.0
+            account.pause_s = RETRY_S
+
+    def _file(self, account: _Account, now: float) -> File:
+        account.due_at = now + account.pause_s
+        account.pause_s = min(2 * account.pause_s, MAX_RETRY_S)
+        part = [settled for _, settled in account.waiting[: account.n_flying]]
+        newest = part[-1]
+        account.name = voucher_hash(newest.raw)
+        return File(
+            voucher=newest.raw,
+            worker_signature=newest.worker_signature,
+            backbone_signature=newest.backbone_signature,
+            leaves=b"".join(settled.leaves for settled in part),
+        )
+
+
+def pack_settled(settled: Settled) -> bytes:
+    """Return the spool payload of a doubly signed voucher."""
+    signatures = settled.worker_signature + settled.backbone_signature
+    head = _LENGTH.pack(len(settled.raw)) + settled.raw
+    return head + signatures + settled.leaves
+
+
+def pack_proposal(proposal: Proposal) -> bytes:
+    """Return the spool payload of a voucher that only this worker has signed."""
+    return pack_settled(
+        Settled(
+            raw=proposal.raw,
+            worker_signature=proposal.worker_signature,
+            backbone_signature=bytes(_SIGNATURE_BYTES),
+            leaves=proposal.leaves,
+        )
+    )
+
+
+def unpack_settled(payload: bytes) -> Settled:
+    """Read a spool payload back.
+
+    Raises:
+        FormatRefused: it is too short for what it says.
+    """
+    if len(payload) < _LENGTH.size:
+        raise FormatRefused(f"a spooled voucher of {len(payload)} bytes")
+    (length,) = _LENGTH.unpack_from(payload)
+    first = _LENGTH.size + length
+    second = first + _SIGNATURE_BYTES
+    end = second + _SIGNATURE_BYTES
+    if end > len(payload):
+        raise FormatRefused(f"a spooled voucher of {len(payload)} bytes, needs {end}")
+    return Settled(
+        raw=payload[_LENGTH.size : first],
+        worker_signature=payload[first:second],
+        backbone_signature=payload[second:end],
+        leaves=payload[end:],
+    )
+
+
+def _how_many(waiting: list[tuple[int, Settled]]) -> int:
+    n_bytes = 0
+    for at, (_, settled) in enumerate(waiting):
+        n_bytes += len(settled.leaves)
+        if n_bytes > _MAX_LEAF_BYTES and at:
+            return at
+    return len(waiting)
