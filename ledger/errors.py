@@ -28,10 +28,12 @@ one line and exits with `exit_code`.
         ChainRefused         a voucher that does not extend the one before it
         EquivocationFound    one signer, one number, two different vouchers
         GrantRefused         a grant that does not cover what is claimed
+          CeilingReached     more is claimed than the grant reserved
 """
 
 __all__ = [
     "AmountRefused",
+    "CeilingReached",
     "ChainRefused",
     "DifferenceFound",
     "EquivocationFound",
@@ -166,3 +168,7 @@ class EquivocationFound(RemoteError):
 
 class GrantRefused(RemoteError):
     """A grant that is unknown, closed, or does not cover what is claimed."""
+
+
+class CeilingReached(GrantRefused):
+    """More is claimed under a grant than was reserved for it."""

@@ -6,8 +6,8 @@ Contract: one canonical binary encoding, signed by the market, named by its SHA-
     | base_uc i64 | n u32 | n * (expert u32, multiplier u32 Q16.16)
 
 with expert = layer << 16 | index, sorted, no expert twice, no multiplier of exactly 1.0
-(that is what absence means). The unit price is `base_uc * multiplier`, rounded down to whole micro-credits.
-Integers only. Signed bytes are `"p2pmoe/prices/v1\0" || table`.
+(that is what absence means). The unit price is `base_uc * multiplier`, rounded down to
+whole micro-credits. Integers only. Signed bytes are `"p2pmoe/prices/v1\0" || table`.
 """
 
 import struct

@@ -94,6 +94,10 @@ class Voucher:
                 f"voucher {self.number} names previous {self.previous[:4].hex()}",
                 peer=self.worker,
             )
+        if self.rows >= 1 << 63 or not 0 <= self.issued_us < 1 << 63:
+            raise FormatRefused(
+                f"{self.rows} rows, issued at {self.issued_us}", peer=self.worker
+            )
         if len(self.ranges) > MAX_RANGES or not is_canonical(self.ranges):
             raise FormatRefused("accepted ranges are not canonical", peer=self.worker)
         if count(self.ranges) != self.leaves or self.rows < self.leaves:

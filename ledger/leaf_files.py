@@ -1,0 +1,149 @@
+"""Leaf files: every accepted leaf, append-only, named by number, read by position.
+
+Contract: `NNNNNNNN.leaves` hold packed leaves one after the other, in the order filed;
+the database says which bytes belong to which filing and how long each file is. Bytes
+are synced before the database commits; whatever lies beyond the committed length was
+never acknowledged and is cut off at opening. One file serves all tabs, so a group of
+filings costs one sync; a file is closed at 64 MiB, so that old ones can be pruned.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ledger.errors import DifferenceFound, StoreUnavailable
+
+__all__ = ["LeafFiles", "LeafPlace", "read_leaves"]
+
+_FILE_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class LeafPlace:
+    """Where a block of leaves begins."""
+
+    file: int
+    offset: int
+
+
+class LeafFiles:
+    """The writing side; one process at a time."""
+
+    def __init__(self, folder: Path, committed: Mapping[int, int]) -> None:
+        """Open the folder and cut off what was never committed.
+
+        Args:
+            folder: where the files lie; made if missing.
+            committed: file number -> committed length in bytes.
+
+        Raises:
+            StoreUnavailable: the folder cannot be used.
+            DifferenceFound: a file is shorter than what was committed.
+        """
+        self._folder = folder
+        self._handle = -1
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._recover(committed)
+            self.file = max(committed, default=1)
+            self._size = self._committed = committed.get(self.file, 0)
+            self._open()
+        except OSError as exc:
+            raise StoreUnavailable(f"leaf files {folder}: {exc.strerror}") from exc
+
+    @property
+    def length_bytes(self) -> int:
+        """Bytes appended to the current file so far."""
+        return self._size
+
+    def append(self, block: bytes) -> LeafPlace:
+        """Write a block and return its place; durable only after `sync`.
+
+        Raises:
+            OSError: the disk refused; close and open again, which cuts the rest off.
+        """
+        place = LeafPlace(self.file, self._size)
+        view = memoryview(block)
+        while view:
+            n_written = os.write(self._handle, view)
+            self._size += n_written
+            view = view[n_written:]
+        return place
+
+    def sync(self) -> None:
+        """Put everything appended on the disk.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        if self._size != self._committed:
+            os.fsync(self._handle)
+
+    def commit(self) -> None:
+        """Take what was appended as committed; begin a new file when this is full.
+
+        Raises:
+            OSError: a new file cannot be made; what was committed stays committed.
+        """
+        self._committed = self._size
+        if self._size >= _FILE_BYTES:
+            os.close(self._handle)
+            self._handle = -1
+            self.file, self._size, self._committed = self.file + 1, 0, 0
+            self._open()
+
+    def close(self) -> None:
+        """Close the current file."""
+        if self._handle >= 0:
+            os.close(self._handle)
+        self._handle = -1
+
+    def _open(self) -> None:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        path = _path(self._folder, self.file)
+        is_new = not path.exists()
+        self._handle = os.open(path, flags, 0o600)
+        if is_new and os.name == "posix":
+            folder = os.open(self._folder, os.O_RDONLY)
+            os.fsync(folder)
+            os.close(folder)
+
+    def _recover(self, committed: Mapping[int, int]) -> None:
+        for number, length in committed.items():
+            path = _path(self._folder, number)
+            size = path.stat().st_size if path.exists() else 0
+            if size < length:
+                raise DifferenceFound(f"{path} has {size} bytes, needs {length}")
+            if size > length:
+                os.truncate(path, length)
+        for path in self._folder.glob("*.leaves"):
+            if int(path.stem) not in committed:
+                path.unlink()
+
+
+def read_leaves(folder: Path, place: LeafPlace, n_bytes: int) -> bytes:
+    """Return `n_bytes` of leaves at a place.
+
+    Raises:
+        DifferenceFound: the file is missing or ends before.
+    """
+    path = _path(folder, place.file)
+    if n_bytes == 0:
+        return b""
+    try:
+        with path.open("rb") as file:
+            file.seek(place.offset)
+            block = file.read(n_bytes)
+    except OSError as exc:
+        raise DifferenceFound(f"leaf file {path}: {exc.strerror}") from exc
+    if len(block) != n_bytes:
+        raise DifferenceFound(
+            f"{path} has {place.offset + len(block)} bytes, "
+            f"needs {place.offset + n_bytes}"
+        )
+    return block
+
+
+def _path(folder: Path, number: int) -> Path:
+    return folder / f"{number:08d}.leaves"

@@ -1,0 +1,45 @@
+"""Bring a ledger database to the current schema, one numbered step at a time.
+
+Contract: a new database gets the tables of `ledger.schema` at once; an older one gets
+the steps it lacks, in order, each in the transaction of the caller; a newer one is
+refused rather than guessed at. A step is never edited once released.
+"""
+
+from collections.abc import Callable, Mapping
+
+from sqlalchemy import Connection, insert, inspect, select, update
+
+from ledger.errors import StoreUnavailable
+from ledger.schema import METADATA, SCHEMA_VERSION, schema_version
+
+__all__ = ["STEPS", "migrate", "stored_version"]
+
+# Version reached -> what takes a database there from the version before.
+STEPS: Mapping[int, Callable[[Connection], None]] = {}
+
+
+def stored_version(connection: Connection) -> int:
+    """Return the schema version of a database, 0 when it has no tables yet."""
+    if not inspect(connection).has_table(schema_version.name):
+        return 0
+    return int(connection.execute(select(schema_version.c.version)).scalar_one())
+
+
+def migrate(connection: Connection) -> None:
+    """Create or upgrade the tables within the caller's transaction.
+
+    Raises:
+        StoreUnavailable: the database was written by a newer program.
+    """
+    version = stored_version(connection)
+    if version > SCHEMA_VERSION:
+        raise StoreUnavailable(
+            f"ledger schema {version} is newer than this program's {SCHEMA_VERSION}"
+        )
+    if version == 0:
+        METADATA.create_all(connection)
+        connection.execute(insert(schema_version).values(version=SCHEMA_VERSION))
+        return
+    for number in range(version + 1, SCHEMA_VERSION + 1):
+        STEPS[number](connection)
+        connection.execute(update(schema_version).values(version=number))

@@ -1,0 +1,152 @@
+"""The store: a ledger's folder, opened by the one process that writes it.
+
+Contract: every method that writes returns a future that resolves only after the commit
+is on the disk; callers on any thread. Signatures are checked on the caller's side of
+the queue, so that threads share that work. Reading goes through `ledger.database`'s
+`Reader`, never through here. Closing finishes what was accepted.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from ledger.claims import (
+    Filed,
+    FiledStatus,
+    GrantOrder,
+    IssuedGrant,
+    Refusal,
+    verify_claim,
+)
+from ledger.database import (
+    FolderLock,
+    LedgerFolder,
+    LedgerIdentity,
+    Reader,
+    open_writing_engine,
+)
+from ledger.desk import Desk
+from ledger.errors import LedgerError
+from ledger.settlement import (
+    GrantPolicy,
+    file_claim,
+    fund,
+    issue_grant,
+    release_expired,
+)
+from ledger.voucher import SignedVoucher, voucher_hash
+from ledger.writer import Writer, WriterSettings
+
+__all__ = ["Store", "StoreSettings"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSettings:
+    """The operator's choices."""
+
+    policy: GrantPolicy = field(default_factory=GrantPolicy)
+    writer: WriterSettings = field(default_factory=WriterSettings)
+
+
+class Store:
+    """The writing side of a ledger."""
+
+    def __init__(
+        self,
+        path: Path,
+        owner: LedgerIdentity,
+        *,
+        sign: Callable[[bytes], bytes],
+        wall_us: Callable[[], int],
+        settings: StoreSettings | None = None,
+    ) -> None:
+        """Open or create a ledger's folder for writing.
+
+        Args:
+            path: the folder.
+            owner: network, ledger and market keys; must match an existing folder.
+            sign: makes the ledger's Ed25519 signature over given bytes.
+            wall_us: microseconds since 1970 UTC.
+            settings: policy and grouping.
+
+        Raises:
+            FolderInUse, StoreUnavailable, DifferenceFound: see there.
+        """
+        settings = settings or StoreSettings()
+        self.folder = LedgerFolder(path)
+        self.owner = owner
+        self._sign = sign
+        self._policy = settings.policy
+        self._lock = FolderLock(self.folder.lock)
+        try:
+            self._engine = open_writing_engine(self.folder, owner)
+            self._writer = Writer(
+                self._engine, self.folder, owner, wall_us, settings.writer
+            )
+        except LedgerError:
+            self._lock.release()
+            raise
+
+    def __enter__(self) -> Self:
+        """Return the store itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the store."""
+        self.close()
+
+    def reader(self) -> Reader:
+        """Return a read-only view of the same folder."""
+        return Reader(self.folder.path)
+
+    def fund(self, owner: bytes, amount_uc: int, note: str, key: bytes) -> Future[bool]:
+        """Give credit to a backbone, once for each `key`; False for a repeat."""
+        return self._writer.submit(lambda desk: fund(desk, owner, amount_uc, note, key))
+
+    def grant(self, order: GrantOrder) -> Future[IssuedGrant]:
+        """Reserve money and sign a grant; see `ledger.settlement.issue_grant`."""
+        return self._writer.submit(
+            lambda desk: issue_grant(desk, order, self._policy, self._sign)
+        )
+
+    def file(
+        self, signed: SignedVoucher, leaves: bytes, filed_by: bytes
+    ) -> Future[Filed]:
+        """Take a doubly signed voucher and the leaves not filed before.
+
+        Resolves to the answer; a refused voucher is an answer, not an error.
+        """
+        checked = verify_claim(signed, leaves, filed_by)
+        if isinstance(checked, Refusal):
+            refusal = checked
+            return self._writer.submit(lambda desk: _refuse(desk, refusal))
+        claim = checked
+        return self._writer.submit(lambda desk: file_claim(desk, claim))
+
+    def release_expired(self) -> Future[int]:
+        """Give back what is left of expired grants; resolves to how many."""
+        return self._writer.submit(lambda desk: release_expired(desk, self._policy))
+
+    def close(self) -> None:
+        """Finish what is queued, close the files and give the folder back."""
+        self._writer.close()
+        self._engine.dispose()
+        self._lock.release()
+
+
+def _refuse(desk: Desk, refusal: Refusal) -> Filed:
+    desk.reject(refusal)
+    return Filed(
+        voucher_hash=voucher_hash(refusal.signed.raw),
+        status=FiledStatus.REJECTED,
+        reason=refusal.reason,
+        detail=refusal.detail,
+    )
