@@ -13,6 +13,7 @@
         RecordError              a peer record or network descriptor that is none
         HandshakeError           a handshake that proves nothing
         SealError                a packet that does not open: wrong key, replay, bits
+        ProtocolBreach           an authenticated peer broke a rule of the session
         LinkLost                 a link ended
 
 A parser raises only its own error. None of the remote ones ever ends the node.
@@ -29,6 +30,7 @@ __all__ = [
     "LocalError",
     "MessageError",
     "NodeClosed",
+    "ProtocolBreach",
     "RecordError",
     "RemoteError",
     "SealError",
@@ -102,6 +104,10 @@ class HandshakeError(RemoteError):
 
 class SealError(RemoteError):
     """A packet that does not open: wrong key, replayed, too old or changed."""
+
+
+class ProtocolBreach(RemoteError):
+    """An authenticated peer broke a rule of the session: its link is closed."""
 
 
 class LinkLost(RemoteError):
