@@ -4,9 +4,13 @@ from relay.backoff import Backoff
 from relay.client import ClientSettings, RelayConnection, connect
 from relay.endpoint import Endpoint, parse_endpoint
 from relay.errors import (
+    CertificateError,
     CertificateRefused,
+    ConfigError,
     ConnectionLost,
     HandshakeRefused,
+    KeyFileError,
+    ListenError,
     PayloadTooLarge,
     PlaintextRefused,
     ProtocolError,
@@ -47,12 +51,18 @@ from relay.keys import (
     short_id,
     verify,
 )
+from relay.listening import split_address
+from relay.pages import PageHandler, PageRequest, PageResponse
+from relay.server import RelayConfig, RunningRelay, serve
+from relay.tls import SelfSigned, TlsFiles
 from relay.tokens import NetworkToken, RateClass, Role, encode_token, parse_token
 
 __all__ = [
     "Backoff",
+    "CertificateError",
     "CertificateRefused",
     "ClientSettings",
+    "ConfigError",
     "ConnectionLost",
     "Credentials",
     "Endpoint",
@@ -60,10 +70,15 @@ __all__ = [
     "FrameClass",
     "GoneReason",
     "HandshakeRefused",
+    "KeyFileError",
     "Limits",
+    "ListenError",
     "NackReason",
     "Nacked",
     "NetworkToken",
+    "PageHandler",
+    "PageRequest",
+    "PageResponse",
     "PayloadTooLarge",
     "PeerGone",
     "PeerId",
@@ -74,15 +89,19 @@ __all__ = [
     "RateClass",
     "Received",
     "RelayBusy",
+    "RelayConfig",
     "RelayConnection",
     "RelayError",
     "RelayRestarting",
     "RelayStatus",
     "RelayUnreachable",
     "Role",
+    "RunningRelay",
+    "SelfSigned",
     "SendQueueFull",
     "SigningKey",
     "StatusCode",
+    "TlsFiles",
     "TokenRefused",
     "WeakKey",
     "Welcome",
@@ -95,6 +114,8 @@ __all__ = [
     "parse_endpoint",
     "parse_token",
     "peer_id_from_hex",
+    "serve",
     "short_id",
+    "split_address",
     "verify",
 ]

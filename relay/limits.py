@@ -15,7 +15,14 @@ import ipaddress
 from dataclasses import dataclass
 from typing import Final
 
-from relay.defaults import CONTROL_QUEUE_BYTES, MAX_TTL_MS, QUEUE_BYTES
+from relay.defaults import (
+    CONTROL_QUEUE_BYTES,
+    MAX_TTL_MS,
+    PING_INTERVAL_S,
+    PING_JITTER_S,
+    PING_TIMEOUT_S,
+    QUEUE_BYTES,
+)
 from relay.endpoint import is_loopback
 from relay.frame_types import Limits
 from relay.frames import MAX_PAYLOAD_BYTES
@@ -26,7 +33,9 @@ __all__ = [
     "AddressGate",
     "Bucket",
     "GateLimits",
+    "KeepAlive",
     "address_key",
+    "keep_alive_of",
     "lane_caps",
     "limits_of",
 ]
@@ -62,6 +71,25 @@ def lane_caps(limits: Limits) -> LaneCaps:
         interactive=limits.queue_bytes,
         bulk=limits.queue_bytes,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepAlive:
+    """After how much silence a peer is pinged, and how long it may then be silent."""
+
+    after_s: float = PING_INTERVAL_S
+    timeout_s: float = PING_TIMEOUT_S
+
+
+def keep_alive_of(rate_class: RateClass, jitter: float) -> KeepAlive:
+    """Return a peer's own times; `jitter` in [0, 1) spreads them over +-3 s.
+
+    Phones sleep between their radio's moments and get 25 s and 20 s.
+    """
+    spread_s = (2 * jitter - 1) * PING_JITTER_S
+    if rate_class is RateClass.PHONE:
+        return KeepAlive(after_s=25.0 + spread_s, timeout_s=20.0)
+    return KeepAlive(after_s=PING_INTERVAL_S + spread_s)
 
 
 class Bucket:

@@ -1,0 +1,325 @@
+"""From a fresh socket to an admitted peer: TLS, HTTP, challenge, proof, welcome.
+
+One task does it all, reading and writing by turns, under two deadlines: 5 s for TLS and
+the HTTP request, 5 s for the proof. A request that is no upgrade of the relay's path is
+answered with a page. Whatever is wrong ends the connection with a close code or status
+and one count by cause; nothing of it reaches the switch.
+"""
+
+import logging
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from os import urandom
+
+import trio
+from websockets.exceptions import SecurityError
+from websockets.frames import Frame, Opcode
+from websockets.http11 import Request
+from websockets.protocol import State
+from websockets.server import ServerProtocol
+from websockets.typing import Subprotocol
+
+from relay.defaults import (
+    AUTH_TIMEOUT_S,
+    CLOSE_TIMEOUT_S,
+    HTTP_TIMEOUT_S,
+    MAX_MESSAGE_BYTES,
+    READ_BYTES,
+    SUBPROTOCOL,
+)
+from relay.endpoint import is_loopback
+from relay.errors import ProtocolError
+from relay.greetings import (
+    NONCE_BYTES,
+    SESSION_BYTES,
+    Challenge,
+    Deny,
+    DenyCode,
+    Welcome,
+    encode_challenge,
+    encode_deny,
+    encode_welcome,
+    parse_auth,
+)
+from relay.handshake import Admitted, Gatekeeper, sign_welcome
+from relay.keys import SigningKey
+from relay.limits import limits_of
+from relay.pages import PageRequest, Pages, render_head
+from relay.streams import TcpStream
+
+__all__ = ["Doorway", "Guest", "Refused", "linger"]
+
+_LOG = logging.getLogger("p2pmoe.relay.websocket")
+_LOG.setLevel(logging.WARNING)
+
+
+class Refused(Exception):
+    """This connection goes no further; `cause` is what it is counted under."""
+
+    def __init__(self, cause: str, detail: str = "") -> None:
+        super().__init__(detail or cause)
+        self.cause = cause
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guest:
+    """An admitted peer that does not yet have its two tasks."""
+
+    stream: trio.abc.Stream
+    transport: TcpStream
+    protocol: ServerProtocol
+    admitted: Admitted
+    early: list[Frame]
+    address: str
+
+
+@dataclass(slots=True, kw_only=True)
+class _Knock:
+    """One connection on its way in."""
+
+    stream: trio.abc.Stream
+    transport: TcpStream
+    protocol: ServerProtocol
+    remote: str
+    host: str = ""
+    forwarded: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doorway:
+    """What all connections of one relay have in common before they are admitted.
+
+    `unready` returns why no peer is taken now, or "". `trust_forwarded`: the address
+    that a front on loopback reports is believed.
+    """
+
+    identity: SigningKey
+    gatekeeper: Gatekeeper
+    pages: Pages
+    wall_us: Callable[[], int]
+    tls: ssl.SSLContext | None
+    descriptor: bytes
+    path: str
+    trust_forwarded: bool
+    unready: Callable[[], str]
+
+    async def open(
+        self, transport: TcpStream, remote: str, leave_gate: Callable[[], None]
+    ) -> Guest | None:
+        """Let a connection in; None if it was a page's.
+
+        `leave_gate` is called once the connection is no longer a handshake in flight.
+
+        Raises:
+            Refused: it broke a rule or was denied; the stream may be half-closed.
+        """
+        knock = _Knock(
+            stream=transport,
+            transport=transport,
+            protocol=_new_protocol(),
+            remote=remote,
+        )
+        try:
+            with trio.fail_after(HTTP_TIMEOUT_S):
+                await self._open_tls(knock)
+                request = await _read_request(knock)
+            self._note_request(knock, request)
+            if not self._is_upgrade(request):
+                leave_gate()
+                await self._answer_page(knock, request)
+                return None
+            with trio.fail_after(AUTH_TIMEOUT_S):
+                guest = await self._let_in(knock, request)
+            leave_gate()
+        except trio.TooSlowError as exc:
+            raise Refused("too slow") from exc
+        except ProtocolError as exc:
+            await _close(knock, exc.close_code, str(exc))
+            raise Refused("protocol", str(exc)) from exc
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as exc:
+            raise Refused("disconnected") from exc
+        return guest
+
+    async def _open_tls(self, knock: _Knock) -> None:
+        if self.tls is None:
+            return
+        stream = trio.SSLStream(
+            knock.transport, self.tls, server_side=True, https_compatible=True
+        )
+        try:
+            await stream.do_handshake()
+        except (trio.BrokenResourceError, ssl.SSLError) as exc:
+            raise Refused("tls") from exc
+        knock.stream = stream
+
+    def _note_request(self, knock: _Knock, request: Request) -> None:
+        headers = request.headers
+        host = headers.get_all("Host")
+        knock.host = _host_name(host[0]) if host else ""
+        forwarded = headers.get_all("X-Forwarded-For")
+        knock.forwarded = bool(forwarded) or "Forwarded" in headers or "Via" in headers
+        if forwarded and self.trust_forwarded and is_loopback(knock.remote):
+            # The last entry is the front's own; those before it anybody can write.
+            knock.remote = forwarded[-1].rpartition(",")[2].strip()[:64]
+
+    def _is_upgrade(self, request: Request) -> bool:
+        path = request.path.partition("?")[0]
+        return path == self.path or path.startswith(f"{self.path}/")
+
+    async def _answer_page(self, knock: _Knock, request: Request) -> None:
+        path, _, query = request.path.partition("?")
+        page = await self.pages.answer(
+            PageRequest(
+                method=request.method,
+                path=path,
+                query=query,
+                headers={k.lower(): v for k, v in request.headers.raw_items()},
+                remote=knock.remote,
+                forwarded=knock.forwarded,
+            )
+        )
+        head = render_head(page)
+        if request.method == "HEAD":
+            await knock.stream.send_all(head)
+        elif page.chunks is None:
+            await knock.stream.send_all(head + page.body)
+        else:
+            await knock.stream.send_all(head)
+            async for chunk in page.chunks:
+                await knock.stream.send_all(chunk)
+        await linger(knock.transport)
+
+    async def _let_in(self, knock: _Knock, request: Request) -> Guest:
+        protocol = knock.protocol
+        response = protocol.accept(request)
+        protocol.send_response(response)
+        if protocol.state is not State.OPEN:
+            await _flush(knock)
+            await linger(knock.transport)
+            raise Refused("upgrade")
+        challenge = Challenge(
+            relay_id=self.identity.peer_id,
+            nonce=urandom(NONCE_BYTES),
+            time_ms=self.wall_us() // 1000,
+        )
+        protocol.send_binary(encode_challenge(challenge))
+        await _flush(knock)
+        message, early = await _read_message(knock)
+        auth = parse_auth(message)
+        judged = self.gatekeeper.judge(auth, challenge, knock.host, self.wall_us())
+        reason = self.unready()
+        if reason:
+            judged = Deny(code=DenyCode.DRAINING, retry_ms=1000, text=reason)
+        if isinstance(judged, Deny):
+            protocol.send_binary(encode_deny(judged))
+            await _close(knock, 1008, judged.text)
+            raise Refused("denied", judged.text)
+        welcome = self._welcome(knock, judged, challenge)
+        protocol.send_binary(encode_welcome(welcome))
+        await _flush(knock)
+        return Guest(
+            stream=knock.stream,
+            transport=knock.transport,
+            protocol=protocol,
+            admitted=judged,
+            early=early,
+            address=knock.remote,
+        )
+
+    def _welcome(
+        self, knock: _Knock, admitted: Admitted, challenge: Challenge
+    ) -> Welcome:
+        unsigned = Welcome(
+            relay_id=self.identity.peer_id,
+            session=urandom(SESSION_BYTES),
+            observed_address=knock.remote,
+            limits=limits_of(admitted.rate_class),
+            map_version=0,
+            skew_us=admitted.skew_us,
+            descriptor=self.descriptor,
+            signature=b"",
+        )
+        return sign_welcome(unsigned, challenge, admitted, self.identity.sign)
+
+
+def _new_protocol() -> ServerProtocol:
+    return ServerProtocol(
+        subprotocols=[Subprotocol(SUBPROTOCOL)],
+        max_size=MAX_MESSAGE_BYTES,
+        logger=_LOG,
+    )
+
+
+def _host_name(host: str) -> str:
+    """Return the host of a Host header, lower case, without port and brackets."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0].lower()
+    return host.partition(":")[0].lower()
+
+
+async def _flush(knock: _Knock) -> None:
+    written = b"".join(knock.protocol.data_to_send())
+    if written:
+        await knock.stream.send_all(written)
+
+
+async def _receive(knock: _Knock) -> list[object]:
+    chunk = await knock.stream.receive_some(READ_BYTES)
+    if not chunk:
+        raise Refused("disconnected")
+    knock.protocol.receive_data(chunk)
+    return list(knock.protocol.events_received())
+
+
+async def _read_request(knock: _Knock) -> Request:
+    while True:
+        events = await _receive(knock)
+        if knock.protocol.handshake_exc is not None:
+            await _flush(knock)
+            cause = knock.protocol.handshake_exc
+            too_long = isinstance(cause, SecurityError)
+            raise Refused("request too long" if too_long else "request")
+        if events and isinstance(events[0], Request):
+            return events[0]
+
+
+async def _read_message(knock: _Knock) -> tuple[bytes, list[Frame]]:
+    """Read the first message of the peer; what came behind it is returned too."""
+    while True:
+        frames = [event for event in await _receive(knock) if isinstance(event, Frame)]
+        if knock.protocol.state is not State.OPEN:
+            await _flush(knock)
+            raise Refused("protocol", "closed before it was authenticated")
+        if frames:
+            first = frames[0]
+            if first.opcode is not Opcode.BINARY or not first.fin:
+                raise ProtocolError("the first message is not one binary frame")
+            return bytes(first.data), frames[1:]
+        await _flush(knock)
+
+
+async def _close(knock: _Knock, code: int, reason: str) -> None:
+    if knock.protocol.state is State.OPEN:
+        knock.protocol.send_close(code, reason.encode()[:120].decode(errors="ignore"))
+    with trio.move_on_after(CLOSE_TIMEOUT_S, shield=True):
+        try:
+            await _flush(knock)
+            await linger(knock.transport)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            return
+
+
+async def linger(transport: TcpStream) -> None:
+    """Half-close and read on for at most a second.
+
+    Closing a socket with unread bytes resets the connection, and the reset may overtake
+    the last words that were written.
+    """
+    with trio.move_on_after(CLOSE_TIMEOUT_S):
+        try:
+            await transport.send_eof()
+            while await transport.receive_some(READ_BYTES):
+                pass
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            return

@@ -1,0 +1,161 @@
+"""Plain HTTP on the relay's port: neutral pages, health, metrics, the caller's pages.
+
+    GET /          a neutral page that names no product (scanners look for open relays)
+    GET /livez     200 while the process runs
+    GET /readyz    200 when it takes peers, else 503 with the reason
+    GET /metrics   Prometheus text, to loopback or with the bearer token; else 404
+    others         the caller's handlers, exact or by prefix (a path that ends in "/")
+    anything else  404, the same neutral page
+
+One request a connection, GET and HEAD only, no bodies. Every answer carries a strict
+Content-Security-Policy; a handler may set its own. Bodies are bytes, or an iterator of
+chunks with a declared length.
+"""
+
+import hmac
+import http
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from relay.endpoint import is_loopback
+
+__all__ = [
+    "PageHandler",
+    "PageRequest",
+    "PageResponse",
+    "Pages",
+    "neutral_page",
+    "render_head",
+]
+
+_SECURITY_HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'none'; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+_NEUTRAL: Final = (
+    b"<!doctype html><html lang=en><meta charset=utf-8><title>Hello</title>"
+    b"<p>Nothing to see here.</p></html>\n"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageRequest:
+    """A GET or HEAD request. `remote`: the address that asks, as far as it is known."""
+
+    method: str
+    path: str
+    query: str
+    headers: Mapping[str, str]
+    remote: str
+    forwarded: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageResponse:
+    """An answer. `chunks` with `length` in place of `body` for what is large."""
+
+    status: int = 200
+    body: bytes = b""
+    content_type: str = "text/plain; charset=utf-8"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    chunks: AsyncIterator[bytes] | None = None
+    length: int = 0
+
+    @property
+    def n_bytes(self) -> int:
+        """Length of the body."""
+        return self.length if self.chunks is not None else len(self.body)
+
+
+PageHandler = Callable[[PageRequest], Awaitable[PageResponse]]
+
+
+def render_head(response: PageResponse) -> bytes:
+    """Return status line and headers, up to and with the empty line."""
+    status = http.HTTPStatus(response.status)
+    headers = {
+        **_SECURITY_HEADERS,
+        "Content-Type": response.content_type,
+        "Content-Length": str(response.n_bytes),
+        "Connection": "close",
+        **response.headers,
+    }
+    lines = [f"HTTP/1.1 {status.value} {status.phrase}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace")
+
+
+def neutral_page(status: int = 200) -> PageResponse:
+    """Return the page that says nothing."""
+    return PageResponse(
+        status=status, body=_NEUTRAL, content_type="text/html; charset=utf-8"
+    )
+
+
+class Pages:
+    """Finds the answer to a request."""
+
+    def __init__(
+        self,
+        handlers: Mapping[str, PageHandler],
+        *,
+        metrics: Callable[[], str],
+        unready: Callable[[], str],
+        metrics_token: str,
+    ) -> None:
+        self._exact = {path: h for path, h in handlers.items() if not _is_prefix(path)}
+        prefixes = [(path, h) for path, h in handlers.items() if _is_prefix(path)]
+        self._prefixes = sorted(prefixes, key=lambda item: -len(item[0]))
+        self._metrics = metrics
+        self._unready = unready
+        self._metrics_token = metrics_token
+
+    async def answer(self, request: PageRequest) -> PageResponse:
+        """Return the answer to a request, whatever it is."""
+        if request.method not in ("GET", "HEAD"):
+            return PageResponse(status=405, headers={"Allow": "GET, HEAD"})
+        handler = self._exact.get(request.path)
+        if handler is None:
+            for prefix, candidate in self._prefixes:
+                if request.path.startswith(prefix):
+                    handler = candidate
+                    break
+        if handler is not None:
+            return await handler(request)
+        return self._own_page(request)
+
+    def _own_page(self, request: PageRequest) -> PageResponse:
+        match request.path:
+            case "/":
+                return neutral_page()
+            case "/livez":
+                return PageResponse(body=b"ok\n")
+            case "/readyz":
+                reason = self._unready()
+                if reason:
+                    return PageResponse(status=503, body=f"{reason}\n".encode())
+                return PageResponse(body=b"ok\n")
+            case "/metrics" if self._may_see_metrics(request):
+                kind = "text/plain; version=0.0.4; charset=utf-8"
+                return PageResponse(body=self._metrics().encode(), content_type=kind)
+            case _:
+                return neutral_page(404)
+
+    def _may_see_metrics(self, request: PageRequest) -> bool:
+        if self._metrics_token:
+            given = request.headers.get("authorization", "").encode()
+            wanted = f"Bearer {self._metrics_token}".encode()
+            if hmac.compare_digest(given, wanted):
+                return True
+        # A front on this host also comes from loopback: it shows by its headers.
+        return is_loopback(request.remote) and not request.forwarded
+
+
+def _is_prefix(path: str) -> bool:
+    return path.endswith("/") and path != "/"

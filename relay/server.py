@@ -1,0 +1,332 @@
+"""The relay server: one port, many connections, one switch.
+
+    await nursery.start(partial(serve, config, wall_us=..., pages=...))
+
+Each connection is one task of `connections`; a bug in one is logged and ends that one
+only. Cancelling `serve` drains: listeners close, each peer is told RESTARTING with a
+time of its own to come back, what waits leaves, all within `drain_s`.
+"""
+
+import contextlib
+import errno
+import logging
+import os
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from random import SystemRandom
+from typing import Final
+
+import trio
+
+from relay.connection import PeerConnection
+from relay.defaults import DRAIN_S, MAX_HANDSHAKES
+from relay.doorway import Doorway, Refused
+from relay.endpoint import Endpoint
+from relay.errors import ConfigError
+from relay.forwarding import Switch
+from relay.frame_types import GoneReason, Restarting
+from relay.frames import encode_frame
+from relay.greetings import MAX_DESCRIPTOR_BYTES
+from relay.handshake import Gatekeeper
+from relay.keys import PeerId, SigningKey
+from relay.limits import AddressGate, GateLimits, keep_alive_of
+from relay.listening import open_listeners
+from relay.metrics import Counters, Gauges, render_metrics
+from relay.pages import PageHandler, Pages
+from relay.queues import QueueBudget
+from relay.streams import TcpStream
+from relay.tls import SelfSigned, TlsFiles, server_context
+
+__all__ = ["RelayConfig", "RunningRelay", "serve"]
+
+_LOG = logging.getLogger("p2pmoe.relay")
+_random: Final = SystemRandom().random
+_TICK_S: Final = 0.5
+_JOINS_PER_S: Final = 50.0
+_MAX_ACCEPTS: Final = 64
+_NO_RESOURCES: Final = frozenset(
+    {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelayConfig:
+    """How a relay runs.
+
+    `host` None: all addresses. `tls` None only with `behind_front`: a TLS front stands
+    before it, and `host` is then a loopback address. `network` None only with `open`:
+    anybody may join. `descriptor`: the network's signed text, handed on unread.
+    """
+
+    identity: SigningKey
+    host: str | None = None
+    port: int = 443
+    tls: TlsFiles | SelfSigned | None = field(default_factory=SelfSigned)
+    behind_front: bool = False
+    network: PeerId | None = None
+    open: bool = False
+    descriptor: bytes = b""
+    hosts: frozenset[str] = frozenset()
+    path: str = "/relay"
+    metrics_token: str = ""
+    gate: GateLimits = field(default_factory=GateLimits)
+    max_handshakes: int = MAX_HANDSHAKES
+    max_queued_bytes: int = 0
+    drain_s: float = DRAIN_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningRelay:
+    """A relay that takes connections."""
+
+    relay_id: PeerId
+    addresses: tuple[tuple[str, int], ...]
+    secure: bool
+    path: str
+    switch: Switch
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        return self.addresses[0][1]
+
+    @property
+    def counters(self) -> Counters:
+        """What it counted so far."""
+        return self.switch.counters
+
+    def endpoint(self, host: str) -> Endpoint:
+        """Return its address for peers that reach it as `host`, with the pinned id."""
+        name = f"[{host}]" if ":" in host else host
+        scheme = "wss" if self.secure else "ws"
+        url = f"{scheme}://{name}:{self.port}{self.path}"
+        return Endpoint(url, self.relay_id)
+
+
+def _check(config: RelayConfig) -> None:
+    if config.network is None and not config.open:
+        raise ConfigError(
+            "a relay without a network key admits nobody",
+            advice="name the network's public key, or ask for --open",
+        )
+    if config.tls is None and not config.behind_front:
+        raise ConfigError(
+            "a relay without TLS needs a TLS front",
+            advice="use --self-signed, --cert and --key, or --behind-front",
+        )
+    if len(config.descriptor) > MAX_DESCRIPTOR_BYTES:
+        raise ConfigError(
+            f"network descriptor of {len(config.descriptor)} bytes, "
+            f"above {MAX_DESCRIPTOR_BYTES}"
+        )
+
+
+def _quarter_of_memory() -> int:
+    try:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError, AttributeError):
+        total = 1 << 30
+    return total // 4
+
+
+class _Server:
+    def __init__(
+        self,
+        config: RelayConfig,
+        wall_us: Callable[[], int],
+        pages: Mapping[str, PageHandler],
+        unready: Callable[[], str],
+    ) -> None:
+        budget = config.max_queued_bytes or _quarter_of_memory()
+        self.switch = Switch(QueueBudget(max_bytes=budget))
+        self._config = config
+        self._unready = unready
+        self._draining = False
+        self._n_handshakes = 0
+        self._n_connections = 0
+        self._all_gone = trio.Event()
+        self._gate = AddressGate(config.gate, trio.current_time())
+        tls = config.tls
+        self._doorway = Doorway(
+            identity=config.identity,
+            gatekeeper=Gatekeeper(
+                relay_id=config.identity.peer_id,
+                network=config.network,
+                hosts=config.hosts,
+            ),
+            pages=Pages(
+                pages,
+                metrics=self._metrics,
+                unready=self._why_unready,
+                metrics_token=config.metrics_token,
+            ),
+            wall_us=wall_us,
+            tls=None if tls is None else server_context(tls, config.identity),
+            descriptor=config.descriptor,
+            path=config.path,
+            trust_forwarded=config.behind_front,
+            unready=self._why_draining,
+        )
+        self.connections_scope = trio.CancelScope(shield=True)
+
+    def _why_draining(self) -> str:
+        return "the relay is going down" if self._draining else ""
+
+    def _why_unready(self) -> str:
+        return self._why_draining() or self._unready()
+
+    def _metrics(self) -> str:
+        registry = self.switch.registry
+        gauges = Gauges(
+            peers=len(registry.active),
+            parked=len(registry.parked),
+            connections=self._n_connections,
+            queued_bytes=self.switch.budget.n_bytes,
+        )
+        return render_metrics(self.switch.counters, gauges)
+
+    async def hold_connections(
+        self, task_status: trio.TaskStatus[trio.Nursery]
+    ) -> None:
+        """Keep the nursery of all connections, shielded until the drain is over."""
+        with self.connections_scope:
+            async with trio.open_nursery() as connections:
+                task_status.started(connections)
+                await trio.sleep_forever()
+
+    async def accept_loop(
+        self, listener: socket.socket, connections: trio.Nursery
+    ) -> None:
+        while True:
+            await trio.lowlevel.wait_readable(listener)
+            for _ in range(_MAX_ACCEPTS):
+                try:
+                    accepted, address = listener.accept()
+                except BlockingIOError:
+                    break
+                except OSError as exc:
+                    if exc.errno in _NO_RESOURCES:
+                        _LOG.warning("cannot accept connections: %s", exc)
+                        await trio.sleep(0.1)
+                        break
+                    continue
+                self._on_accepted(accepted, str(address[0]), connections)
+
+    def _on_accepted(
+        self, accepted: socket.socket, remote: str, connections: trio.Nursery
+    ) -> None:
+        full = self._n_handshakes >= self._config.max_handshakes
+        if full or not self._gate.enter(remote, trio.current_time()):
+            self.switch.counters.refused["handshakes" if full else "address rate"] += 1
+            accepted.close()
+            return
+        self._n_handshakes += 1
+        connections.start_soon(self._serve_socket, accepted, remote)
+
+    async def _serve_socket(self, accepted: socket.socket, remote: str) -> None:
+        """Root of one connection's task."""
+        transport = TcpStream(accepted)
+        left_gate = False
+
+        def leave_gate() -> None:
+            nonlocal left_gate
+            if not left_gate:
+                left_gate = True
+                self._n_handshakes -= 1
+                self._gate.leave(remote)
+
+        self._n_connections += 1
+        try:
+            guest = await self._doorway.open(transport, remote, leave_gate)
+            if guest is not None:
+                peer = self.switch.admit(
+                    guest.admitted,
+                    keep_alive_of(guest.admitted.rate_class, _random()),
+                    trio.current_time(),
+                )
+                await PeerConnection(guest, peer, self.switch).run(guest.early)
+        except Refused as exc:
+            self.switch.counters.refused[exc.cause] += 1
+            _LOG.info("connection from %s refused: %s", remote, exc)
+        except Exception:  # noqa: BLE001 - root of a task
+            # A bug, or a page handler's: it ends this connection and no other.
+            self.switch.counters.refused["internal error"] += 1
+            _LOG.exception("connection from %s failed", remote)
+        finally:
+            leave_gate()
+            transport.close()
+            self._n_connections -= 1
+            if not self._n_connections:
+                self._all_gone.set()
+
+    async def tick_loop(self) -> None:
+        while True:
+            await trio.sleep(_TICK_S)
+            self.switch.tick(trio.current_time())
+
+    async def drain(self) -> None:
+        """Tell all peers to come back later, and let what waits leave."""
+        self._draining = True
+        peers = list(self.switch.registry.active.values())
+        spread_ms = 1000 * len(peers) / _JOINS_PER_S
+        for peer in peers:
+            reconnect_in_ms = int(_random() * spread_ms)
+            restarting = Restarting(reconnect_in_ms=reconnect_in_ms, try_for_ms=60_000)
+            peer.outbox.notice(encode_frame(restarting))
+            peer.end(GoneReason.DISCONNECTED, 1012, "the relay restarts")
+        with trio.move_on_after(self._config.drain_s):
+            if self._n_connections:
+                self._all_gone = trio.Event()
+                await self._all_gone.wait()
+
+
+def _ready() -> str:
+    return ""
+
+
+async def serve(
+    config: RelayConfig,
+    *,
+    wall_us: Callable[[], int],
+    pages: Mapping[str, PageHandler] | None = None,
+    unready: Callable[[], str] = _ready,
+    task_status: trio.TaskStatus[RunningRelay] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Run a relay until cancelled; `task_status` reports it with its real port.
+
+    `wall_us` reads the wall clock in microseconds. `pages` maps HTTP paths to handlers;
+    a path that ends in "/" is a prefix. `unready` says why /readyz is not ready, or "".
+
+    Raises:
+        ConfigError: settings that contradict each other.
+        CertificateError: certificate or key cannot be used.
+        ListenError: the port is in use, not permitted, or not of this host.
+    """
+    _check(config)
+    server = _Server(config, wall_us, pages or {}, unready)
+    with contextlib.ExitStack() as opened:
+        listeners = [
+            opened.enter_context(listener)
+            for listener in await open_listeners(config.host, config.port)
+        ]
+        running = RunningRelay(
+            relay_id=config.identity.peer_id,
+            addresses=tuple(listener.getsockname()[:2] for listener in listeners),
+            secure=config.tls is not None,
+            path=config.path,
+            switch=server.switch,
+        )
+        async with trio.open_nursery() as nursery:
+            connections = await nursery.start(server.hold_connections)
+            try:
+                async with trio.open_nursery() as loops:
+                    for listener in listeners:
+                        loops.start_soon(server.accept_loop, listener, connections)
+                    loops.start_soon(server.tick_loop)
+                    task_status.started(running)
+            finally:
+                opened.close()
+                with trio.CancelScope(shield=True):
+                    await server.drain()
+                server.connections_scope.cancel()
