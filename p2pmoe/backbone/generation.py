@@ -24,6 +24,7 @@ from typing import Protocol
 
 from p2pmoe.errors import RequestFailed
 from p2pmoe.model.sampler import SamplingSettings
+from p2pmoe.text.stopping import FinishReason
 
 __all__ = [
     "FailureKind",
@@ -40,13 +41,6 @@ __all__ = [
     "Timings",
     "Usage",
 ]
-
-
-class FinishReason(StrEnum):
-    """Why a generation ended, in OpenAI's words."""
-
-    STOP = "stop"
-    LENGTH = "length"
 
 
 class FailureKind(StrEnum):

@@ -1,0 +1,202 @@
+"""Text to token ids and back, by a model file's own vocabulary.
+
+Rules:
+- Control tokens come from text only where `special=True` asks for it; without it, no
+  text whatever gives one (faults B08): they are not even in the merge model.
+- User-defined tokens stand for their literal text and are found everywhere.
+- `decode(encode(text))` gives the text's bytes back, byte by byte.
+- The rest of the text is split and merged by the `tokenizers` package.
+
+Encoding is pure computation, some 10 ms for 10,000 words: call it from a worker thread
+where an event loop must go on. Instances may be shared between threads.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+
+import tokenizers
+from tokenizers import models, pre_tokenizers
+
+from p2pmoe.text.errors import TextRefused, TokenizerError
+from p2pmoe.text.pretokenizers import pretokenizer_rule
+from p2pmoe.text.sentence_piece import score_merges
+from p2pmoe.text.vocabulary import (
+    SPACE,
+    TokenKind,
+    Vocabulary,
+    VocabularyKind,
+    load_vocabulary,
+)
+from p2pmoe.weights.model_file import ModelFile
+
+__all__ = ["Tokenizer", "load_tokenizer"]
+
+_NEVER = re.compile(r"(?!)")
+
+
+class Tokenizer:
+    """The tokenizer of one vocabulary."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        """Build the merge model; takes about a second for 100,000 merges.
+
+        Raises:
+            TokenizerError: The merges do not fit the vocabulary.
+        """
+        self.vocabulary = vocabulary
+        self.digest = vocabulary.digest()
+        self._bytes = tuple(map(vocabulary.token_bytes, range(len(vocabulary.texts))))
+        self._ids = {text: token for token, text in enumerate(vocabulary.texts)}
+        byte_level = vocabulary.kind is VocabularyKind.BYTE_LEVEL
+        self._merger = (
+            _byte_level(vocabulary) if byte_level else _sentence_piece(vocabulary)
+        )
+        defined = self._texts_of(TokenKind.USER_DEFINED)
+        self._defined = _alternatives(defined)
+        self._special = _alternatives([*defined, *self._texts_of(TokenKind.CONTROL)])
+
+    @property
+    def n_vocab(self) -> int:
+        """Number of tokens."""
+        return len(self._bytes)
+
+    @property
+    def control_texts(self) -> tuple[str, ...]:
+        """The texts of all control tokens."""
+        return tuple(self._texts_of(TokenKind.CONTROL))
+
+    def encode(
+        self, text: str, *, bos: bool, special: bool = False, guard: str = ""
+    ) -> list[int]:
+        """Return the token ids of a text.
+
+        Args:
+            text: Any Unicode text.
+            bos: Put the BOS token first, unless the text gave it already.
+            special: Find control tokens in the text too.
+            guard: A character that keeps control tokens apart; removed before the
+                rest is tokenized (see `template`).
+
+        Raises:
+            TextRefused: The text holds lone surrogates, or there is no BOS token.
+        """
+        if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
+            raise TextRefused("text holds a lone surrogate and is no Unicode")
+        ids: list[int] = []
+        at = 0
+        pattern = self._special if special else self._defined
+        for match in pattern.finditer(text):
+            self._encode_plain(text[at : match.start()], guard, ids)
+            ids.append(self._ids[match.group()])
+            at = match.end()
+        self._encode_plain(text[at:], guard, ids)
+        return self._with_bos(ids) if bos else ids
+
+    def token_bytes(self, token: int) -> bytes:
+        """Return what one token adds to the text; TextRefused if there is no such."""
+        if not 0 <= token < len(self._bytes):
+            raise TextRefused(f"there is no token {token}")
+        return self._bytes[token]
+
+    def decode(self, tokens: Sequence[int]) -> bytes:
+        """Return the text's bytes of whole sequences; raises as `token_bytes`."""
+        text = b"".join(map(self.token_bytes, tokens))
+        if self.vocabulary.add_space and text.startswith(b" "):
+            return text[1:]
+        return text
+
+    def _encode_plain(self, text: str, guard: str, ids: list[int]) -> None:
+        if guard:
+            text = text.replace(guard, "")
+        if not text:
+            return
+        if self.vocabulary.kind is VocabularyKind.SENTENCE_PIECE:
+            text = text.replace(" ", SPACE)
+            if self.vocabulary.add_space and self._starts_afresh(ids):
+                text = SPACE + text
+        ids.extend(self._merger.encode(text, add_special_tokens=False).ids)
+
+    def _starts_afresh(self, ids: list[int]) -> bool:
+        return not ids or self.vocabulary.kinds[ids[-1]] is TokenKind.CONTROL
+
+    def _with_bos(self, ids: list[int]) -> list[int]:
+        bos = self.vocabulary.bos_id
+        if bos is None:
+            raise TextRefused("the vocabulary has no BOS token")
+        return ids if ids[:1] == [bos] else [bos, *ids]
+
+    def _texts_of(self, kind: TokenKind) -> list[str]:
+        pairs = zip(self.vocabulary.texts, self.vocabulary.kinds, strict=True)
+        return [text for text, its_kind in pairs if its_kind is kind and text]
+
+
+def load_tokenizer(
+    model: ModelFile, *, pretokenizer_override: str | None = None
+) -> Tokenizer:
+    """Build the tokenizer of a model file.
+
+    `pretokenizer_override` names the pre-tokenizer to use whatever the file says.
+
+    Raises:
+        PretokenizerUnknown: The pre-tokenizer is missing or unknown (fault B10).
+        TokenizerError: The vocabulary is incomplete, inconsistent or of another kind.
+        ModelFileError: A key is missing or of another type.
+    """
+    return Tokenizer(load_vocabulary(model, pretokenizer_override))
+
+
+def _alternatives(texts: Iterable[str]) -> re.Pattern[str]:
+    longest_first = sorted(texts, key=len, reverse=True)
+    if not longest_first:
+        return _NEVER
+    return re.compile("|".join(map(re.escape, longest_first)))
+
+
+def _mergeable(vocabulary: Vocabulary) -> dict[str, int]:
+    """Return the tokens that text may become by merging: no control tokens."""
+    kept = {TokenKind.NORMAL, TokenKind.BYTE, TokenKind.UNKNOWN}
+    if vocabulary.kind is VocabularyKind.BYTE_LEVEL:
+        kept = {TokenKind.NORMAL}
+    pairs = zip(vocabulary.texts, vocabulary.kinds, strict=True)
+    return {text: token for token, (text, kind) in enumerate(pairs) if kind in kept}
+
+
+def _byte_level(vocabulary: Vocabulary) -> tokenizers.Tokenizer:
+    rule = pretokenizer_rule(vocabulary.pretokenizer)
+    known = _mergeable(vocabulary)
+    merges = _pairs(vocabulary.merges, known)
+    model = models.BPE(vocab=known, merges=merges, ignore_merges=rule.ignore_merges)
+    merger = tokenizers.Tokenizer(model)
+    splits = [
+        pre_tokenizers.Split(tokenizers.Regex(pattern), "isolated")
+        for pattern in rule.patterns
+    ]
+    to_alphabet = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    merger.pre_tokenizer = pre_tokenizers.Sequence([*splits, to_alphabet])
+    return merger
+
+
+def _pairs(merges: Iterable[str], known: dict[str, int]) -> list[tuple[str, str]]:
+    pairs: list[tuple[str, str]] = []
+    for merge in merges:
+        left, _, right = merge.partition(" ")
+        if left not in known or right not in known or left + right not in known:
+            raise TokenizerError(
+                f"merge {merge[:80]!r} names a token that is not there"
+            )
+        pairs.append((left, right))
+    return pairs
+
+
+def _sentence_piece(vocabulary: Vocabulary) -> tokenizers.Tokenizer:
+    known = _mergeable(vocabulary)
+    scores = dict(zip(vocabulary.texts, vocabulary.scores, strict=True))
+    unknown = vocabulary.unknown_id
+    model = models.BPE(
+        vocab=known,
+        merges=score_merges(known, scores),
+        unk_token=None if unknown is None else vocabulary.texts[unknown],
+        fuse_unk=True,
+        byte_fallback=True,
+    )
+    return tokenizers.Tokenizer(model)
