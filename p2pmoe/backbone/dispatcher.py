@@ -20,7 +20,7 @@ import contextlib
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from mobile_worker.errors import LocalError
@@ -214,6 +214,11 @@ class Dispatcher:
     # Sending.
 
     def _send(self, progress: Progress, message: WorkerCalls) -> None:
+        room = self._parts.accounts.room(message.peer)
+        if 0 < room < len(message.calls):  # what its float takes, the rest elsewhere
+            rest = replace(message, calls=message.calls[room:])
+            message = replace(message, calls=message.calls[:room])
+            self._unsent(progress, rest)
         attempt = self._attempt(progress, message)
         if attempt is None:
             self._unsent(progress, message)

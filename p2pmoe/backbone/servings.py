@@ -47,6 +47,10 @@ class Served:
 class Accounts(Protocol):
     """What the dispatcher needs of the settlement."""
 
+    def room(self, peer: PeerId) -> int:
+        """Return how many calls this worker may be sent now."""
+        ...
+
     def number(self, peer: PeerId, n_calls: int, n_rows: int) -> ServingSlot | None:
         """Reserve serving numbers, or None if this worker must not be asked now."""
         ...

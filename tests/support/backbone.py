@@ -40,6 +40,10 @@ class CountingAccounts:
     without_grant: list[PeerId] = field(default_factory=list)
     broke: set[PeerId] = field(default_factory=set)
     next_serving: int = 0
+    rooms: dict[PeerId, int] = field(default_factory=dict)
+
+    def room(self, peer: PeerId) -> int:
+        return 0 if peer in self.broke else self.rooms.get(peer, 1000)
 
     def number(self, peer: PeerId, n_calls: int, n_rows: int) -> ServingSlot | None:
         if peer in self.broke:

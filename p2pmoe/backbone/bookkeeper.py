@@ -1,0 +1,336 @@
+"""The waiting side of the accounts: batches, signatures, filing, grants.
+
+Tasks around `Settlement`; none of them is ever awaited by a decode step. Rules:
+
+- accepted answers become leaves in batches on a worker thread, are made durable, and
+  only then is their ACCEPT sent; a batch that the worker's vouchers do not cover after
+  a while is accepted again (messages may be lost, ACCEPT is idempotent);
+- a VOUCHER is examined against our own leaves, made durable with our signature, then
+  countersigned and filed; the same voucher again gets the same answer;
+- a filing is repeated until the ledger answers FILED; a rejected one is logged, kept
+  and counted;
+- a worker that needs a grant gets one from the ledger, forwarded as it is.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import trio
+
+from ledger.errors import LedgerError
+from ledger.grant import Grant, verify_grant
+from ledger.prices import verify_price_table
+from ledger.voucher import Voucher, sign_voucher
+from mobile_worker import messages
+from mobile_worker.clock import Clock
+from mobile_worker.errors import LocalError
+from p2pmoe.backbone.books import Book, build_leaves
+from p2pmoe.backbone.journal import Filing, Journal
+from p2pmoe.backbone.servings import Served
+from p2pmoe.backbone.settlement import Settlement
+from p2pmoe.errors import VoucherRefused
+from relay.keys import PeerId
+
+__all__ = ["Bookkeeper", "BookkeeperParts"]
+
+log = logging.getLogger("p2pmoe.settlement")
+
+FILE_AGAIN_S = 2.0
+ACCEPT_AGAIN_S = 2.0
+GRANT_AGAIN_S = 3.0
+GRANT_ROWS = 20_000  # at the base price: what one grant's ceiling covers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BookkeeperParts:
+    """What the bookkeeper works with; `send` queues a message and never blocks."""
+
+    send: Callable[[PeerId, messages.Message], None]
+    settlement: Settlement
+    journal: Journal
+    sign: Callable[[bytes], bytes]
+    clock: Clock
+    market: PeerId
+    ledger: PeerId
+    interval_s: float = 0.05
+
+
+@dataclass(slots=True, kw_only=True)
+class _Wanted:
+    """A grant request under way."""
+
+    worker: PeerId
+    sent_at: float
+
+
+class Bookkeeper:
+    """Keeps `Settlement` true to the disk, the workers and the ledger."""
+
+    def __init__(self, parts: BookkeeperParts) -> None:
+        """Begin; `restore` first if the journal is not new."""
+        self._parts = parts
+        self._settlement = parts.settlement
+        self._filings: dict[bytes, tuple[Filing, float]] = {}  # by hash; last sent at
+        self._wanted: dict[int, _Wanted] = {}
+        self._told: dict[bytes, float] = {}  # tab -> last ACCEPT
+        self._next_request = 1
+        self._prices: tuple[bytes, bytes] = (b"", b"")
+        self._disk = trio.Lock()  # one writer of the journal at a time
+        self.rejected = 0
+
+    async def run(self) -> None:
+        """Batch, repeat and ask, until cancelled."""
+        last_slow = self._parts.clock.monotonic()
+        while True:
+            await trio.sleep(self._parts.interval_s)
+            await self.harvest()
+            self.request_grants()
+            now = self._parts.clock.monotonic()
+            if now - last_slow >= 0.5:
+                last_slow = now
+                self.repeat()
+                await self._forget_complete()
+
+    async def restore(self) -> None:
+        """Take over what an earlier run of this process left in the journal."""
+        restored = await trio.to_thread.run_sync(self._parts.journal.read)
+        for worker, grant in restored.grants:
+            self._settlement.granted(PeerId(worker), grant.content_hash, grant)
+        for book in restored.books:
+            self._settlement.restored(book)
+        for filing in restored.filings:
+            self._filings[filing.name] = (filing, 0.0)
+
+    # Leaves and acceptance.
+
+    async def harvest(self) -> None:
+        """Make leaves of what was accepted, keep them, and tell the workers."""
+        async with self._disk:
+            jobs = [
+                (served, self._settlement.book_of(served.slot))
+                for served in self._settlement.fresh
+            ]
+            if not jobs:
+                return
+            blocks = await trio.to_thread.run_sync(
+                _keep_leaves, self._parts.journal, jobs
+            )
+            del self._settlement.fresh[: len(jobs)]
+            accepted = [(book, book.accept(block)) for book, block in blocks]
+        now = self._parts.clock.monotonic()
+        for book, ranges in accepted:
+            tab = book.terms.tab
+            self._told[tab] = now
+            worker = PeerId(book.terms.worker)
+            self._tell(worker, messages.Accept(tab=tab, ranges=ranges))
+
+    # Vouchers.
+
+    async def on_voucher(self, peer: PeerId, message: messages.Voucher) -> None:
+        """Answer a worker's voucher with our signature, or say why not."""
+        await self.harvest()
+        async with self._disk:
+            answer = await self._countersign(peer, message)
+        self._tell(peer, answer)
+
+    async def _countersign(
+        self, peer: PeerId, message: messages.Voucher
+    ) -> messages.Countersign:
+        name, error, signature = bytes(32), "", b""
+        try:
+            book, voucher = self._book_of_voucher(peer, message.voucher)
+            if book.last is not None and book.last.raw == message.voucher:
+                return messages.Countersign(
+                    voucher_hash=book.last.name,
+                    backbone_signature=book.last_signature,
+                    error="",
+                )
+            examined = await trio.to_thread.run_sync(
+                book.examine,
+                message.voucher,
+                message.worker_signature,
+                self._settlement.grant_names(peer),
+            )
+            name = examined.name
+            signature = sign_voucher(message.voucher, self._parts.sign)
+            filing = await trio.to_thread.run_sync(
+                self._parts.journal.write_signed, examined, signature
+            )
+            book.commit(examined, signature)
+            self._settlement.receipted(peer, voucher.tab, examined.n_leaves)
+            self._filings[filing.name] = (filing, 0.0)
+            self._file(filing)
+        except VoucherRefused as refused:
+            log.warning("voucher of worker %s: %s", peer.hex()[:8], refused)
+            error = str(refused)[:200]
+        return messages.Countersign(
+            voucher_hash=name, backbone_signature=signature, error=error
+        )
+
+    def _book_of_voucher(self, peer: PeerId, raw: bytes) -> tuple[Book, Voucher]:
+        try:
+            voucher = Voucher.parse(raw)
+        except LedgerError as error:
+            raise VoucherRefused(str(error), peer=peer) from error
+        tab = self._settlement.tabs.get(voucher.tab)
+        if tab is None or tab.worker != peer:
+            raise VoucherRefused("a voucher for no tab of this worker", peer=peer)
+        if self._settlement.is_withheld(peer):
+            raise VoucherRefused("withheld after a wrong result", peer=peer)
+        book = tab.books.get(voucher.price_epoch)
+        if book is None:
+            raise VoucherRefused(
+                f"nothing accepted in price epoch {voucher.price_epoch}", peer=peer
+            )
+        return book, voucher
+
+    # The ledger.
+
+    def _file(self, filing: Filing) -> None:
+        self._filings[filing.name] = (filing, self._parts.clock.monotonic())
+        self._tell(
+            self._parts.ledger,
+            messages.File(
+                voucher=filing.raw,
+                worker_signature=filing.worker_signature,
+                backbone_signature=filing.backbone_signature,
+                leaves=filing.leaves,
+            ),
+        )
+
+    async def on_filed(self, message: messages.Filed) -> None:
+        """Take the ledger's word on a voucher."""
+        known = self._filings.get(message.voucher_hash)
+        if known is None or message.status == _RETRY:
+            return
+        del self._filings[message.voucher_hash]
+        if message.status not in _STORED:
+            self.rejected += 1
+            log.error("the ledger rejects a voucher: %s", message.reason)
+            return
+        async with self._disk:
+            await trio.to_thread.run_sync(self._parts.journal.filed, known[0])
+
+    # Prices and grants.
+
+    async def on_prices(self, table: bytes, signature: bytes) -> None:
+        """Take a price table, if the market signed it; LedgerError if not."""
+        if (table, signature) == self._prices:
+            return
+        prices = verify_price_table(table, signature, self._parts.market)
+        self._prices = (table, signature)
+        async with self._disk:
+            await trio.to_thread.run_sync(self._parts.journal.write_prices, prices)
+        self._settlement.priced(prices)
+
+    def request_grants(self) -> None:
+        """Ask the ledger for the grants that workers need now."""
+        prices = self._settlement.prices
+        if prices is None:
+            return
+        for worker in self._settlement.grants_to_request():
+            self._next_request += 1
+            self._wanted[self._next_request] = _Wanted(
+                worker=worker, sent_at=self._parts.clock.monotonic()
+            )
+            self._tell(
+                self._parts.ledger,
+                messages.GrantRequest(
+                    request=self._next_request,
+                    worker=worker,
+                    ceiling_uc=max(1, GRANT_ROWS * prices.base_uc),
+                    price_table=self._prices[0],
+                    price_signature=self._prices[1],
+                ),
+            )
+
+    async def on_grant(self, message: messages.Grant) -> None:
+        """Take the ledger's answer to a grant request, and hand it to the worker."""
+        wanted = self._wanted.pop(message.request, None)
+        if wanted is None:
+            return
+        if message.error:
+            log.warning("no grant for %s: %s", wanted.worker.hex()[:8], message.error)
+            self._wanted[message.request] = wanted  # asked again when it times out
+            return
+        grant = self._verified(message, wanted.worker)
+        if grant is None:
+            self._settlement.ungranted(wanted.worker)
+            return
+        async with self._disk:
+            await trio.to_thread.run_sync(
+                self._parts.journal.write_grant, wanted.worker, grant
+            )
+        self._tell(wanted.worker, message)
+        self._settlement.granted(wanted.worker, grant.content_hash, grant)
+
+    def _verified(self, message: messages.Grant, worker: PeerId) -> Grant | None:
+        try:
+            grant = verify_grant(message.grant, message.signature, self._parts.ledger)
+        except LedgerError as error:
+            log.warning("a grant that is none: %s", error)
+            return None
+        terms = self._settlement.terms
+        ours = (grant.worker, grant.backbone) == (worker, terms.backbone)
+        return grant if ours else None
+
+    # Repetition.
+
+    def repeat(self) -> None:
+        """Send again what has not been answered for too long."""
+        now = self._parts.clock.monotonic()
+        for filing, sent_at in list(self._filings.values()):
+            if now - sent_at >= FILE_AGAIN_S:
+                self._file(filing)
+        for request, wanted in list(self._wanted.items()):
+            if now - wanted.sent_at >= GRANT_AGAIN_S:
+                del self._wanted[request]
+                self._settlement.ungranted(wanted.worker)
+        for tab in self._settlement.tabs.values():
+            if now - self._told.get(tab.tab, now) < ACCEPT_AGAIN_S or not tab.live:
+                continue
+            self._told[tab.tab] = now
+            for book in tab.books.values():
+                unsigned = book.unsigned
+                if unsigned:
+                    self._tell(
+                        tab.worker, messages.Accept(tab=tab.tab, ranges=unsigned)
+                    )
+
+    async def _forget_complete(self) -> None:
+        """Drop from the journal the leaves of books that need no more signatures."""
+        for tab, epoch, book in self._settlement.complete():
+            if book.last is None or book.last.name not in self._filings:
+                self._settlement.forget(tab, epoch)
+                async with self._disk:
+                    await trio.to_thread.run_sync(
+                        self._parts.journal.forget, tab, epoch
+                    )
+
+    def is_settled(self) -> bool:
+        """Whether every accepted serving of a live worker is signed and filed."""
+        return not self._filings and not self._settlement.is_pending()
+
+    def _tell(self, peer: PeerId, message: messages.Message) -> None:
+        try:
+            self._parts.send(peer, message)
+        except LocalError as error:
+            log.info("to %s: %s", peer.hex()[:8], error)
+
+
+_RETRY = 3
+_STORED = frozenset({0, 1})
+
+
+def _keep_leaves(
+    journal: Journal, jobs: list[tuple[Served, Book]]
+) -> list[tuple[Book, bytes]]:
+    """Build, join by book, and keep durably the leaves of a batch."""
+    blocks: dict[int, tuple[Book, list[bytes]]] = {}
+    for served, book in jobs:
+        entry = blocks.setdefault(id(book), (book, []))
+        entry[1].append(build_leaves(served, book.prices))
+    joined = [(book, b"".join(parts)) for book, parts in blocks.values()]
+    journal.write_leaves([(book.terms, block) for book, block in joined])
+    return joined

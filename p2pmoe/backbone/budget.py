@@ -1,0 +1,153 @@
+"""How `--ram` is divided: every item named, counted honestly, or refused.
+
+    base       everything but routed experts, in the file's own bytes
+    kv         keys and values of all lanes at the full context
+    working    activations and buffers of all lanes
+    decoded    what the kernel may keep unpacked (f32 codes: 4.125 bytes a weight)
+    disk       shards read from disk and kept for a while
+    hot        resident routed experts, in the file's own bytes
+
+The first three are fixed. What is left goes to the decoded base matrices (every token
+needs them) up to half of it, to the disk cache up to a sixteenth, and to the hot set.
+Without `--ram` all routed experts are resident. Pure.
+"""
+
+from dataclasses import dataclass
+
+from mobile_worker.arithmetic.numpy_kernel import DEFAULT_DECODED_BYTES
+from mobile_worker.expert_id import ExpertId
+from p2pmoe.errors import RamTooSmall
+from p2pmoe.model.description import ModelDescription
+from p2pmoe.weights.experts import expert_ranges
+from p2pmoe.weights.model_file import ModelFile
+
+__all__ = [
+    "MemoryPlan",
+    "ModelSizes",
+    "measure_sizes",
+    "plan_memory",
+    "ram_for_hot_bytes",
+]
+
+DECODED_PER_WEIGHT = 4.125
+_WORKING_ROWS = 64  # rows of a prefill chunk, each with several copies of itself
+_WORKING_COPIES = 16
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSizes:
+    """What a model takes, in bytes."""
+
+    base: int
+    base_decoded: int
+    kv_per_token: int
+    working: int  # one lane's
+    experts: dict[ExpertId, int]  # shard sizes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryPlan:
+    """The division of the budget, in bytes; `hot` None keeps all experts."""
+
+    base: int
+    kv: int
+    working: int
+    decoded: int
+    disk: int
+    hot: int | None
+
+    def items(self) -> dict[str, int]:
+        """Return the items by name, for logs and metrics."""
+        return {
+            "base": self.base,
+            "kv": self.kv,
+            "working": self.working,
+            "decoded": self.decoded,
+            "disk": self.disk,
+            "hot": self.hot or 0,
+        }
+
+
+def measure_sizes(model_file: ModelFile, description: ModelDescription) -> ModelSizes:
+    """Return the sizes that a model file's header tells."""
+    experts = {
+        ExpertId(layer, index): expert_ranges(
+            model_file, ExpertId(layer, index)
+        ).n_bytes
+        for layer in description.moe_layers
+        for index in range(description.n_expert)
+    }
+    total = sum(tensor.n_bytes for tensor in model_file.tensors.values())
+    base = total - sum(experts.values())
+    n_weights = sum(
+        tensor.n_bytes * tensor.n_cols // tensor.row_bytes
+        for name, tensor in model_file.tensors.items()
+        if "_exps." not in name and len(tensor.shape) == 2
+    )
+    return ModelSizes(
+        base=base,
+        base_decoded=int(n_weights * DECODED_PER_WEIGHT),
+        kv_per_token=description.kv_bytes_per_token,
+        working=_WORKING_COPIES * _WORKING_ROWS * 4 * description.n_embd,
+        experts=experts,
+    )
+
+
+def plan_memory(
+    sizes: ModelSizes, *, ram_bytes: int | None, n_lanes: int, n_context: int
+) -> MemoryPlan:
+    """Divide `ram_bytes`, or say why it does not suffice.
+
+    Raises:
+        RamTooSmall: not even one expert fits beside what must be there.
+    """
+    kv = n_lanes * n_context * sizes.kv_per_token
+    working = n_lanes * sizes.working
+    largest = max(sizes.experts.values(), default=0)
+    if ram_bytes is None:
+        return MemoryPlan(
+            base=sizes.base,
+            kv=kv,
+            working=working,
+            decoded=DEFAULT_DECODED_BYTES,
+            disk=largest,
+            hot=None,
+        )
+    left = ram_bytes - sizes.base - kv - working
+    if left < 4 * largest:
+        needed = sizes.base + kv + working + 4 * largest
+        raise RamTooSmall(
+            f"--ram {ram_bytes} is below the {needed} bytes that this model needs "
+            f"(weights {sizes.base}, {n_lanes} x {n_context} tokens of KV {kv})",
+            advice="raise --ram or lower --context",
+        )
+    decoded = min(sizes.base_decoded, left // 2)
+    disk = max(largest, min(left // 16, 64 * _MIB))
+    return MemoryPlan(
+        base=sizes.base,
+        kv=kv,
+        working=working,
+        decoded=decoded,
+        disk=disk,
+        hot=left - decoded - disk,
+    )
+
+
+def ram_for_hot_bytes(
+    sizes: ModelSizes, hot_bytes: int, *, n_lanes: int, n_context: int
+) -> int:
+    """Return the smallest `--ram` whose plan keeps `hot_bytes` of experts resident."""
+    fixed = sizes.base + n_lanes * (n_context * sizes.kv_per_token + sizes.working)
+    low, high = 0, 4 * (hot_bytes + sizes.base_decoded + 64 * _MIB)
+    while low < high:
+        middle = (low + high) // 2
+        try:
+            plan = plan_memory(
+                sizes, ram_bytes=fixed + middle, n_lanes=n_lanes, n_context=n_context
+            )
+            enough = (plan.hot or 0) >= hot_bytes
+        except RamTooSmall:
+            enough = False
+        low, high = (low, middle) if enough else (middle + 1, high)
+    return fixed + low

@@ -1,0 +1,196 @@
+"""What the accounts must not lose: kept in the durable spool before anything is sent.
+
+Entries, by kind (big-endian):
+
+    1 PRICES    packed price table
+    2 GRANT     worker 32 | grant
+    3 LEAVES    worker 32 | manifest hash 32 | network 32 | profile u8 | leaves
+    4 SIGNED    worker's signature 64 | ours 64 | u32 length | voucher | leaves
+
+LEAVES are written before their ACCEPT is sent, SIGNED before its COUNTERSIGN. A SIGNED
+entry stays until the ledger has answered FILED and a later one has come; the newest,
+and the leaves, until the book is complete. `Journal.read` gives the books back after a
+restart: they are only completed then, never extended.
+"""
+
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ledger.grant import Grant
+from ledger.leaf import LEAF_STRUCT
+from ledger.prices import PriceTable
+from ledger.spool import Spool, SpoolEntry
+from ledger.tally import TabTerms
+from ledger.voucher import Voucher, voucher_hash
+from p2pmoe.backbone.books import Book, Examined
+
+__all__ = ["Filing", "Journal", "Restored"]
+
+PRICES, GRANT, LEAVES, SIGNED = 1, 2, 3, 4
+_LEAVES_HEAD = struct.Struct(">32s32s32sB")
+_SIGNED_HEAD = struct.Struct(">64s64sI")
+_TAB, _EPOCH = 1, 7  # places in LEAF_STRUCT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filing:
+    """A voucher with both signatures on its way to the ledger."""
+
+    name: bytes  # the voucher's hash
+    raw: bytes
+    worker_signature: bytes
+    backbone_signature: bytes
+    leaves: bytes
+    entry: int  # in the spool
+
+
+@dataclass(slots=True, kw_only=True)
+class Restored:
+    """What an earlier run of this process left in the spool."""
+
+    books: list[Book] = field(default_factory=list)
+    grants: list[tuple[bytes, Grant]] = field(default_factory=list)  # worker, grant
+    filings: list[Filing] = field(default_factory=list)
+
+
+class Journal:
+    """The spool, in this side's words. Blocking: called from a worker thread."""
+
+    def __init__(self, spool: Spool, backbone: bytes) -> None:
+        """Write to and read from `spool`, for the backbone of this id."""
+        self._spool = spool
+        self._backbone = backbone
+        self._newest: dict[tuple[bytes, int], int] = {}  # (tab, epoch) -> SIGNED entry
+        self._entries: dict[tuple[bytes, int], list[int]] = {}  # (tab, epoch) -> leaves
+        self._price_hashes: set[bytes] = set()
+
+    def write_prices(self, prices: PriceTable) -> None:
+        """Keep a price table, once."""
+        if prices.content_hash not in self._price_hashes:
+            self._price_hashes.add(prices.content_hash)
+            self._spool.append(PRICES, prices.pack())
+
+    def write_grant(self, worker: bytes, grant: Grant) -> None:
+        """Keep a grant: vouchers will name it."""
+        self._spool.append(GRANT, worker + grant.pack())
+
+    def write_leaves(self, blocks: Sequence[tuple[TabTerms, bytes]]) -> None:
+        """Keep accepted leaves, durably when this returns."""
+        for terms, block in blocks:
+            head = _LEAVES_HEAD.pack(
+                terms.worker, terms.manifest_hash, terms.network, terms.profile
+            )
+            entry = self._spool.append(LEAVES, head + block)
+            epoch = LEAF_STRUCT.unpack_from(block)[_EPOCH]
+            self._entries.setdefault((terms.tab, epoch), []).append(entry)
+        self._spool.sync()
+
+    def write_signed(self, examined: Examined, backbone_signature: bytes) -> Filing:
+        """Keep a countersigned voucher, durably; it is to be filed."""
+        signatures = (examined.worker_signature, backbone_signature)
+        head = _SIGNED_HEAD.pack(*signatures, len(examined.raw))
+        entry = self._spool.append(SIGNED, head + examined.raw + examined.leaves)
+        self._spool.sync()
+        voucher = examined.voucher
+        self._newest[voucher.tab, voucher.price_epoch] = entry
+        return Filing(
+            name=examined.name,
+            raw=examined.raw,
+            worker_signature=examined.worker_signature,
+            backbone_signature=backbone_signature,
+            leaves=examined.leaves,
+            entry=entry,
+        )
+
+    def filed(self, filing: Filing) -> None:
+        """Forget a voucher that the ledger has, unless it is its book's newest."""
+        if filing.entry not in self._newest.values():
+            self._spool.release([filing.entry])
+
+    def forget(self, tab: bytes, epoch: int) -> None:
+        """Forget the leaves and the newest voucher of a book that is complete."""
+        entries = self._entries.pop((tab, epoch), [])
+        newest = self._newest.pop((tab, epoch), None)
+        self._spool.release(entries if newest is None else [*entries, newest])
+
+    def read(self) -> Restored:
+        """Return what an earlier run left, its books rebuilt from their leaves."""
+        entries = list(self._spool.entries())
+        restored = Restored()
+        prices = self._read_prices(entries)
+        books: dict[tuple[bytes, int], Book] = {}
+        for entry in entries:
+            if entry.kind == GRANT:
+                grant = Grant.parse(entry.payload[32:])
+                restored.grants.append((entry.payload[:32], grant))
+            elif entry.kind == LEAVES:
+                self._read_leaves(entry, prices, books)
+            elif entry.kind == SIGNED:
+                restored.filings.append(_read_signed(entry))
+        self._replay(restored.filings, books, restored.grants)
+        restored.books = list(books.values())
+        return restored
+
+    def _read_prices(self, entries: Iterable[SpoolEntry]) -> dict[int, PriceTable]:
+        tables = {}
+        for entry in entries:
+            if entry.kind == PRICES:
+                table = PriceTable.parse(entry.payload)
+                self._price_hashes.add(table.content_hash)
+                tables[table.epoch] = table
+        return tables
+
+    def _read_leaves(
+        self,
+        entry: SpoolEntry,
+        prices: dict[int, PriceTable],
+        books: dict[tuple[bytes, int], Book],
+    ) -> None:
+        worker, manifest, network, profile = _LEAVES_HEAD.unpack_from(entry.payload)
+        block = entry.payload[_LEAVES_HEAD.size :]
+        first = LEAF_STRUCT.unpack_from(block)
+        key = (first[_TAB], first[_EPOCH])
+        if key not in books and key[1] in prices:
+            terms = TabTerms(
+                network=network,
+                manifest_hash=manifest,
+                profile=profile,
+                worker=worker,
+                backbone=self._backbone,
+                tab=key[0],
+            )
+            books[key] = Book(terms, prices[key[1]])
+        if key in books:
+            books[key].accept(block)
+        self._entries.setdefault(key, []).append(entry.id)
+
+    def _replay(
+        self,
+        filings: Iterable[Filing],
+        books: dict[tuple[bytes, int], Book],
+        grants: Iterable[tuple[bytes, Grant]],
+    ) -> None:
+        """Bring each book to the last voucher signed for it."""
+        names = {grant.content_hash for _, grant in grants}
+        for filing in filings:
+            voucher = Voucher.parse(filing.raw)
+            book = books.get((voucher.tab, voucher.price_epoch))
+            if book is not None:
+                examined = book.examine(filing.raw, filing.worker_signature, names)
+                book.commit(examined, filing.backbone_signature)
+                self._newest[voucher.tab, voucher.price_epoch] = filing.entry
+
+
+def _read_signed(entry: SpoolEntry) -> Filing:
+    worker, backbone, length = _SIGNED_HEAD.unpack_from(entry.payload)
+    at = _SIGNED_HEAD.size
+    raw = entry.payload[at : at + length]
+    return Filing(
+        name=voucher_hash(raw),
+        raw=raw,
+        worker_signature=worker,
+        backbone_signature=backbone,
+        leaves=entry.payload[at + length :],
+        entry=entry.id,
+    )

@@ -1,0 +1,246 @@
+"""The layer's routed experts, wherever they are: an `ExpertCaller` for a decode thread.
+
+    begin    plan the layer, code its rows once, hand the remote part to the dispatcher
+    finish   compute RAM and disk calls, wait for the rest, combine in fixed order
+
+Everything here runs on the decode thread, which never awaits: it hands a `LayerWork`
+over by `submit` and reads its replies from a queue. Without a `submit` (no network)
+nothing is ever remote and this is the single-process oracle. A layer returns all of its
+rows or raises (fault B11); where an expert ran never changes a byte (design, 02).
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mobile_worker.arithmetic.coding import ExpertInput, Floats
+from mobile_worker.arithmetic.errors import NonFinite
+from mobile_worker.arithmetic.kernel import ExpertRows as KernelCall
+from mobile_worker.arithmetic.kernel import Kernel
+from mobile_worker.arithmetic.matrix import ExpertWeights
+from mobile_worker.arithmetic.profiles import Profile, result_row_bytes
+from mobile_worker.expert_id import ExpertId
+from p2pmoe.backbone.cost import LocalCost
+from p2pmoe.backbone.disk import DiskTier, ExpertFile
+from p2pmoe.backbone.exchange import (
+    CheckTicket,
+    ComputeHere,
+    LayerDone,
+    LayerWork,
+)
+from p2pmoe.backbone.experts_at_hand import HotSet
+from p2pmoe.backbone.fleet import Fleet
+from p2pmoe.backbone.plan import (
+    ExpertRows,
+    LayerPlan,
+    LayerQuestion,
+    Tier,
+    plan_layer,
+)
+from p2pmoe.backbone.trace import RequestTrace
+from p2pmoe.backbone.use import UseCounts
+from p2pmoe.config import DiskPolicy
+from p2pmoe.errors import Cancelled, NotFinite
+from p2pmoe.model.combine import combine, rows_by_expert
+from p2pmoe.model.experts import Routing
+
+__all__ = ["ExpertPlaces", "Network", "ScatteredExperts", "ScatteredPending"]
+
+Indices = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """The way to remote experts; both callables may be called from any thread."""
+
+    fleet: Fleet
+    submit: Callable[[LayerWork], None]
+    report: Callable[[CheckTicket, bool], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpertPlaces:
+    """Everything that can compute an expert, shared by all lanes."""
+
+    kernel: Kernel
+    profile: Profile
+    n_embd: int
+    file: ExpertFile
+    hot: HotSet
+    disk: DiskTier
+    policy: DiskPolicy
+    cost: LocalCost
+    use: UseCounts
+    network: Network | None = None
+
+
+class ScatteredExperts:
+    """The experts of one request; one decode thread at a time."""
+
+    def __init__(
+        self, places: ExpertPlaces, trace: RequestTrace, deadline: float
+    ) -> None:
+        """Serve one request; `deadline` is monotonic seconds."""
+        self.places = places
+        self.trace = trace
+        self.deadline = deadline
+
+    def begin(self, layer: int, hidden: Floats, routing: Routing) -> "ScatteredPending":
+        """Plan a layer and send its remote calls; Cancelled, NonFinite."""
+        if self.trace.cancelled:
+            raise Cancelled("the request was cancelled")
+        places = self.places
+        places.use.add(layer, routing.experts)
+        rows = rows_by_expert(routing)
+        at_hand = places.hot.layer(layer)
+        plan = self._plan(layer, rows, at_hand)
+        coded = places.file.code(layer, hidden)
+        work = None
+        if places.network is not None and plan.waits:
+            work = LayerWork(
+                plan=plan,
+                rows=coded,
+                n_embd=places.n_embd,
+                profile=places.profile,
+                deadline=self.deadline,
+                local_allowed=places.policy is not DiskPolicy.OFF,
+                trace=self.trace,
+            )
+            places.network.submit(work)
+        return ScatteredPending(
+            caller=self,
+            plan=plan,
+            coded=coded,
+            rows=rows,
+            at_hand=at_hand,
+            routing=routing,
+            work=work,
+        )
+
+    def _plan(
+        self,
+        layer: int,
+        rows: Mapping[int, Indices],
+        at_hand: Mapping[int, ExpertWeights],
+    ) -> LayerPlan:
+        places = self.places
+        network = places.network
+        width = places.n_embd * 36 // 32 + result_row_bytes(
+            places.profile, places.n_embd
+        )
+        return plan_layer(
+            LayerQuestion(
+                layer=layer,
+                calls=[
+                    ExpertRows(expert=expert, rows=tuple(own.tolist()))
+                    for expert, own in rows.items()
+                ],
+                at_hand=at_hand,
+                holders={} if network is None else network.fleet.holders(layer),
+                disk=places.policy if network is not None else DiskPolicy.FALLBACK,
+                local=places.cost,
+                row_bytes=width,
+                expert_bytes=places.hot.sizes.get(ExpertId(layer, 0), 0),
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ScatteredPending:
+    """One layer under way."""
+
+    caller: ScatteredExperts
+    plan: LayerPlan
+    coded: ExpertInput
+    rows: Mapping[int, Indices]
+    at_hand: Mapping[int, ExpertWeights]
+    routing: Routing
+    work: LayerWork | None
+
+    def finish(self) -> Floats:
+        """Return the mixed sum f32 [n_tokens, n_embd].
+
+        Raises:
+            NotFinite: a value is not finite, computed here as well.
+            ExpertsUnavailable: nobody could compute an expert before the deadline.
+            Cancelled: the request was cancelled meanwhile.
+        """
+        values: dict[int, Floats] = {}
+        self._compute_here(self.plan.ram, values)
+        self._compute_here(self.plan.disk, values)
+        if self.work is not None:
+            self.caller.trace.tripped()
+            self._await_rest(self.work, values)
+        return combine(self.routing, {e: (self.rows[e], v) for e, v in values.items()})
+
+    def _await_rest(self, work: LayerWork, values: dict[int, Floats]) -> None:
+        while True:
+            reply = work.replies.get()
+            if isinstance(reply, ComputeHere):
+                self._compute_here(reply.calls, values)
+            elif isinstance(reply, LayerDone):
+                values.update(reply.values)
+                for ticket in reply.checks:
+                    self._check(ticket, values)
+                return
+            else:
+                raise reply.error
+
+    def _compute_here(
+        self, calls: Iterable[ExpertRows], values: dict[int, Floats]
+    ) -> None:
+        """Compute calls from RAM or disk and count them by tier."""
+        trace, ram = self.caller.trace, []
+        for call in calls:
+            if call.expert in self.at_hand:
+                ram.append(call)
+                continue
+            if trace.cancelled:
+                raise Cancelled("the request was cancelled")
+            trace.calls[Tier.DISK] += 1
+            values.update(self._computed([call]))
+        if ram:
+            trace.calls[Tier.RAM] += len(ram)
+            values.update(self._computed(ram))
+
+    def _computed(self, calls: Sequence[ExpertRows]) -> dict[int, Floats]:
+        places = self.caller.places
+        jobs = [
+            KernelCall(
+                weights=self._weights(call.expert),
+                rows=None if len(self.routing.experts) == 1 else self.rows[call.expert],
+            )
+            for call in calls
+        ]
+        start = time.perf_counter()
+        try:
+            results = places.kernel.expert_values(jobs, self.coded, places.profile)
+        except NonFinite as error:
+            experts = ", ".join(str(call.expert) for call in calls)
+            raise NotFinite(
+                f"layer {self.plan.layer}, expert {experts}: {error}"
+            ) from error
+        n_rows = sum(len(call.rows) for call in calls)
+        places.cost.observe_compute(time.perf_counter() - start, n_rows)
+        return {call.expert: y for call, y in zip(calls, results, strict=True)}
+
+    def _weights(self, expert: int) -> ExpertWeights:
+        resident = self.at_hand.get(expert)
+        if resident is not None:
+            return resident
+        return self.caller.places.disk.load(ExpertId(self.plan.layer, expert))
+
+    def _check(self, ticket: CheckTicket, values: dict[int, Floats]) -> None:
+        """Compare one call of a remote answer; if it differs, take none of them."""
+        network = self.caller.places.network
+        if network is None:
+            return
+        sample = min(ticket.calls, key=lambda call: (len(call.rows), call.expert))
+        mine = self._computed([sample])[sample.expert]
+        passed = mine.tobytes() == values[sample.expert].tobytes()
+        if not passed:
+            values.update(self._computed(ticket.calls))
+        network.report(ticket, passed)

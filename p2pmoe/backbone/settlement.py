@@ -1,0 +1,338 @@
+"""This side's accounts: who may be asked, what was accepted, what has a receipt.
+
+State only; the trio side calls it, `bookkeeper.py` does the waiting. Rules:
+
+- a worker is asked only with a tab (from its HELLO), a price table, an unexpired grant
+  with room below its ceiling, and room in its float; all are checked per dispatch;
+- serving numbers of a tab are used once, ever: a tab known from an earlier run of this
+  process is taken up far above every number that it may have used;
+- a serving is at risk from its number until it is abandoned or countersigned;
+- nothing is signed any more for a worker that was caught with a wrong result;
+- accepted servings = receipted + pending, and pending of a lost tab is what a kill
+  costs its worker (`unsigned_at_kill`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ledger.grant import Grant
+from ledger.prices import PriceTable
+from ledger.tally import TabTerms
+from p2pmoe.backbone.books import Book
+from p2pmoe.backbone.servings import Served, ServingSlot
+from relay.keys import PeerId
+
+__all__ = ["ServingTotals", "Settlement", "SettlementTerms", "Tab"]
+
+RESTART_GAP = 1 << 20  # servings skipped when a tab outlives this process
+EXTEND_BELOW = 0.5  # ask for a further grant when less than this share is left
+NUMBERS = 1 << 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettlementTerms:
+    """What all our tabs have in common."""
+
+    network: bytes
+    manifest_hash: bytes
+    profile: int
+    backbone: PeerId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingTotals:
+    """Servings since the accounts were opened."""
+
+    accepted: int
+    receipted: int
+    unsigned_at_kill: int
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Tab:
+    """One worker process's running account with us."""
+
+    worker: PeerId
+    tab: bytes
+    next_serving: int = 0
+    live: bool = True
+    books: dict[int, Book] = field(default_factory=dict)  # by price epoch
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Account:
+    """Everything about one worker."""
+
+    tab: Tab | None = None
+    grants: dict[bytes, Grant] = field(default_factory=dict)  # by hash
+    used_uc: int = 0  # numbered under the present price table, less abandoned
+    at_risk: int = 0
+    withheld: bool = False
+    paused: bool = False  # the worker said NO_GRANT; until the next grant or receipt
+    wanted: bool = False  # a grant request is under way
+
+
+class Settlement:
+    """All accounts of this backbone; implements `servings.Accounts`."""
+
+    def __init__(
+        self,
+        terms: SettlementTerms,
+        wall_us: Callable[[], int],
+        on_payable: Callable[[PeerId, bool], None],
+    ) -> None:
+        """Begin without accounts; `on_payable` hears who may be asked."""
+        self.terms = terms
+        self.prices: PriceTable | None = None
+        self._price_hash = b""
+        self._top_price_uc = 0
+        self._tables: dict[int, PriceTable] = {}
+        self._past = [0, 0, 0]  # accepted, receipted, lost; of forgotten books
+        self.tabs: dict[bytes, Tab] = {}
+        self.fresh: list[Served] = []  # accepted, no leaves yet
+        self._accounts: dict[PeerId, _Account] = {}
+        self._wall_us = wall_us
+        self._on_payable = on_payable
+
+    # The dispatcher's side (servings.Accounts).
+
+    def room(self, peer: PeerId) -> int:
+        """Return how many calls this worker may be sent now."""
+        account = self._accounts.get(peer)
+        if account is None or account.withheld or account.paused:
+            return 0
+        grants = self._valid(account)
+        if account.tab is None or not account.tab.live or not grants:
+            return 0
+        if sum(grant.ceiling_uc for grant in grants) <= account.used_uc:
+            return 0
+        return max(0, max(g.float_leaves for g in grants) - account.at_risk)
+
+    def number(self, peer: PeerId, n_calls: int, n_rows: int) -> ServingSlot | None:
+        """Reserve serving numbers, or None if this worker must not be asked now."""
+        if self.prices is None or self.room(peer) < n_calls:
+            self._tell(peer)
+            return None
+        account = self._accounts[peer]
+        tab = account.tab
+        if tab is None or tab.next_serving + n_calls > NUMBERS:
+            return None
+        slot = ServingSlot(
+            peer=peer,
+            tab=tab.tab,
+            first=tab.next_serving,
+            n=n_calls,
+            n_rows=n_rows,
+            price_epoch=self.prices.epoch,
+        )
+        tab.next_serving += n_calls
+        account.at_risk += n_calls
+        account.used_uc += self._bound_uc(slot)
+        self._tell(peer)
+        return slot
+
+    def accept(self, served: Served) -> None:
+        """Note an answer that was valid and in time: it will be paid."""
+        self.fresh.append(served)
+
+    def abandon(self, slot: ServingSlot) -> None:
+        """Give back the risk of numbers that will never be accepted."""
+        account = self._accounts[slot.peer]
+        account.used_uc = max(0, account.used_uc - self._bound_uc(slot))
+        if account.tab is not None and account.tab.tab == slot.tab:
+            account.at_risk = max(0, account.at_risk - slot.n)
+        self._tell(slot.peer)
+
+    def withhold(self, peer: PeerId) -> None:
+        """Sign nothing more for this worker: it was caught with a wrong result."""
+        self._account(peer).withheld = True
+        self._tell(peer)
+
+    def refused_for_grant(self, peer: PeerId) -> None:
+        """Pause a worker that lacks a grant or room until either comes."""
+        self._account(peer).paused = True
+        self._tell(peer)
+
+    # The network's side.
+
+    def priced(self, prices: PriceTable) -> None:
+        """Take a newer price table; grants under the older one end."""
+        if self.prices is not None and prices.epoch < self.prices.epoch:
+            return
+        name = prices.content_hash
+        if name != self._price_hash:
+            self.prices = prices
+            self._price_hash = name
+            self._tables[prices.epoch] = prices
+            highest = max((1 << 16, *prices.multipliers.values()))
+            self._top_price_uc = prices.base_uc * highest >> 16
+            for peer, account in self._accounts.items():
+                account.used_uc = 0
+                self._tell(peer)
+
+    def greeted(self, peer: PeerId, tab: bytes) -> None:
+        """Take a worker's tab from its HELLO; another one closes the one before."""
+        account = self._account(peer)
+        if account.tab is not None and account.tab.tab == tab:
+            account.tab.live = True
+        else:
+            if account.tab is not None:
+                account.tab.live = False
+            known = self.tabs.get(tab)
+            if known is not None and known.worker != peer:
+                return
+            if known is None:
+                known = self.tabs[tab] = Tab(worker=peer, tab=tab)
+            known.live = True
+            account.tab = known
+            account.at_risk = 0
+        self._tell(peer)
+
+    def lost(self, peer: PeerId) -> None:
+        """Note that a worker is gone; its HELLO brings the tab back."""
+        account = self._accounts.get(peer)
+        if account is not None and account.tab is not None:
+            account.tab.live = False
+            account.wanted = False
+            self._tell(peer)
+
+    def granted(self, peer: PeerId, name: bytes, grant: Grant) -> None:
+        """Take a verified grant for this worker."""
+        account = self._account(peer)
+        account.grants[name] = grant
+        account.wanted = account.paused = False
+        self._tell(peer)
+
+    def ungranted(self, peer: PeerId) -> None:
+        """Note that a grant request was refused or lost: it may be asked again."""
+        self._account(peer).wanted = False
+
+    def grants_to_request(self) -> list[PeerId]:
+        """Return the workers that need a (further) grant; each is named once."""
+        needy: list[PeerId] = []
+        if self.prices is None:
+            return needy
+        for peer, account in self._accounts.items():
+            if account.tab is None or not account.tab.live or account.withheld:
+                continue
+            ceiling = sum(grant.ceiling_uc for grant in self._valid(account))
+            left = ceiling - account.used_uc
+            if not account.wanted and (
+                account.paused or left <= ceiling * EXTEND_BELOW
+            ):
+                account.wanted = True
+                needy.append(peer)
+        return needy
+
+    def grant_names(self, peer: PeerId) -> frozenset[bytes]:
+        """Return the hashes of all grants that this worker ever had from us."""
+        account = self._accounts.get(peer)
+        return frozenset(account.grants if account else ())
+
+    # The books.
+
+    def book_of(self, slot: ServingSlot) -> Book:
+        """Return the book that a serving belongs to, opened if need be."""
+        tab = self.tabs[slot.tab]
+        book = tab.books.get(slot.price_epoch)
+        if book is None:
+            terms = TabTerms(
+                network=self.terms.network,
+                manifest_hash=self.terms.manifest_hash,
+                profile=self.terms.profile,
+                worker=tab.worker,
+                backbone=self.terms.backbone,
+                tab=slot.tab,
+            )
+            book = Book(terms, self._tables[slot.price_epoch])
+            tab.books[slot.price_epoch] = book
+        return book
+
+    def restored(self, book: Book) -> None:
+        """Take a book over from an earlier run of this process: never extended."""
+        terms = book.terms
+        tab = self.tabs.get(terms.tab)
+        if tab is None:
+            tab = Tab(worker=PeerId(terms.worker), tab=terms.tab, live=False)
+            self.tabs[terms.tab] = tab
+        tab.books[book.prices.epoch] = book
+        used = book.accepted[-1][1] + 1 if book.accepted else 0
+        tab.next_serving = max(tab.next_serving, used + RESTART_GAP)
+
+    def is_withheld(self, peer: PeerId) -> bool:
+        """Whether nothing is signed any more for this worker."""
+        account = self._accounts.get(peer)
+        return account is not None and account.withheld
+
+    def receipted(self, peer: PeerId, tab: bytes, n: int) -> None:
+        """Give back the risk of servings that now have both signatures."""
+        account = self._account(peer)
+        if account.tab is not None and account.tab.tab == tab:
+            account.at_risk = max(0, account.at_risk - n)
+            account.paused = False
+            self._tell(peer)
+
+    def totals(self) -> ServingTotals:
+        """Return the servings accepted, receipted, and lost unsigned."""
+        accepted, receipted, lost = self._past
+        accepted += sum(served.slot.n for served in self.fresh)
+        for tab in self.tabs.values():
+            for book in tab.books.values():
+                accepted += book.n_accepted
+                receipted += book.n_receipted
+                if not tab.live:
+                    lost += book.n_accepted - book.n_receipted
+        return ServingTotals(
+            accepted=accepted, receipted=receipted, unsigned_at_kill=lost
+        )
+
+    def is_pending(self) -> bool:
+        """Whether an accepted serving of a live worker has no receipt yet."""
+        return bool(self.fresh) or any(
+            book.unsigned
+            for tab in self.tabs.values()
+            if tab.live and not self.is_withheld(tab.worker)
+            for book in tab.books.values()
+        )
+
+    def complete(self) -> list[tuple[bytes, int, Book]]:
+        """Return (tab, epoch, book) of books that will get no further voucher."""
+        present = {
+            account.tab.tab for account in self._accounts.values() if account.tab
+        }
+        replaced = {
+            tab.tab
+            for tab in self.tabs.values()
+            if tab.tab not in present and tab.worker in self._accounts
+        }
+        return [
+            (tab.tab, epoch, book)
+            for tab in self.tabs.values()
+            for epoch, book in tab.books.items()
+            if book.is_closed or (tab.tab in replaced and not book.unsigned)
+        ]
+
+    def forget(self, tab: bytes, epoch: int) -> None:
+        """Drop a complete book; its servings stay in the totals."""
+        book = self.tabs[tab].books.pop(epoch)
+        self._past[0] += book.n_accepted
+        self._past[1] += book.n_receipted
+        self._past[2] += book.n_accepted - book.n_receipted
+
+    def _account(self, peer: PeerId) -> _Account:
+        return self._accounts.setdefault(peer, _Account())
+
+    def _valid(self, account: _Account) -> list[Grant]:
+        now = self._wall_us()
+        return [
+            grant
+            for grant in account.grants.values()
+            if grant.expiry_us > now and grant.price_table_hash == self._price_hash
+        ]
+
+    def _bound_uc(self, slot: ServingSlot) -> int:
+        """Return the most that a slot can cost, without looking at its experts."""
+        return slot.n_rows * self._top_price_uc
+
+    def _tell(self, peer: PeerId) -> None:
+        self._on_payable(peer, self.room(peer) > 0)
