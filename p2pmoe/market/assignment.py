@@ -116,7 +116,7 @@ class Assignment:
             if version != state.version:
                 continue
             aside.append(entry)
-            if not _can_hold(device, state, room_bytes):
+            if state.wanted.n_bytes > room_bytes or not device.takes(key):
                 continue
             if device.domain not in state.coverage:
                 chosen = key
@@ -160,10 +160,3 @@ class Assignment:
     def _hash(self, name: bytes) -> int:
         digest = hashlib.blake2b(name, digest_size=8, key=self._salt).digest()
         return int.from_bytes(digest, "big")
-
-
-def _can_hold(device: Device, state: WantedState, room_bytes: int) -> bool:
-    key = state.wanted.key
-    if key in device.held or key in device.declined:
-        return False
-    return state.wanted.n_bytes <= room_bytes

@@ -22,6 +22,7 @@ __all__ = ["HALF_LIFE_S", "REPLICA_SHARE", "DemandAverage", "Shard", "wanted_of"
 HALF_LIFE_S = 300.0
 # One replica bears this many times the mean demand before a second one is wanted.
 REPLICA_SHARE = 8.0
+_EVEN_SHARE = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +52,19 @@ class DemandAverage:
             self._sums[expert] = self._sums.get(expert, 0.0) + count
 
     def relative(self, experts: Sequence[ExpertId]) -> Mapping[ExpertId, float]:
-        """Return each expert's demand as a multiple of the mean; all 1 if unknown."""
+        """Return each expert's demand as a multiple of the mean; all 1 if unknown.
+
+        A share of 5 % is spread evenly: short profiles lie, and an expert not used in
+        5 prompts is mostly used in 100.
+        """
         total = sum(self._sums.get(expert, 0.0) for expert in experts)
         if total <= 0.0:
             return dict.fromkeys(experts, 1.0)
-        scale = len(experts) / total
-        return {expert: self._sums.get(expert, 0.0) * scale for expert in experts}
+        scale = (1.0 - _EVEN_SHARE) * len(experts) / total
+        return {
+            expert: _EVEN_SHARE + self._sums.get(expert, 0.0) * scale
+            for expert in experts
+        }
 
 
 def wanted_of(

@@ -79,7 +79,14 @@ class Device:
     availability: int  # per mille
     room_bytes: int  # left for further experts
     held: dict[ExpertKey, int] = field(default_factory=dict)  # key -> bytes
-    declined: frozenset[ExpertKey] = frozenset()  # given back: not offered again
+    declined: set[ExpertKey] = field(default_factory=set)  # given back
+    refuses: set[int] = field(default_factory=set)  # deployments it does not accept
+
+    def takes(self, key: ExpertKey) -> bool:
+        """Whether the device could be asked to hold this expert as a further one."""
+        if key in self.held or key in self.declined:
+            return False
+        return not self.refuses or key >> 32 not in self.refuses
 
 
 def check_capacity(capacity: Capacity) -> DeviceClass:

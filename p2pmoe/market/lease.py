@@ -101,7 +101,7 @@ class Lease:
     deployment: Deployment
     expires_at: float
     state: LeaseState = LeaseState.GRANTED
-    experts: set[ExpertId] = field(default_factory=set)
+    experts: dict[ExpertId, float] = field(default_factory=dict)  # granted at
     held_since: dict[ExpertId, float] = field(default_factory=dict)
 
     @property
@@ -184,7 +184,8 @@ class LeaseTable:
             self._by_worker.setdefault(worker, {})[deployment] = lease
             self._by_deployment.setdefault(deployment, {})[worker] = lease
             heapq.heappush(self._ends, (lease.expires_at, lease.lease_id))
-        lease.experts.update(add)
+        for expert in add:
+            lease.experts.setdefault(expert, now)
         return lease
 
     def held(self, lease: Lease, experts: Collection[ExpertId], now: float) -> bool:
@@ -206,10 +207,15 @@ class LeaseTable:
         self._advance(lease, LeaseEvent.RENEWED)
         lease.expires_at = now + self.term_s
 
+    def renew_all(self, now: float) -> None:
+        """Start every term anew: renewals could not reach us."""
+        for lease in self:
+            self.renew(lease, now)
+
     def withdraw(self, lease: Lease, experts: Iterable[ExpertId]) -> None:
         """Take experts out of a lease that goes on with the rest."""
         for expert in experts:
-            lease.experts.discard(expert)
+            lease.experts.pop(expert, None)
             lease.held_since.pop(expert, None)
 
     def drain(self, lease: Lease) -> None:

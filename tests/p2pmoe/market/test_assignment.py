@@ -176,7 +176,7 @@ def test_several_that_join_at_once_share_what_no_one_holds() -> None:
 def test_what_was_given_back_is_not_offered_again() -> None:
     assignment = board(make_wanted(random.Random(4), 3, has_disk=True))
     device = make_device("d", DeviceClass.LAPTOP, 2)
-    device.declined = frozenset(assignment.states)
+    device.declined = set(assignment.states)
     assert assignment.fill(device) == []
 
 
@@ -208,4 +208,11 @@ def test_experts_no_longer_wanted_are_forgotten() -> None:
     assignment.release_all(device)
     assignment.forget(list(assignment.states))
     assert len(assignment) == 0
+    assert assignment.fill(device) == []
+
+
+def test_a_deployment_that_a_device_refuses_is_not_given_to_it() -> None:
+    assignment = board(make_wanted(random.Random(9), 2, has_disk=True))
+    device = make_device("d", DeviceClass.LAPTOP, 2)
+    device.refuses = {0}
     assert assignment.fill(device) == []

@@ -1,0 +1,54 @@
+import pytest
+
+from mobile_worker.shards.manifest import manifest_hash
+from p2pmoe.market.admission import admit_offer
+from p2pmoe.market.errors import NoticeRefused
+from p2pmoe.market.roster import Roster
+from tests.support.market_book import BookWorld
+from tests.support.market_peers import SELF_TEST, identity_of, make_manifest, offer_of
+
+WORKER = identity_of("worker")
+
+
+def admitted(slots: int, **changes):
+    offer = offer_of(WORKER, slots, **changes)
+    return admit_offer(offer, WORKER.peer_id, now_us=0, self_test=SELF_TEST)
+
+
+def test_a_second_offer_changes_the_room_by_the_difference() -> None:
+    roster = Roster()
+    worker = roster.enter(admitted(4))
+    worker.device.room_bytes -= 300
+    assert roster.enter(admitted(6)) is worker
+    assert worker.device.room_bytes == 5 * 300
+    assert len(roster.workers) == 1
+
+
+def test_what_a_worker_accepts_follows_its_latest_offer() -> None:
+    world = BookWorld()
+    model = make_manifest()
+    world.notice("backbone", model)
+    number = next(iter(world.book.roster.listings.values())).number
+    world.offer("w", 1, models=(bytes(32),))
+    device = world.book.roster.workers[world.peer("w")].device
+    assert device.refuses == {number}
+    world.offer("w", 1, models=(manifest_hash(model),))
+    assert device.refuses == set()
+
+
+def test_manifests_are_found_by_hash() -> None:
+    world = BookWorld()
+    model = make_manifest()
+    world.notice("backbone", model)
+    roster = world.book.roster
+    assert roster.manifest(manifest_hash(model)) == model.encode()
+    assert roster.manifest(bytes(32)) is None
+
+
+def test_one_backbone_may_not_fill_the_market() -> None:
+    world = BookWorld()
+    for n in range(4):
+        world.notice("backbone", make_manifest(name=f"m{n}"))
+    with pytest.raises(NoticeRefused):
+        world.book.roster.check_room(world.peer("backbone"))
+    world.book.roster.check_room(world.peer("other"))
