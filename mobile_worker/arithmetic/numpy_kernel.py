@@ -178,9 +178,9 @@ def _upright(rows: ExpertInput) -> _Columns:
     coded = rows.coded
     if coded is None:
         return _Columns(rows.n_rows, None, None, rows.floats)
-    n = rows.n_rows
-    codes = coded.codes.reshape(n, -1, BLOCK).astype(np.float32)
-    return _columns(rows.floats, codes, coded.scales.reshape(n, -1, 1))
+    n, n_cols = coded.codes.shape
+    codes = coded.codes.reshape(n, n_cols // BLOCK, BLOCK).astype(np.float32)
+    return _columns(rows.floats, codes, coded.scales[:, :, None])
 
 
 def _columns(

@@ -65,11 +65,13 @@ def encode_result(y: Floats, profile: Profile) -> bytes:
     split = width - n_embd // BLOCK * 4
     coded = np.empty((n, width), np.uint8)
     coded[:, :split] = codes.reshape(n, n_embd).astype(code_type).view(np.uint8)
-    coded[:, split:] = scales.reshape(n, -1).astype(_F32, copy=False).view(np.uint8)
+    coded[:, split:] = scales[:, :, 0].astype(_F32, copy=False).view(np.uint8)
     return coded.tobytes()
 
 
-def decode_result(coded: bytes, profile: Profile, n_rows: int, n_embd: int) -> Floats:
+def decode_result(
+    coded: bytes | bytearray | memoryview, profile: Profile, n_rows: int, n_embd: int
+) -> Floats:
     """Return the values f32 [n_rows, n_embd] of coded rows.
 
     Raises ShapeMismatch on another length, CodeRefused on a code below -q or a scale
@@ -94,7 +96,7 @@ def decode_result(coded: bytes, profile: Profile, n_rows: int, n_embd: int) -> F
         raise CodeRefused(f"result code {codes.min()} cannot occur in {profile.name}")
     if not (np.isfinite(scales).all() and (scales >= 0).all()):
         raise CodeRefused("a result scale is negative or not finite")
-    blocks = codes.astype(np.float32).reshape(n_rows, -1, BLOCK)
+    blocks = codes.astype(np.float32).reshape(n_rows, n_embd // BLOCK, BLOCK)
     with np.errstate(over="ignore"):
         y = (blocks * scales[:, :, None]).reshape(n_rows, n_embd)
     _refuse_non_finite(y)
@@ -108,6 +110,7 @@ def round_result(y: Floats, profile: Profile) -> Floats:
         return y
     codes, scales = block_codes(y, _CODES[profile][0])
     codes *= scales
+    _refuse_non_finite(codes)
     return codes.reshape(y.shape)
 
 

@@ -1,0 +1,40 @@
+import pytest
+
+from mobile_worker.arithmetic.activation_kind import Activation, ActivationKind
+from mobile_worker.arithmetic.errors import MatrixMalformed
+from mobile_worker.arithmetic.formats.block_format import Format
+from mobile_worker.arithmetic.matrix import ExpertWeights, Matrix
+
+
+def matrix(n_rows: int, n_cols: int) -> Matrix:
+    raw = memoryview(bytes(n_rows * n_cols // 32 * 18))
+    return Matrix(format=Format.Q4_0, n_rows=n_rows, n_cols=n_cols, raw=raw)
+
+
+def expert(gate: Matrix, up: Matrix, down: Matrix) -> ExpertWeights:
+    activation = Activation(kind=ActivationKind.SWIGLU)
+    return ExpertWeights(gate=gate, up=up, down=down, activation=activation)
+
+
+def test_bytes_must_be_the_shapes() -> None:
+    with pytest.raises(MatrixMalformed, match="needs 36 bytes, has 35"):
+        Matrix(format=Format.Q4_0, n_rows=2, n_cols=32, raw=memoryview(bytes(35)))
+
+
+@pytest.mark.parametrize(("n_rows", "n_cols"), [(0, 32), (1, 0), (-1, 32), (1, 48)])
+def test_no_shape_no_matrix(n_rows: int, n_cols: int) -> None:
+    with pytest.raises(MatrixMalformed):
+        Matrix(format=Format.F32, n_rows=n_rows, n_cols=n_cols, raw=memoryview(b""))
+
+
+def test_two_matrices_are_never_equal() -> None:
+    assert matrix(1, 32) != matrix(1, 32)
+
+
+def test_an_experts_matrices_must_chain() -> None:
+    expert(matrix(64, 32), matrix(64, 32), matrix(32, 64))
+    for down in (matrix(64, 32), matrix(32, 32), matrix(64, 64)):
+        with pytest.raises(MatrixMalformed, match="chain"):
+            expert(matrix(64, 32), matrix(64, 32), down)
+    with pytest.raises(MatrixMalformed, match="64 x 32, 32 x 32"):
+        expert(matrix(64, 32), matrix(32, 32), matrix(32, 64))

@@ -1,0 +1,192 @@
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from mobile_worker.arithmetic import numpy_kernel
+from mobile_worker.arithmetic.activation_kind import Activation, ActivationKind
+from mobile_worker.arithmetic.coding import ExpertInput, quantize_rows
+from mobile_worker.arithmetic.errors import (
+    FormatUnsupported,
+    NonFinite,
+    ShapeMismatch,
+)
+from mobile_worker.arithmetic.formats.block_format import Format
+from mobile_worker.arithmetic.kernel import ExpertRows
+from mobile_worker.arithmetic.matrix import ExpertWeights, Matrix
+from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
+from mobile_worker.arithmetic.profiles import Profile, decode_result
+from mobile_worker.arithmetic.self_test import FORMATS, fixed_matrix, fixed_rows
+from tests.support.golden import golden, to_floats, to_matrix
+
+OAI = Activation(kind=ActivationKind.SWIGLU_OAI)
+
+
+def rows_of(x: np.ndarray) -> ExpertInput:
+    return ExpertInput(coded=quantize_rows(x), floats=x)
+
+
+def expert(label: str, *, n_ff: int = 96, formats=(Format.Q4_0,) * 3) -> ExpertWeights:
+    gate, up, down = formats
+    return ExpertWeights(
+        gate=fixed_matrix(f"{label} gate", gate, n_ff, 64),
+        up=fixed_matrix(f"{label} up", up, n_ff, 64),
+        down=fixed_matrix(f"{label} down", down, 64, n_ff),
+        activation=OAI,
+    )
+
+
+@pytest.mark.parametrize("case", golden("products.json"), ids=lambda c: c["format"])
+def test_golden_products(case: dict) -> None:
+    matrix = to_matrix(case["raw"], case["format"], case["n_rows"], case["n_cols"])
+    x = to_floats(case["x"], case["n_cols"])
+    result = NumpyKernel().matmul(matrix, rows_of(x))
+    assert result.tobytes().hex() == case["result"]
+
+
+@pytest.mark.parametrize("profile", list(Profile))
+@pytest.mark.parametrize(
+    "case", golden("experts.json"), ids=lambda c: "-".join(c["formats"])
+)
+def test_golden_experts(case: dict, profile: Profile) -> None:
+    n_ff, n_embd = case["n_ff"], case["n_embd"]
+    shapes = {"gate": (n_ff, n_embd), "up": (n_ff, n_embd), "down": (n_embd, n_ff)}
+    parts = {
+        part: to_matrix(case[part], name, *shapes[part])
+        for part, name in zip(shapes, case["formats"], strict=True)
+    }
+    activation = Activation(kind=ActivationKind[case["activation"]])
+    weights = ExpertWeights(**parts, activation=activation)
+    x = to_floats(case["x"], n_embd)
+    coded = NumpyKernel().expert(weights, rows_of(x), profile)
+    assert coded.hex() == case[profile.name]
+
+
+@pytest.mark.parametrize("block_format", FORMATS)
+def test_a_row_alone_is_a_row_in_any_batch(block_format: Format) -> None:
+    kernel = NumpyKernel()
+    matrix = fixed_matrix("m", block_format, 40, 96)
+    x = fixed_rows("x", 33, 96)
+    together = kernel.matmul(matrix, rows_of(x))
+    for n in (1, 2, 5, 17):
+        part = kernel.matmul(matrix, rows_of(x[4 : 4 + n]))
+        assert np.array_equal(part, together[4 : 4 + n])
+
+
+@pytest.mark.parametrize("block_format", [Format.Q4_0, Format.Q8_0])
+def test_the_way_work_is_cut_changes_nothing(
+    block_format: Format, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    matrix = fixed_matrix("m", block_format, 40, 96)
+    rows = rows_of(fixed_rows("x", 9, 96))
+    whole = NumpyKernel().matmul(matrix, rows)
+    monkeypatch.setattr(numpy_kernel, "_ONE_SHOT_TERMS", 0)
+    for strip in (1, 9 * 7, 9 * 1000):
+        monkeypatch.setattr(numpy_kernel, "_STRIP_TERMS", strip)
+        assert np.array_equal(NumpyKernel().matmul(matrix, rows), whole)
+
+
+def test_stacked_matrices_give_what_each_gives() -> None:
+    kernel = NumpyKernel()
+    formats = (Format.Q4_0, Format.Q8_0, Format.F16, Format.F32)
+    matrices = [fixed_matrix(f.name, f, 8 + f, 64) for f in formats]
+    rows = rows_of(fixed_rows("x", 3, 64))
+    for some in (matrices, matrices[:2], matrices[2:]):
+        stacked = kernel.matmul_stacked(some, rows)
+        alone = np.hstack([kernel.matmul(matrix, rows) for matrix in some])
+        assert np.array_equal(stacked, alone)
+
+
+def test_many_experts_at_once_are_each_alone() -> None:
+    kernel = NumpyKernel()
+    x = fixed_rows("x", 6, 64)
+    formats = (Format.Q4_0, Format.F16, Format.F32)
+    calls = [
+        ExpertRows(weights=expert("a"), rows=np.array([0, 2, 5])),
+        ExpertRows(weights=expert("b", formats=formats), rows=np.array([1])),
+        ExpertRows(weights=expert("c", n_ff=32), rows=np.array([5, 0])),
+        ExpertRows(weights=expert("d")),
+        ExpertRows(weights=expert("e"), rows=np.zeros(0, np.int64)),
+    ]
+    for profile in Profile:
+        coded = kernel.experts(calls, rows_of(x), profile)
+        values = kernel.expert_values(calls, rows_of(x), profile)
+        for call, own, value in zip(calls, coded, values, strict=True):
+            part = x if call.rows is None else x[call.rows]
+            alone = kernel.expert(call.weights, rows_of(part), profile)
+            assert own == alone
+            assert np.array_equal(value, decode_result(own, profile, len(part), 64))
+
+
+def test_no_calls_no_results() -> None:
+    rows = rows_of(fixed_rows("x", 2, 64))
+    assert NumpyKernel().experts([], rows, Profile.R16) == []
+    assert NumpyKernel().expert_values([], rows, Profile.R16) == []
+
+
+def test_a_feed_forward_at_home_is_not_coded() -> None:
+    weights, rows = expert("a"), rows_of(fixed_rows("x", 2, 64))
+    kernel = NumpyKernel()
+    coded = kernel.expert(weights, rows, Profile.R32)
+    assert kernel.feed_forward(weights, rows).tobytes() == coded
+
+
+def test_threads_and_a_small_cache_change_nothing() -> None:
+    x = fixed_rows("x", 4, 64)
+    some = [expert(str(i)) for i in range(6)]
+    expected = [NumpyKernel().expert(w, rows_of(x), Profile.R16) for w in some]
+    kernel = NumpyKernel(decoded_cache_bytes=60_000)
+    with ThreadPoolExecutor(4) as pool:
+        results = pool.map(
+            lambda w: kernel.expert(w, rows_of(x), Profile.R16), some * 4
+        )
+        assert list(results) == expected * 4
+
+
+@pytest.mark.parametrize("part", ["gate", "up", "down"])
+@pytest.mark.parametrize("bits", [0x7C00, 0xFC00, 0x7E00])
+def test_a_weight_that_is_not_finite_ends_the_call(part: str, bits: int) -> None:
+    good = expert("a")
+    bad = getattr(good, part)
+    raw = bytearray(bad.raw)
+    raw[:2] = bits.to_bytes(2, "little")
+    broken = Matrix(
+        format=bad.format, n_rows=bad.n_rows, n_cols=bad.n_cols, raw=memoryview(raw)
+    )
+    parts = {"gate": good.gate, "up": good.up, "down": good.down, part: broken}
+    weights = ExpertWeights(**parts, activation=OAI)
+    for profile in Profile:
+        with pytest.raises(NonFinite):
+            NumpyKernel().expert(weights, rows_of(fixed_rows("x", 2, 64)), profile)
+
+
+def test_an_overflow_ends_the_call_without_a_warning() -> None:
+    weights = expert("a", formats=(Format.F32,) * 3)
+    x = np.full((1, 64), 3e38, np.float32)
+    with pytest.raises(NonFinite):
+        NumpyKernel().expert(weights, rows_of(x), Profile.R16)
+
+
+def test_input_of_the_wrong_kind_or_width_is_refused() -> None:
+    x = fixed_rows("x", 2, 64)
+    kernel = NumpyKernel()
+    integer, floats = (fixed_matrix("m", f, 4, 64) for f in (Format.Q8_0, Format.F32))
+    with pytest.raises(ShapeMismatch, match="coded"):
+        kernel.matmul(integer, ExpertInput(floats=x))
+    with pytest.raises(ShapeMismatch, match="float"):
+        kernel.matmul(floats, ExpertInput(coded=quantize_rows(x)))
+    for matrix in (integer, floats):
+        with pytest.raises(ShapeMismatch, match="64"):
+            kernel.matmul(matrix, rows_of(fixed_rows("x", 2, 96)))
+    with pytest.raises(ShapeMismatch, match="width"):
+        kernel.matmul_stacked(
+            [integer, fixed_matrix("m", Format.Q8_0, 4, 96)], rows_of(x)
+        )
+
+
+def test_an_unknown_format_is_refused_by_name() -> None:
+    matrix = Matrix(
+        format=Format.Q4_K, n_rows=1, n_cols=256, raw=memoryview(bytes(144))
+    )
+    with pytest.raises(FormatUnsupported, match="Q4_K"):
+        NumpyKernel().matmul(matrix, rows_of(fixed_rows("x", 1, 256)))
