@@ -12,6 +12,7 @@ import errno
 import logging
 import os
 import socket
+import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import SystemRandom
@@ -45,6 +46,7 @@ _random: Final = SystemRandom().random
 _TICK_S: Final = 0.5
 _JOINS_PER_S: Final = 50.0
 _MAX_ACCEPTS: Final = 64
+_INSIDE: Final = "127.0.0.1"
 _NO_RESOURCES: Final = frozenset(
     {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 )
@@ -57,6 +59,8 @@ class RelayConfig:
     `host` None: all addresses. `tls` None only with `behind_front`: a TLS front stands
     before it, and `host` is then a loopback address. `network` None only with `open`:
     anybody may join. `descriptor`: the network's signed text, handed on unread.
+    `inside`: listen on a free port of 127.0.0.1 too, with the relay's own certificate,
+    for roles of the same process, whatever stands before the public port.
     """
 
     identity: SigningKey
@@ -74,6 +78,7 @@ class RelayConfig:
     max_handshakes: int = MAX_HANDSHAKES
     max_queued_bytes: int = 0
     drain_s: float = DRAIN_S
+    inside: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +90,7 @@ class RunningRelay:
     secure: bool
     path: str
     switch: Switch
+    inside: Endpoint | None = None
 
     @property
     def port(self) -> int:
@@ -148,27 +154,48 @@ class _Server:
         self._all_gone = trio.Event()
         self._gate = AddressGate(config.gate, trio.current_time())
         tls = config.tls
-        self._doorway = Doorway(
+        self._pages = Pages(
+            pages,
+            metrics=self._metrics,
+            unready=self._why_unready,
+            metrics_token=config.metrics_token,
+        )
+        self._wall_us = wall_us
+        self.front_door = self._doorway(
+            None if tls is None else server_context(tls, config.identity),
+            config.hosts,
+            trust_forwarded=config.behind_front,
+        )
+        self.connections_scope = trio.CancelScope(shield=True)
+
+    def inner_door(self) -> Doorway:
+        """Make the doorway of the inside listener: the relay's own certificate."""
+        context = server_context(SelfSigned(), self._config.identity)
+        return self._doorway(context, frozenset(), trust_forwarded=False)
+
+    def _doorway(
+        self,
+        context: ssl.SSLContext | None,
+        hosts: frozenset[str],
+        *,
+        trust_forwarded: bool,
+    ) -> Doorway:
+        config = self._config
+        return Doorway(
             identity=config.identity,
             gatekeeper=Gatekeeper(
                 relay_id=config.identity.peer_id,
                 network=config.network,
-                hosts=config.hosts,
+                hosts=hosts,
             ),
-            pages=Pages(
-                pages,
-                metrics=self._metrics,
-                unready=self._why_unready,
-                metrics_token=config.metrics_token,
-            ),
-            wall_us=wall_us,
-            tls=None if tls is None else server_context(tls, config.identity),
+            pages=self._pages,
+            wall_us=self._wall_us,
+            tls=context,
             descriptor=config.descriptor,
             path=config.path,
-            trust_forwarded=config.behind_front,
+            trust_forwarded=trust_forwarded,
             unready=self._why_draining,
         )
-        self.connections_scope = trio.CancelScope(shield=True)
 
     def _why_draining(self) -> str:
         return "the relay is going down" if self._draining else ""
@@ -196,7 +223,7 @@ class _Server:
                 await trio.sleep_forever()
 
     async def accept_loop(
-        self, listener: socket.socket, connections: trio.Nursery
+        self, listener: socket.socket, door: Doorway, connections: trio.Nursery
     ) -> None:
         while True:
             await trio.lowlevel.wait_readable(listener)
@@ -211,10 +238,14 @@ class _Server:
                         await trio.sleep(0.1)
                         break
                     continue
-                self._on_accepted(accepted, str(address[0]), connections)
+                self._on_accepted(accepted, str(address[0]), door, connections)
 
     def _on_accepted(
-        self, accepted: socket.socket, remote: str, connections: trio.Nursery
+        self,
+        accepted: socket.socket,
+        remote: str,
+        door: Doorway,
+        connections: trio.Nursery,
     ) -> None:
         full = self._n_handshakes >= self._config.max_handshakes
         if full or not self._gate.enter(remote, trio.current_time()):
@@ -222,9 +253,11 @@ class _Server:
             accepted.close()
             return
         self._n_handshakes += 1
-        connections.start_soon(self._serve_socket, accepted, remote)
+        connections.start_soon(self._serve_socket, accepted, remote, door)
 
-    async def _serve_socket(self, accepted: socket.socket, remote: str) -> None:
+    async def _serve_socket(
+        self, accepted: socket.socket, remote: str, door: Doorway
+    ) -> None:
         """Root of one connection's task."""
         transport = TcpStream(accepted)
         left_gate = False
@@ -238,7 +271,7 @@ class _Server:
 
         self._n_connections += 1
         try:
-            guest = await self._doorway.open(transport, remote, leave_gate)
+            guest = await door.open(transport, remote, leave_gate)
             if guest is not None:
                 peer = self.switch.admit(
                     guest.admitted,
@@ -281,6 +314,15 @@ class _Server:
                 await self._all_gone.wait()
 
 
+def _inside_endpoint(
+    config: RelayConfig, listeners: list[socket.socket]
+) -> Endpoint | None:
+    for listener in listeners:
+        url = f"wss://{_INSIDE}:{listener.getsockname()[1]}{config.path}"
+        return Endpoint(url, config.identity.peer_id)
+    return None
+
+
 def _ready() -> str:
     return ""
 
@@ -310,19 +352,33 @@ async def serve(
             opened.enter_context(listener)
             for listener in await open_listeners(config.host, config.port)
         ]
+        inner = [
+            opened.enter_context(listener)
+            for listener in (await open_listeners(_INSIDE, 0) if config.inside else [])
+        ]
         running = RunningRelay(
             relay_id=config.identity.peer_id,
             addresses=tuple(listener.getsockname()[:2] for listener in listeners),
             secure=config.tls is not None,
             path=config.path,
             switch=server.switch,
+            inside=_inside_endpoint(config, inner),
         )
         async with trio.open_nursery() as nursery:
             connections = await nursery.start(server.hold_connections)
             try:
                 async with trio.open_nursery() as loops:
                     for listener in listeners:
-                        loops.start_soon(server.accept_loop, listener, connections)
+                        loops.start_soon(
+                            server.accept_loop, listener, server.front_door, connections
+                        )
+                    for listener in inner:
+                        loops.start_soon(
+                            server.accept_loop,
+                            listener,
+                            server.inner_door(),
+                            connections,
+                        )
                     loops.start_soon(server.tick_loop)
                     task_status.started(running)
             finally:
