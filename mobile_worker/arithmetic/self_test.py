@@ -19,6 +19,7 @@ from mobile_worker.arithmetic.formats.codecs import is_integer
 from mobile_worker.arithmetic.kernel import Kernel
 from mobile_worker.arithmetic.matrix import ExpertWeights, Matrix
 from mobile_worker.arithmetic.profiles import Profile
+from mobile_worker.arithmetic.self_test_digest import SELF_TEST_DIGEST
 
 __all__ = [
     "FORMATS",
@@ -28,10 +29,6 @@ __all__ = [
     "fixed_rows",
     "self_test",
 ]
-
-SELF_TEST_DIGEST: Final = bytes.fromhex(
-    "61da0c96a68ab0bd0d987171a6708fa807e83e5fe8b63c0fcec9c7219cc2b387"
-)
 
 FORMATS: Final = (Format.F32, Format.F16, Format.Q4_0, Format.Q8_0)
 _N_EMBD: Final = 64
