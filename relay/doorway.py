@@ -71,7 +71,6 @@ class Guest:
     protocol: ServerProtocol
     admitted: Admitted
     early: list[Frame]
-    address: str
 
 
 @dataclass(slots=True, kw_only=True)
@@ -82,6 +81,7 @@ class _Knock:
     transport: TcpStream
     protocol: ServerProtocol
     remote: str
+    address: str
     host: str = ""
     forwarded: bool = False
 
@@ -119,6 +119,7 @@ class Doorway:
             transport=transport,
             protocol=_new_protocol(),
             remote=remote,
+            address=transport.remote_address,
         )
         try:
             with trio.fail_after(HTTP_TIMEOUT_S):
@@ -162,6 +163,7 @@ class Doorway:
         if forwarded and self.trust_forwarded and is_loopback(knock.remote):
             # The last entry is the front's own; those before it anybody can write.
             knock.remote = forwarded[-1].rpartition(",")[2].strip()[:64]
+            knock.address = knock.remote
 
     def _is_upgrade(self, request: Request) -> bool:
         path = request.path.partition("?")[0]
@@ -194,6 +196,8 @@ class Doorway:
         protocol = knock.protocol
         response = protocol.accept(request)
         protocol.send_response(response)
+        # The protocol object keeps its request: 2 KB a connection for nothing.
+        request.headers.clear()
         if protocol.state is not State.OPEN:
             await _flush(knock)
             await linger(knock.transport)
@@ -224,7 +228,6 @@ class Doorway:
             protocol=protocol,
             admitted=judged,
             early=early,
-            address=knock.remote,
         )
 
     def _welcome(
@@ -233,7 +236,7 @@ class Doorway:
         unsigned = Welcome(
             relay_id=self.identity.peer_id,
             session=urandom(SESSION_BYTES),
-            observed_address=knock.remote,
+            observed_address=knock.address,
             limits=limits_of(admitted.rate_class),
             map_version=0,
             skew_us=admitted.skew_us,

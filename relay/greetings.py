@@ -111,7 +111,8 @@ class Welcome:
     """The relay's yes.
 
     `skew_us`: the peer's wall clock minus the relay's, as the relay measured it.
-    `observed_address`: `host:port` of the peer as the relay sees it.
+    `observed_address`: `host:port` of the peer as the relay sees it; behind a front
+    only what the front says.
     """
 
     relay_id: PeerId

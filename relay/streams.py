@@ -85,6 +85,18 @@ class TcpStream(trio.abc.HalfCloseableStream):
         """Whether `close` was called."""
         return self._sock.fileno() < 0
 
+    @property
+    def remote_address(self) -> str:
+        """`host:port` of the other end; empty if it is gone or has none."""
+        try:
+            name = self._sock.getpeername()
+        except OSError:
+            return ""
+        if not isinstance(name, tuple):
+            return ""
+        host = f"[{name[0]}]" if ":" in name[0] else name[0]
+        return f"{host}:{name[1]}"
+
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         """Wait for bytes and return them; b"" at the end of the stream."""
         n_bytes = max_bytes or READ_BYTES
