@@ -1,6 +1,6 @@
-"""The digest that every machine's self-test must give; apart, so that no numpy is needed.
+"""The digest that every machine's self-test must give, apart from its arithmetic.
 
-The market compares a worker's with it and computes nothing itself.
+The market compares a worker's with it, computes nothing and needs no numpy.
 """
 
 from typing import Final
