@@ -1,0 +1,1 @@
+"""The network as its operator keeps it: its key, who serves it, and who may join."""
