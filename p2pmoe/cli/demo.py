@@ -1,0 +1,54 @@
+"""`p2pmoe demo`: the whole network on one machine, and what it did.
+
+Exit code 1 if anything that the demo claims does not hold.
+"""
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+
+__all__ = ["register"]
+
+Prompt = Annotated[str, typer.Option(help="The text to go on from.")]
+MaxTokens = Annotated[int, typer.Option(min=32, max=512, help="How many tokens.")]
+Seed = Annotated[int, typer.Option(help="The same seed, the same text.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Keep = Annotated[
+    str | None, typer.Option(help="Folder to keep logs and ledger in; must be empty.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command("demo")(_demo)
+
+
+def _demo(
+    prompt: Prompt = "It was a dark night, and the old man",
+    max_tokens: MaxTokens = 64,
+    seed: Seed = 7,
+    as_json: AsJson = False,
+    keep: Keep = None,
+) -> None:
+    """Run a whole network here: scatter a model, lose a worker, pay the others."""
+    import trio
+
+    from p2pmoe.demo.folder import demo_folder
+    from p2pmoe.demo.screen import TerminalScreen, print_facts
+    from p2pmoe.demo.story import Script, play
+
+    script = Script(prompt=prompt, max_tokens=max_tokens, seed=seed)
+    screen = TerminalScreen(sys.stderr if as_json else sys.stdout)
+    with demo_folder(keep) as folder:
+        try:
+            facts = trio.run(play, folder, script, screen.as_screen())
+        finally:
+            screen.close()
+    if as_json:
+        print(json.dumps(facts.as_json()))
+    else:
+        print_facts(facts, sys.stdout)
+    if not facts.holds:
+        raise typer.Exit(1)

@@ -1,0 +1,134 @@
+"""The demo on a terminal: a bar while it starts, the text as it comes, tables at the end.
+
+Everything for people goes to the stream given; piped, there is no bar and no colour.
+"""
+
+from typing import IO, Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from p2pmoe.demo.facts import DemoFacts
+from p2pmoe.demo.story import Screen
+
+__all__ = ["TerminalScreen", "print_facts"]
+
+_MIB = 1 << 20
+_CREDIT_UC = 1_000_000
+
+
+class TerminalScreen:
+    """Shows the demo's progress; `as_screen` is what the story calls."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._console = Console(file=stream, highlight=False)
+        self._bar = Progress(
+            TextColumn("{task.description:<32}"),
+            BarColumn(),
+            TimeElapsedColumn(),
+            console=self._console,
+            transient=True,
+            disable=not self._console.is_terminal,
+        )
+        self._task = self._bar.add_task("starting", total=1.0)
+        self._writing = False
+        self._label = ""
+
+    def as_screen(self) -> Screen:
+        """Return the three calls that the story makes."""
+        return Screen(step=self.step, piece=self.piece, note=self.note)
+
+    def step(self, label: str, done: float) -> None:
+        """Show how far a phase has come; `done` from 0 to 1."""
+        self._end_text()
+        if not self._console.is_terminal:
+            if label != self._label:
+                self._console.print(label, markup=False)
+            self._label = label
+            return
+        self._bar.start()
+        self._bar.update(self._task, description=label, completed=done)
+        if done >= 1.0:
+            self._bar.stop()
+
+    def piece(self, text: str) -> None:
+        """Show a piece of the text."""
+        self._bar.stop()
+        self._writing = True
+        self._console.print(text, end="", markup=False, soft_wrap=True)
+
+    def note(self, line: str) -> None:
+        """Show a remark in the middle of the text."""
+        style = "bold red" if self._console.is_terminal else None
+        self._console.print(f" [{line}] ", end="", markup=False, style=style)
+
+    def close(self) -> None:
+        """Put the terminal back in order."""
+        self._bar.stop()
+        self._end_text()
+
+    def _end_text(self) -> None:
+        if self._writing:
+            self._console.print("\n")
+            self._writing = False
+
+
+def print_facts(facts: DemoFacts, stream: IO[str]) -> None:
+    """Print the figures, the statement per worker and what was verified."""
+    console = Console(file=stream, highlight=False)
+    console.print(_figures(facts))
+    console.print(_statement(facts))
+    for claim, holds in _claims(facts):
+        style = ("green" if holds else "bold red") if console.is_terminal else None
+        console.print(f"{'yes' if holds else 'NO ':<4}{claim}", style=style)
+
+
+def _figures(facts: DemoFacts) -> Table:
+    table = Table(title="How it was served", title_justify="left")
+    table.add_column("figure")
+    table.add_column("value", justify="right")
+    calls = ", ".join(f"{tier} {n}" for tier, n in facts.calls.items())
+    rows: list[tuple[str, Any]] = [
+        ("tokens per second", f"{facts.tokens_per_s:.1f}"),
+        ("round trips per token", f"{facts.round_trips_per_token:.2f}"),
+        ("expert calls by tier", calls),
+        ("share on hub and edge", f"{facts.remote_share:.0%}"),
+        ("bytes to workers, back", f"{facts.bytes_up:,}, {facts.bytes_down:,}"),
+        ("calls dispatched again", facts.failovers),
+        ("worker killed", facts.killed_worker),
+        ("whole demo", f"{facts.seconds:.0f} s"),
+    ]
+    for name, value in rows:
+        table.add_row(name, str(value))
+    return table
+
+
+def _statement(facts: DemoFacts) -> Table:
+    table = Table(title="Statement", title_justify="left")
+    for column in ("worker", "peer id", "credits", "memory MiB"):
+        table.add_column(column, justify="left" if "e" in column[:4] else "right")
+    for peer, amount_uc in facts.payouts.items():
+        name = facts.names.get(peer, "?")
+        memory = facts.worker_memory.get(name, 0) / _MIB
+        table.add_row(
+            name, peer[:8], f"{amount_uc / _CREDIT_UC:.6f}", f"{memory:.0f}"
+        )
+    return table
+
+
+def _claims(facts: DemoFacts) -> list[tuple[str, bool]]:
+    return [
+        ("the same tokens as a single process", facts.identical),
+        (
+            f"{facts.servings_accepted} servings accepted = "
+            f"{facts.receipts_count} receipts + "
+            f"{facts.servings_unsigned_at_kill} unsigned at the kill",
+            facts.adds_up,
+        ),
+        (
+            f"{facts.receipts_verified} of {facts.receipts_count} receipts verified",
+            facts.receipts_verified == facts.receipts_count,
+        ),
+        ("the ledger re-derives every balance", facts.ledger_verified),
+    ]

@@ -1,0 +1,229 @@
+"""What the demo tells: generate, kill a worker in mid-answer, settle, compare, verify.
+
+Every figure comes from the processes themselves; `facts` works out what holds.
+"""
+
+import dataclasses
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from p2pmoe.client import Completion, complete
+from p2pmoe.demo.facts import DemoFacts, Metrics
+from p2pmoe.demo.network import DemoNetwork, api_of, raise_network, start_backbone
+from p2pmoe.demo.processes import ChildFailed, Stage
+
+__all__ = ["Script", "Screen", "play"]
+
+KILL_AFTER_PIECES = 20
+_CATCH_WITHIN_S = 20.0
+_SETTLE_WITHIN_S = 20.0
+_POLL_S = 0.005
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """What the demo plays: the prompt, how many tokens, and the model's room."""
+
+    prompt: str = "It was a dark night, and the old man"
+    max_tokens: int = 64
+    temperature: float = 0.8
+    seed: int = 7
+    ram: str = "9M"
+
+    def body(self) -> dict[str, Any]:
+        """Return the API request."""
+        return {
+            "prompt": self.prompt,
+            "max_tokens": self.max_tokens,
+            "temperature": self.temperature,
+            "seed": self.seed,
+        }
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Screen:
+    """Where the demo shows itself: `step` a share done, `piece` text, `note` a line."""
+
+    step: Callable[[str, float], None]
+    piece: Callable[[str], None]
+    note: Callable[[str], None]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Scattered:
+    answer: Completion
+    killed: str  # peer id in hex
+    seconds: float
+
+
+async def play(folder: Path, script: Script, screen: Screen) -> DemoFacts:
+    """Play the whole demo in `folder` and return what it found.
+
+    Raises:
+        ChildFailed: One of its processes failed where it should have worked.
+        ApiError: The generation failed.
+    """
+    started = time.monotonic()
+    stage = Stage(folder)
+    try:
+        network = await raise_network(stage, script.ram, screen.step)
+        scattered = await _generate_and_kill(network, script, screen)
+        memory = {child.name: child.resident_bytes() for child in network.workers}
+        screen.step("final vouchers", 0.3)
+        metrics = await _settle(network)
+        screen.step("the same prompt in a single process", 0.6)
+        alone = await _single_process(stage, script)
+        screen.step("ledger", 0.9)
+        ledger = await _read_ledger(network)
+    finally:
+        await stage.stop_all()
+    screen.step("done", 1.0)
+    return _facts(
+        script,
+        scattered,
+        alone,
+        metrics,
+        ledger,
+        names=network.names,
+        worker_memory=memory,
+        seconds=time.monotonic() - started,
+    )
+
+
+async def _generate_and_kill(
+    network: DemoNetwork, script: Script, screen: Screen
+) -> _Scattered:
+    enough = trio.Event()
+    n_pieces = 0
+    answers: list[Completion] = []
+    victims: list[str] = []
+
+    def show(piece: str) -> None:
+        nonlocal n_pieces
+        n_pieces += 1
+        screen.piece(piece)
+        if n_pieces == KILL_AFTER_PIECES:
+            enough.set()
+
+    def show_from_thread(piece: str) -> None:
+        trio.from_thread.run_sync(show, piece)
+
+    def ask() -> Completion:
+        return complete(network.api.url, script.body(), show=show_from_thread)
+
+    async def generate() -> None:
+        answers.append(await trio.to_thread.run_sync(ask))
+
+    async def kill() -> None:
+        await enough.wait()
+        victims.append(await _kill_in_flight(network))
+        screen.note(f"killed {network.names[victims[0]]} with a request in flight")
+
+    screen.piece(script.prompt)
+    started = time.monotonic()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(generate)
+        nursery.start_soon(kill)
+    seconds = time.monotonic() - started
+    return _Scattered(answer=answers[0], killed=victims[0], seconds=seconds)
+
+
+async def _kill_in_flight(network: DemoNetwork) -> str:
+    """SIGKILL an edge worker while a dispatch to it waits for its answer.
+
+    The worker is stopped first, so that the next dispatch to it surely waits.
+    """
+    calls = Metrics(await network.api.metrics()).by(
+        "p2pmoe_worker_calls_total", "worker"
+    )
+    edges = [peer for peer, name in network.names.items() if name.startswith("edge")]
+    peer = max(edges, key=lambda edge: (calls.get(edge, 0), edge))
+    child = network.worker(peer)
+    child.process.send_signal(signal.SIGSTOP)
+    with trio.move_on_after(_CATCH_WITHIN_S):
+        while True:
+            in_flight = Metrics(await network.api.metrics()).by(
+                "p2pmoe_dispatches_in_flight", "worker"
+            )
+            if in_flight.get(peer, 0) > 0:
+                child.process.kill()
+                await child.process.wait()
+                return peer
+            await trio.sleep(_POLL_S)
+    raise ChildFailed(f"no request to {child.name} was seen in flight")
+
+
+async def _settle(network: DemoNetwork) -> Metrics:
+    """Let every worker drain, and wait until no accepted serving is open."""
+    async with trio.open_nursery() as nursery:
+        for child in network.workers:
+            if child.is_running:
+                nursery.start_soon(child.stop, 10.0)
+    with trio.move_on_after(_SETTLE_WITHIN_S):
+        while True:
+            metrics = Metrics(await network.api.metrics())
+            if metrics.total("p2pmoe_servings_open") == 0:
+                break
+            await trio.sleep(0.05)
+    metrics = Metrics(await network.api.metrics())
+    await network.api.aclose()
+    await network.backbone.stop(15.0)
+    await network.relay.stop(15.0)
+    return metrics
+
+
+async def _single_process(stage: Stage, script: Script) -> Completion:
+    child = await start_backbone(stage, "single", [], "256M")
+    api = await api_of(child)
+    while (await api.readiness())["phase"] != "ready":
+        await trio.sleep(0.05)
+    answer = await trio.to_thread.run_sync(
+        lambda: complete(api.url, script.body(), show=lambda _: None)
+    )
+    await api.aclose()
+    await child.stop(10.0)
+    return answer
+
+
+async def _read_ledger(network: DemoNetwork) -> dict[str, Any]:
+    """Return what the ledger's own commands say, each run as a process."""
+    folder = str(network.ledger_folder)
+    verify = await _command("ledger", "verify", "--data", folder, "--json")
+    statements = {}
+    for peer in network.names:
+        statements[peer] = await _command(
+            *("ledger", "statement", "--worker", peer, "--data", folder, "--json")
+        )
+    return {"verify": verify, "statements": statements}
+
+
+async def _command(*arguments: str) -> dict[str, Any]:
+    done = await trio.run_process(
+        [sys.executable, "-m", "p2pmoe", *arguments],
+        capture_stdout=True,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    try:
+        return {"exit_code": done.returncode, **json.loads(done.stdout)}
+    except ValueError as error:
+        raise ChildFailed(f"`p2pmoe {' '.join(arguments[:2])}` failed") from error
+
+
+def _facts(
+    script: Script,
+    scattered: _Scattered,
+    alone: Completion,
+    metrics: Metrics,
+    ledger: dict[str, Any],
+    **rest: Any,
+) -> DemoFacts:
+    raise RuntimeError

@@ -1,0 +1,68 @@
+"""The documentation says what the program does: generated pages, names, links."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from docs.generate import PAGES, stale_pages
+from relay.frame_types import FrameType
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+PAGES_OF_PROSE = sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md")])
+SOURCES = [
+    path
+    for package in ("p2pmoe", "relay", "ledger", "mobile_worker")
+    for path in (ROOT / package).rglob("*.py")
+]
+
+
+def test_generated_pages_are_fresh() -> None:
+    assert stale_pages() == [], "run `make docs`"
+    assert set(PAGES) == {"command-line.md", "messages.md", "errors.md"}
+
+
+def test_every_frame_is_documented() -> None:
+    page = (DOCS / "reference" / "frames.md").read_text(encoding="utf-8")
+    for frame in FrameType:
+        assert frame.name in page, f"{frame.name} is not in frames.md"
+
+
+def test_every_metric_is_documented() -> None:
+    page = (DOCS / "reference" / "metrics.md").read_text(encoding="utf-8")
+    names = {
+        name
+        for path in SOURCES
+        for name in re.findall(
+            r"[\"'](p2pmoe_[a-z_]+)[\"']", path.read_text(encoding="utf-8")
+        )
+    }
+    missing = {name for name in names if f"`{name}`" not in page}
+    assert not missing, f"metrics.md lacks {sorted(missing)}"
+
+
+def test_every_word_of_the_glossary_is_used() -> None:
+    glossary = (DOCS / "glossary.md").read_text(encoding="utf-8")
+    words = re.findall(r"^\| \*\*([^*]+)\*\*", glossary, flags=re.MULTILINE)
+    assert len(words) > 40
+    code = "\n".join(path.read_text(encoding="utf-8").lower() for path in SOURCES)
+    unused = [w for w in words if w not in code and w.replace(" ", "_") not in code]
+    assert not unused
+
+
+@pytest.mark.parametrize(
+    "page", PAGES_OF_PROSE, ids=[str(p.relative_to(ROOT)) for p in PAGES_OF_PROSE]
+)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):
+        if not target.startswith(("http:", "https:")):
+            assert (page.parent / target).exists(), f"{page}: {target}"
+
+
+def test_every_command_in_the_readme_exists() -> None:
+    commands = (DOCS / "reference" / "command-line.md").read_text(encoding="utf-8")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for command in re.findall(r"`?p2pmoe ([a-z]+)", readme):
+        assert f"## `p2pmoe {command}" in commands, command
