@@ -154,8 +154,14 @@ class Book:
         self._accounts[owner, kind] = found
         return found
 
-    def post(self, posting: Posting, now_us: int) -> bool:
+    def post(self, posting: Posting, now_us: int, *, is_new: bool = False) -> bool:
         """Post a transfer; return False if this very one was posted before.
+
+        Args:
+            posting: what to post.
+            now_us: the ledger's time.
+            is_new: the caller knows that the key is new (it only ever counts up), so
+                the database is not asked; its unique index still refuses a repeat.
 
         Raises:
             TransferConflict: the id is taken by a different body.
@@ -171,7 +177,7 @@ class Book:
             "code": posting.code.value,
             "reference": posting.reference,
         }
-        if self._is_repeat(posting, body):
+        if not is_new and self._is_repeat(posting, body):
             return False
         _refuse_uncovered(debit, credit, posting.amount_uc)
         debit.debits_uc += posting.amount_uc

@@ -8,6 +8,7 @@ committed. It knows no rules of value: those are in `ledger.settlement`.
 """
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import (
@@ -43,6 +44,7 @@ from ledger.voucher import Voucher, VoucherKey
 __all__ = ["Desk", "GrantState", "VoucherState"]
 
 _MAX_CACHED = 1024
+_MAX_ASKED = 500  # hashes in one query
 _MAX_REJECTED_PER_FILER = 256
 _TALLY_WINDOW = 512  # leaves back that a late one may belong before a rebuild
 
@@ -88,7 +90,11 @@ class Desk:
         self._files = LeafFiles(folder.leaves, self._lengths)
         self.now_us = max(
             _top(connection, column)
-            for column in (transfer.c.posted_us, filing.c.posted_us)
+            for column in (
+                transfer.c.posted_us,
+                filing.c.posted_us,
+                rejected.c.seen_us,
+            )
         )
         self._next_voucher = 1 + _top(connection, voucher.c.id)
         self._rows = Rows()
@@ -98,11 +104,19 @@ class Desk:
         # What this group decided, for reads within it.
         self._serials: dict[tuple[bytes, bytes], GrantState] = {}
         self._filed: dict[tuple[int, int], tuple[LeafPlace, int]] = {}
+        self._unfiled: set[bytes] = set()  # looked up, and not there
         self._file: int | None = None  # leaf file written to
 
-    def begin(self, now_us: int) -> None:
-        """Start a group; the ledger's time never goes back."""
+    def begin(self, now_us: int, content_hashes: Sequence[bytes] = ()) -> None:
+        """Start a group: its time, which never goes back, and the vouchers to come."""
         self.now_us = max(self.now_us, now_us)
+        statement = select(filing.c.content_hash)
+        for start in range(0, len(content_hashes), _MAX_ASKED):
+            part = content_hashes[start : start + _MAX_ASKED]
+            found = self._connection.execute(
+                statement.where(filing.c.content_hash.in_(part))
+            ).scalars()
+            self._unfiled.update(set(part) - set(found))
 
     # -- prices and grants ----------------------------------------------------
 
@@ -251,9 +265,11 @@ class Desk:
 
     def has_filing(self, content_hash: bytes) -> bool:
         """Say whether this very voucher was stored."""
-        return content_hash in self._rows.filings or self._exists(
-            filing.c.content_hash == content_hash
-        )
+        if content_hash in self._rows.filings:
+            return True
+        if content_hash in self._unfiled:
+            return False
+        return self._exists(filing.c.content_hash == content_hash)
 
     def has_number(self, voucher_id: int, number: int) -> bool:
         """Say whether a voucher of this number was stored under the key."""
@@ -315,6 +331,7 @@ class Desk:
             OSError: the next leaf file cannot be made; throw the desk away.
         """
         self._serials, self._filed, self._file = {}, {}, None
+        self._unfiled.clear()
         for cache in (self._prices, self._grants, self._vouchers):
             while len(cache) > _MAX_CACHED:
                 cache.popitem(last=False)

@@ -45,8 +45,8 @@ __all__ = [
     "file_claim",
     "float_leaves",
     "fund",
+    "fund_key",
     "issue_grant",
-    "opening_key",
     "release_expired",
 ]
 
@@ -83,20 +83,21 @@ def earn_key(key: VoucherKey, number: int) -> bytes:
     )
 
 
-def opening_key(owner: bytes) -> bytes:
-    """Return the business key of a backbone's opening credit."""
-    return b"opening\0" + owner
+def fund_key(owner: bytes, note: str) -> bytes:
+    """Return the business key of credit given to `owner` under a note."""
+    return owner + note.encode()
 
 
-def fund(desk: Desk, owner: bytes, amount_uc: int, note: str, key: bytes) -> bool:
-    """Give credit to a backbone; False if the same key did so before.
+def fund(desk: Desk, owner: bytes, amount_uc: int, note: str) -> bool:
+    """Give credit to a backbone, once for each note; False for a repeat.
 
     Raises:
-        KeyRefused, InsufficientFunds, TransferConflict: nothing was changed.
+        KeyRefused, InsufficientFunds: nothing was changed.
+        TransferConflict: the note was used for another amount.
     """
     posting = Posting(
         code=TransferCode.FUND,
-        key=key,
+        key=fund_key(owner, note),
         debit=(EXTERNAL_OWNER, AccountKind.EXTERNAL),
         credit=(parse_key(owner), AccountKind.CLIENT_DEPOSIT),
         amount_uc=amount_uc,
@@ -108,16 +109,22 @@ def fund(desk: Desk, owner: bytes, amount_uc: int, note: str, key: bytes) -> boo
 def issue_grant(
     desk: Desk, order: GrantOrder, policy: GrantPolicy, sign: Callable[[bytes], bytes]
 ) -> IssuedGrant:
-    """Reserve a backbone's money and sign the grant; the same request, the same grant.
+    """Reserve a backbone's money and sign the grant.
+
+    The same order (request number included) gets the same grant again while nothing
+    is used of it: a lost answer may be asked for again.
 
     Raises:
         KeyRefused, SignatureRefused, FormatRefused, GrantRefused: the order is wrong.
         InsufficientFunds: the backbone has less free credit than the ceiling.
     """
     prices = _checked_prices(desk, order)
-    repeated = _repeated(desk, order, prices)
-    if repeated is not None:
-        return repeated.issued
+    serial = _serial(order)
+    earlier = desk.grant_by_serial(order.backbone, serial)
+    if earlier is not None:
+        if earlier.is_open and not earlier.used_uc and _is_young(desk, earlier, policy):
+            return earlier.issued
+        serial = _serial(order, desk.now_us.to_bytes(8, "big"))
     release_expired(desk, policy)
     _open_client(desk, order.backbone, policy)
     countersigned = desk.pair_leaves(order.worker, order.backbone)
@@ -130,7 +137,7 @@ def issue_grant(
         ceiling_uc=order.ceiling_uc,
         expiry_us=desk.now_us + policy.term_us,
         float_leaves=float_leaves(policy, countersigned),
-        serial=_serial(order),
+        serial=serial,
     )
     reserve = Posting(
         code=TransferCode.RESERVE,
@@ -210,7 +217,9 @@ def _file(desk: Desk, claim: Claim) -> Filed:
             peer=claimed.worker,
         )
     if added_uc:
-        desk.book.post(_earning(claimed, claim.content_hash, added_uc), desk.now_us)
+        # A key's numbers only go up, so this number never earned before.
+        earning = _earning(claimed, claim.content_hash, added_uc)
+        desk.book.post(earning, desk.now_us, is_new=True)
         desk.change_grant(state, used_uc, is_open=True)
     desk.store(claim, current, tally, leaves)
     return _answer(claim, FiledStatus.STORED)
@@ -310,31 +319,28 @@ def _checked_prices(desk: Desk, order: GrantOrder) -> PriceTable:
     return prices
 
 
-def _repeated(desk: Desk, order: GrantOrder, prices: PriceTable) -> GrantState | None:
-    state = desk.grant_by_serial(order.backbone, _serial(order))
-    if state is None:
-        return None
-    wanted = (order.worker, order.ceiling_uc, prices.content_hash)
-    granted = state.grant
-    stored = (granted.worker, granted.ceiling_uc, granted.price_table_hash)
-    if stored != wanted or not state.is_open or granted.expiry_us <= desk.now_us:
-        raise GrantRefused(
-            f"request {order.request} was used for another grant", peer=order.backbone
-        )
-    return state
+def _is_young(desk: Desk, state: GrantState, policy: GrantPolicy) -> bool:
+    return state.grant.expiry_us - desk.now_us > policy.term_us // 2
 
 
-def _serial(order: GrantOrder) -> bytes:
-    request = order.request.to_bytes(8, "big")
-    return sha256(b"p2pmoe/grant-serial\0" + order.backbone + request).digest()[:8]
+def _serial(order: GrantOrder, extra: bytes = b"") -> bytes:
+    """Return the serial that an order gets: the same for the same order."""
+    parts = (
+        order.backbone,
+        order.worker,
+        order.request.to_bytes(8, "big"),
+        order.ceiling_uc.to_bytes(8, "big"),
+        sha256(order.price_table).digest(),
+        extra,
+    )
+    return sha256(b"p2pmoe/grant-serial/v1\0" + b"".join(parts)).digest()[:8]
 
 
 def _open_client(desk: Desk, backbone: bytes, policy: GrantPolicy) -> None:
     if policy.opening_credit_uc <= 0:
         return
     if desk.book.find(backbone, AccountKind.CLIENT_DEPOSIT) is None:
-        key = opening_key(backbone)
-        fund(desk, backbone, policy.opening_credit_uc, "opening credit", key)
+        fund(desk, backbone, policy.opening_credit_uc, "opening credit")
 
 
 def _answer(

@@ -107,9 +107,9 @@ class Store:
         """Return a read-only view of the same folder."""
         return Reader(self.folder.path)
 
-    def fund(self, owner: bytes, amount_uc: int, note: str, key: bytes) -> Future[bool]:
-        """Give credit to a backbone, once for each `key`; False for a repeat."""
-        return self._writer.submit(lambda desk: fund(desk, owner, amount_uc, note, key))
+    def fund(self, owner: bytes, amount_uc: int, note: str) -> Future[bool]:
+        """Give credit to a backbone, once for each note; False for a repeat."""
+        return self._writer.submit(lambda desk: fund(desk, owner, amount_uc, note))
 
     def grant(self, order: GrantOrder) -> Future[IssuedGrant]:
         """Reserve money and sign a grant; see `ledger.settlement.issue_grant`."""
@@ -129,7 +129,9 @@ class Store:
             refusal = checked
             return self._writer.submit(lambda desk: _refuse(desk, refusal))
         claim = checked
-        return self._writer.submit(lambda desk: file_claim(desk, claim))
+        return self._writer.submit(
+            lambda desk: file_claim(desk, claim), claim.content_hash
+        )
 
     def release_expired(self) -> Future[int]:
         """Give back what is left of expired grants; resolves to how many."""

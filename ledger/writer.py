@@ -48,6 +48,7 @@ class _Queued:
     job: Job
     future: Future[Any]
     since: float
+    content_hash: bytes | None
 
 
 class Writer:
@@ -81,8 +82,14 @@ class Writer:
         )
         self._thread.start()
 
-    def submit(self, job: Callable[[Desk], T]) -> Future[T]:
+    def submit(
+        self, job: Callable[[Desk], T], content_hash: bytes | None = None
+    ) -> Future[T]:
         """Queue a job; its future resolves after the commit.
+
+        Args:
+            job: what to do on the desk.
+            content_hash: the voucher it files, so that a group is looked up at once.
 
         Raises:
             StoreUnavailable: the writer is closed.
@@ -92,7 +99,7 @@ class Writer:
         if self._closing.is_set():
             raise StoreUnavailable("the ledger is closed")
         try:
-            self._queue.put_nowait(_Queued(job, future, time.monotonic()))
+            self._queue.put_nowait(_Queued(job, future, time.monotonic(), content_hash))
         except queue.Full as exc:
             raise StoreBusy(f"{self._settings.max_queued} writes are waiting") from exc
         return future
@@ -163,7 +170,8 @@ class Writer:
             raise StoreUnavailable("the ledger is closed")
         overdue = time.monotonic() - self._settings.max_wait_s
         with self._connection.begin():
-            desk.begin(self._wall_us())
+            hashes = [job.content_hash for job in group if job.content_hash]
+            desk.begin(self._wall_us(), hashes)
             for queued in group:
                 if queued.since < overdue:
                     busy = StoreBusy(f"waited {self._settings.max_wait_s} s for a turn")
