@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ledger.errors import OutOfWindow
-from ledger.leaf import LEAF_BYTES
+from ledger.leaf import LEAF_BYTES, LEAF_STRUCT
 from ledger.prices import PriceTable
 from ledger.tally import TabTerms, Tally
 from ledger.voucher import Voucher, sign_voucher, verify_voucher, voucher_hash
@@ -22,6 +22,8 @@ __all__ = ["MAX_LEAVES", "Chain", "Proposal", "Settled"]
 
 MAX_LEAVES = 512  # added by one voucher
 RESEND_S = 2.0
+REFUSED_PAUSE_S = 10.0
+_UNNAMED = bytes(32)  # of a refusal: the voucher was not even read
 _MAX_RANGES = 3000  # beyond it the tab is closed: a voucher holds 4096 at most
 
 
@@ -55,6 +57,11 @@ class Settled:
         """How many leaves it adds."""
         return len(self.leaves) // LEAF_BYTES
 
+    @property
+    def amount_uc(self) -> int:
+        """Micro-credits of the leaves it adds."""
+        return sum(fields[-1] for fields in LEAF_STRUCT.iter_unpack(self.leaves))
+
 
 class Chain:
     """Leaves and vouchers of one (tab, price epoch)."""
@@ -71,6 +78,7 @@ class Chain:
         self._proposal: Proposal | None = None
         self._sent_at = 0.0
         self._abandoned = False
+        self._n_refused = 0
 
     @property
     def prices(self) -> PriceTable:
@@ -158,6 +166,7 @@ class Chain:
             return None
         verify_voucher(proposal.raw, signature, proposal.voucher.backbone)
         self._proposal = None
+        self._n_refused = 0
         self._last = proposal.voucher
         return Settled(
             raw=proposal.raw,
@@ -165,6 +174,12 @@ class Chain:
             backbone_signature=signature,
             leaves=proposal.leaves,
         )
+
+    def refused(self, now: float) -> int:
+        """Note that the backbone refuses the proposal; return how often it has."""
+        self._n_refused += 1
+        self._sent_at = now + REFUSED_PAUSE_S
+        return self._n_refused
 
     def abandon(self) -> int:
         """Give up what is not countersigned; return how many leaves that was."""
@@ -175,8 +190,9 @@ class Chain:
         return n
 
     def names(self, name: bytes) -> bool:
-        """Say whether the open proposal has this hash."""
-        return self._proposal is not None and self._proposal.name == name
+        """Say whether the open proposal has this hash; zeros name any open one."""
+        proposal = self._proposal
+        return proposal is not None and name in {proposal.name, _UNNAMED}
 
     def _next_block(self) -> tuple[Allowance | None, bytes]:
         """Move the oldest fresh leaves of one grant into the tally."""

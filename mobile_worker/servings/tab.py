@@ -34,6 +34,8 @@ __all__ = ["CallHashes", "Refusal", "Reservation", "Tab"]
 _VOUCHER_LEAVES = 256
 _VOUCHER_S = 1.0
 _OVERDUE_S = 2.0  # after its answer, an unaccepted serving counts as overdue
+_MAX_REFUSALS = 3
+_MAX_GRANTS = 64
 _FORGET_S = 60.0  # and then its leaf is dropped
 
 
@@ -91,6 +93,11 @@ class Tab:
         self._old: deque[tuple[float, int]] = deque()
 
     @property
+    def is_used(self) -> bool:
+        """Whether any serving number has been used."""
+        return self._numbers.n_ranges > 0
+
+    @property
     def is_settled(self) -> bool:
         """Whether every accepted leaf is countersigned and nothing waits."""
         return all(
@@ -106,10 +113,11 @@ class Tab:
 
     def allow(self, allowance: Allowance) -> None:
         """Serve under a further grant; an older price epoch is closed by a newer."""
-        if any(known.name == allowance.name for known in self._allowances):
+        if any(known is allowance for known in self._allowances):
             return
         epoch = allowance.prices.epoch
-        self._allowances.append(allowance)
+        roomy = [known for known in self._allowances if known.room_uc > 0]
+        self._allowances = [*roomy, allowance][-_MAX_GRANTS:]
         if epoch not in self._chains:
             self._chains[epoch] = Chain(self.terms, allowance.prices)
         newest = max(self._chains)
@@ -238,9 +246,16 @@ class Tab:
                 return settled
         return None
 
-    def names(self, name: bytes) -> bool:
-        """Say whether an open proposal of this tab has this hash."""
-        return any(chain.names(name) for chain in self._chains.values())
+    def refused(self, name: bytes, now: float) -> bool:
+        """Note that the backbone refuses to sign; say whether it was about this tab.
+
+        A tab whose voucher is refused again and again is given up: the two sides
+        disagree about its leaves, and no more is risked on it.
+        """
+        concerned = [chain for chain in self._chains.values() if chain.names(name)]
+        if any(chain.refused(now) >= _MAX_REFUSALS for chain in concerned):
+            self.abandon()
+        return bool(concerned)
 
     def close(self) -> None:
         """Take no dispatch any more and end every chain with a final voucher."""

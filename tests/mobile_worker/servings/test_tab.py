@@ -206,7 +206,6 @@ def test_b39_an_unanswered_voucher_is_sent_again_as_the_same_bytes(
     (again,) = tab.propose(4.0, NOW_US + 3, money.worker.sign)
     assert again is first
     assert len(again.leaves) == LEAF_BYTES
-    assert tab.names(first.name)
 
 
 def test_b39_only_the_backbones_signature_over_these_bytes_counts(
@@ -287,3 +286,19 @@ def test_abandoning_gives_up_what_was_never_signed(money: Money) -> None:
     tab.abandon()
     assert (exposure.live, exposure.overdue, exposure.at_risk) == (0, 3, 0)
     assert tab.is_settled
+
+
+def test_a_voucher_refused_again_and_again_ends_the_tab(tab: Tab, money: Money) -> None:
+    serve(tab, 0)
+    tab.accept([(0, 0)], 0.0)
+    (proposal,) = tab.propose(1.0, NOW_US, money.worker.sign)
+    assert not tab.refused(b"?" * 32, 1.0)
+    assert tab.refused(proposal.name, 1.0)
+    assert tab.propose(10.0, NOW_US, money.worker.sign) == []
+    assert tab.propose(13.0, NOW_US, money.worker.sign) == [proposal]
+    assert tab.refused(bytes(32), 13.0)
+    assert not tab.is_closed
+    assert tab.refused(proposal.name, 30.0)
+    assert tab.is_closed
+    assert tab.is_settled
+    assert tab.propose(99.0, NOW_US, money.worker.sign) == []

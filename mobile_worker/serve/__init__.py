@@ -1,0 +1,1 @@
+"""The serve loop: from a DISPATCH to its OUTPUT."""

@@ -1,0 +1,104 @@
+"""The experts in memory, ready to compute: in their file's own bytes, within a budget.
+
+A model is known by the hash of its manifest; two backbones that serve the same model
+share its experts. What goes in has been verified by its reader. A shard that does not
+fit into what is left of the budget is refused before it is loaded, so that two that
+fit singly but not together never meet (faults B15). No I/O.
+"""
+
+from dataclasses import dataclass, field
+
+from mobile_worker.arithmetic.formats.block_format import Format
+from mobile_worker.arithmetic.formats.codecs import is_integer
+from mobile_worker.arithmetic.matrix import ExpertWeights
+from mobile_worker.errors import LocalError
+from mobile_worker.expert_id import ExpertId
+from mobile_worker.shards.manifest import Manifest, ManifestExpert
+from mobile_worker.shards.shard import expert_weights
+
+__all__ = ["HeldExperts", "HeldModel", "MemoryExhausted"]
+
+
+class MemoryExhausted(LocalError):
+    """An expert does not fit into the memory that was promised."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class HeldModel:
+    """One model: its manifest, and the weights of the experts held here."""
+
+    name: bytes  # hash of the manifest
+    manifest: Manifest
+    experts: dict[ExpertId, ManifestExpert]  # all of the model
+    weights: dict[ExpertId, ExpertWeights] = field(default_factory=dict)
+
+    def needs(self, expert: ExpertId) -> tuple[bool, bool]:
+        """Return whether the expert reads coded rows, and whether f32 rows."""
+        layout = self.manifest.layouts[self.experts[expert].layout]
+        inputs = {
+            is_integer(Format(layout.gate_format)),
+            is_integer(Format(layout.up_format)),
+        }
+        return True in inputs, False in inputs
+
+
+class HeldExperts:
+    """All models with experts in memory."""
+
+    def __init__(self, max_bytes: int) -> None:
+        """Hold at most `max_bytes` of shards."""
+        self.max_bytes = max_bytes
+        self.used_bytes = 0
+        self._models: dict[bytes, HeldModel] = {}
+
+    def learn(self, name: bytes, manifest: Manifest) -> HeldModel:
+        """Return the model of this manifest, known from now on."""
+        if name not in self._models:
+            self._models[name] = HeldModel(
+                name=name,
+                manifest=manifest,
+                experts={expert.expert: expert for expert in manifest.experts},
+            )
+        return self._models[name]
+
+    def model(self, name: bytes) -> HeldModel | None:
+        """Return the model whose manifest has this hash, if known."""
+        return self._models.get(name)
+
+    def check_room(self, n_bytes: int) -> None:
+        """Refuse what does not fit.
+
+        Raises:
+            MemoryExhausted: the budget has no room for `n_bytes` more.
+        """
+        if self.used_bytes + n_bytes > self.max_bytes:
+            raise MemoryExhausted(
+                f"{n_bytes} bytes do not fit: "
+                f"{self.used_bytes} of {self.max_bytes} are in use"
+            )
+
+    def hold(self, model: HeldModel, expert: ExpertId, shard: bytes) -> None:
+        """Take a verified shard into memory.
+
+        Raises:
+            MemoryExhausted: no room.
+            ShardMisfit, FormatUnsupported, MatrixMalformed: the manifest's layout does
+                not describe these bytes, or not in a format known here.
+        """
+        if expert in model.weights:
+            return
+        self.check_room(len(shard))
+        layout = model.manifest.layouts[model.experts[expert].layout]
+        model.weights[expert] = expert_weights(shard, layout)
+        self.used_bytes += len(shard)
+
+    def drop(self, name: bytes, keep: frozenset[ExpertId]) -> None:
+        """Forget the experts of a model that are not in `keep`."""
+        model = self._models.get(name)
+        if model is None:
+            return
+        for expert in [e for e in model.weights if e not in keep]:
+            del model.weights[expert]
+            self.used_bytes -= model.experts[expert].n_bytes
+        if not keep:
+            del self._models[name]

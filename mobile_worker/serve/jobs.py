@@ -1,0 +1,82 @@
+"""Dispatches that wait for a thread: first come, first served, bounded; no I/O.
+
+The bound is in dispatches and in bytes of rows. A full queue refuses, and the backbone
+is told BUSY; nothing is ever dropped silently. A cancelled job leaves the queue only
+while it waits: what runs is finished.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mobile_worker.arithmetic.matrix import ExpertWeights
+from mobile_worker.messages.serving import Dispatch
+from mobile_worker.servings.tab import Reservation, Tab
+from relay.keys import PeerId
+
+__all__ = ["Job", "JobQueue"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Job:
+    """A dispatch that was taken: who asked, its weights, and its reservation."""
+
+    peer: PeerId
+    dispatch: Dispatch
+    weights: Sequence[ExpertWeights]
+    tab: Tab
+    taken: Reservation
+    received_at: float
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of its rows."""
+        coded, floats = self.dispatch.coded, self.dispatch.floats
+        n_coded = len(coded.codes) + len(coded.scales) if coded else 0
+        return n_coded + len(floats or b"")
+
+    def is_overdue(self, now: float) -> bool:
+        """Whether its deadline, counted from receipt, has passed."""
+        return (now - self.received_at) * 1000 > self.dispatch.deadline_ms
+
+
+class JobQueue:
+    """Jobs that wait."""
+
+    def __init__(self, *, max_jobs: int = 64, max_bytes: int = 32 << 20) -> None:
+        """Take at most so many jobs and bytes of rows."""
+        self._max_jobs = max_jobs
+        self._max_bytes = max_bytes
+        self._jobs: deque[Job] = deque()
+        self._n_bytes = 0
+
+    def __len__(self) -> int:
+        """Return how many jobs wait."""
+        return len(self._jobs)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further job is taken."""
+        return len(self._jobs) >= self._max_jobs or self._n_bytes >= self._max_bytes
+
+    def push(self, job: Job) -> None:
+        """Add a job; the caller has asked `is_full`."""
+        self._jobs.append(job)
+        self._n_bytes += job.n_bytes
+
+    def pop(self) -> Job | None:
+        """Take the oldest job, or None."""
+        if not self._jobs:
+            return None
+        job = self._jobs.popleft()
+        self._n_bytes -= job.n_bytes
+        return job
+
+    def cancel(self, peer: PeerId, request: int) -> Job | None:
+        """Take a waiting job out, or return None if it does not wait here."""
+        for job in self._jobs:
+            if job.peer == peer and job.dispatch.request == request:
+                self._jobs.remove(job)
+                self._n_bytes -= job.n_bytes
+                return job
+        return None

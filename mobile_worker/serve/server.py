@@ -1,0 +1,253 @@
+"""The serve loop: takes dispatches in, computes them in threads, answers.
+
+Decide, then act: `dispatched` decides at once (refuse, repeat, busy, or queue) and
+sends what there is to say; the runners take queued jobs, compute each in a thread of
+their own limiter, and send its answer. Refusals reserve nothing. Leaves are built when
+an answer is ready, before it is sent. Losing a peer stops nothing here: an answer
+nobody waits for is dropped by the node.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import trio
+
+from mobile_worker.arithmetic.kernel import Kernel
+from mobile_worker.clock import Clock
+from mobile_worker.errors import NodeClosed, SendQueueFull
+from mobile_worker.expert_id import ExpertId
+from mobile_worker.messages.codec import Message
+from mobile_worker.messages.membership import Busy
+from mobile_worker.messages.serving import Dispatch, Output, OutputError
+from mobile_worker.serve.admission import Problem, check_dispatch
+from mobile_worker.serve.answers import AnswerCache
+from mobile_worker.serve.compute import Computed, compute
+from mobile_worker.serve.held import HeldModel
+from mobile_worker.serve.jobs import Job, JobQueue
+from mobile_worker.servings.tab import Refusal, Tab
+from relay.keys import PeerId, short_id
+
+__all__ = ["ExpertServer", "ServeCounts", "ServeSettings"]
+
+logger = logging.getLogger("p2pmoe.serve")
+
+_BUSY_RETRY_MS = 50
+
+Find = Callable[[PeerId, bytes], tuple[Tab, HeldModel] | None]
+Send = Callable[[PeerId, Message], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeSettings:
+    """Bounds of the serve loop."""
+
+    n_threads: int = 1
+    max_jobs: int = 64
+    max_queue_bytes: int = 32 << 20
+
+
+@dataclass(slots=True)
+class ServeCounts:
+    """What was served since the start."""
+
+    dispatches: int = 0
+    servings: int = 0
+    rows: int = 0
+    refused: int = 0
+    busy: int = 0
+    compute_us: int = 0
+
+
+class ExpertServer:
+    """Computes dispatches of any number of backbones."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        *,
+        find: Find,
+        send: Send,
+        clock: Clock,
+        settings: ServeSettings | None = None,
+    ) -> None:
+        """Serve what `find(peer, tab)` knows, answering through `send`."""
+        settings = settings or ServeSettings()
+        self.counts = ServeCounts()
+        self.is_draining = False
+        self._kernel = kernel
+        self._find = find
+        self._send = send
+        self._clock = clock
+        self._queue = JobQueue(
+            max_jobs=settings.max_jobs, max_bytes=settings.max_queue_bytes
+        )
+        self._answers = AnswerCache()
+        self._n_threads = settings.n_threads
+        self._waiting = trio.Semaphore(0)
+        self._n_running = 0
+        self._idle = trio.Event()
+        self._idle.set()
+
+    @property
+    def n_unfinished(self) -> int:
+        """Jobs that wait or run."""
+        return len(self._queue) + self._n_running
+
+    def dispatched(self, peer: PeerId, dispatch: Dispatch) -> None:
+        """Take a dispatch in, or answer it at once."""
+        repeat = self._answers.seen(peer, dispatch)
+        if repeat is not None:
+            if not repeat.same:
+                problem = Problem(OutputError.BAD_REQUEST, "another request of this id")
+                self._refuse(peer, dispatch, problem)
+            elif repeat.answer is not None:
+                self._say(peer, repeat.answer)
+            return
+        if self.is_draining:
+            self._refuse(peer, dispatch, Problem(OutputError.DRAINING, "draining"))
+            return
+        if self._queue.is_full:
+            self.counts.busy += 1
+            busy = Busy(
+                request=dispatch.request,
+                queued=len(self._queue),
+                retry_ms=_BUSY_RETRY_MS,
+            )
+            self._say(peer, busy)
+            return
+        outcome = self._admit(peer, dispatch)
+        if isinstance(outcome, Problem):
+            self._refuse(peer, dispatch, outcome)
+            return
+        self._answers.taken(peer, dispatch)
+        self._queue.push(outcome)
+        self._idle = trio.Event() if self._idle.is_set() else self._idle
+        self._waiting.release()
+
+    def cancelled(self, peer: PeerId, request: int) -> None:
+        """Drop a dispatch that still waits; what runs is finished."""
+        job = self._queue.cancel(peer, request)
+        if job is not None:
+            job.tab.failed(job.taken)
+            self._answers.dropped(peer, job.dispatch)
+            self._rest()
+
+    async def run(self) -> None:
+        """Compute queued dispatches until cancelled."""
+        limiter = trio.CapacityLimiter(self._n_threads)
+        async with trio.open_nursery() as nursery:
+            for _ in range(self._n_threads):
+                nursery.start_soon(self._runner, limiter)
+
+    async def idle(self) -> None:
+        """Wait until nothing waits or runs."""
+        while self.n_unfinished:
+            await self._idle.wait()
+
+    async def _runner(self, limiter: trio.CapacityLimiter) -> None:
+        while True:
+            await self._waiting.acquire()
+            job = self._queue.pop()
+            if job is None:  # it was cancelled
+                continue
+            self._n_running += 1
+            try:
+                await self._serve(job, limiter)
+            finally:
+                self._n_running -= 1
+                self._rest()
+
+    async def _serve(self, job: Job, limiter: trio.CapacityLimiter) -> None:
+        if job.is_overdue(self._clock.monotonic()):
+            outcome = Computed(error=OutputError.OVERDUE, reason="overdue in the queue")
+        else:
+            outcome = await trio.to_thread.run_sync(
+                compute, self._kernel, job.dispatch, job.weights, limiter=limiter
+            )
+        answer = Output(
+            request=job.dispatch.request,
+            error=outcome.error,
+            compute_us=min(outcome.compute_us, 0xFFFF_FFFF),
+            n_rows_total=outcome.n_rows,
+            results=outcome.results,
+        )
+        if outcome.error == OutputError.OK:
+            job.tab.computed(job.taken, outcome.hashes, self._clock.monotonic())
+            self._count(outcome, len(job.dispatch.calls))
+        else:
+            job.tab.failed(job.taken)
+            self._log(job.peer, job.dispatch, Problem(outcome.error, outcome.reason))
+        self._answers.answered(job.peer, job.dispatch, answer)
+        self._say(job.peer, answer)
+
+    def _admit(self, peer: PeerId, dispatch: Dispatch) -> Job | Problem:
+        found = self._find(peer, dispatch.tab)
+        if found is None:
+            return Problem(OutputError.NO_GRANT, "unknown tab")
+        tab, model = found
+        problem = check_dispatch(dispatch, model, tab.terms.profile)
+        if problem is not None:
+            return problem
+        taken = tab.admit(dispatch, self._clock.wall_us())
+        if isinstance(taken, Refusal):
+            reused = taken is Refusal.REUSED
+            error = OutputError.BAD_REQUEST if reused else OutputError.NO_GRANT
+            return Problem(error, taken.value)
+        return Job(
+            peer=peer,
+            dispatch=dispatch,
+            weights=[
+                model.weights[ExpertId(dispatch.layer, call.index)]
+                for call in dispatch.calls
+            ],
+            tab=tab,
+            taken=taken,
+            received_at=self._clock.monotonic(),
+        )
+
+    def _refuse(self, peer: PeerId, dispatch: Dispatch, problem: Problem) -> None:
+        self._log(peer, dispatch, problem)
+        answer = Output(
+            request=dispatch.request,
+            error=problem.error,
+            compute_us=0,
+            n_rows_total=0,
+            results=b"",
+        )
+        self._say(peer, answer)
+
+    def _log(self, peer: PeerId, dispatch: Dispatch, problem: Problem) -> None:
+        self.counts.refused += 1
+        level = (
+            logging.WARNING
+            if problem.error in {OutputError.BAD_REQUEST, OutputError.ARITH}
+            else logging.DEBUG
+        )
+        logger.log(
+            level,
+            "request %d of %s: %s (%s)",
+            dispatch.request,
+            short_id(peer),
+            problem.error.name,
+            problem.reason,
+        )
+
+    def _count(self, outcome: Computed, n_calls: int) -> None:
+        self.counts.dispatches += 1
+        self.counts.servings += n_calls
+        self.counts.rows += outcome.n_rows
+        self.counts.compute_us += outcome.compute_us
+
+    def _say(self, peer: PeerId, message: Message) -> None:
+        try:
+            self._send(peer, message)
+        except SendQueueFull:
+            # The peer does not read; it asks again and gets the kept answer.
+            logger.warning("queue to %s is full, answer dropped", short_id(peer))
+        except NodeClosed:
+            logger.debug("answer after the node closed")
+
+    def _rest(self) -> None:
+        if not self.n_unfinished:
+            self._idle.set()

@@ -1,0 +1,253 @@
+"""The waiting side of the accounts: make durable, send, file, repeat.
+
+Rules:
+- A voucher and the leaves it adds are synced to the spool before the voucher is sent;
+  the same voucher with both signatures is synced before it is filed. What is filed and
+  acknowledged leaves the spool.
+- After a restart, doubly signed vouchers are filed; those that only this worker had
+  signed are offered to their backbone once more when it says HELLO, for seven days.
+- The spool is used by one thread at a time. If it is full or its disk fails, no voucher
+  is sent, so that the float ends serving; nothing that was synced is lost.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import trio
+
+from ledger.errors import LedgerError, SignatureRefused
+from ledger.spool import Spool
+from ledger.voucher import Voucher, verify_voucher, voucher_hash
+from mobile_worker.clock import Clock
+from mobile_worker.errors import LocalError
+from mobile_worker.messages import accounts as wire
+from mobile_worker.messages.codec import Message
+from mobile_worker.servings.accounts import Accounts
+from mobile_worker.servings.chain import Proposal, Settled
+from mobile_worker.servings.filing import (
+    FilingQueue,
+    SpoolKind,
+    pack_proposal,
+    pack_settled,
+    unpack_settled,
+)
+from relay.keys import PeerId, short_id
+
+__all__ = ["Earnings", "Settling"]
+
+logger = logging.getLogger("p2pmoe.settling")
+
+_TICK_S = 0.1
+_KEEP_US = 7 * 86_400 * 1_000_000
+
+
+@dataclass(slots=True)
+class Earnings:
+    """What became of filed vouchers since the start."""
+
+    filed: int = 0
+    rejected: int = 0
+    last_rejection: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Open:
+    """A voucher in the spool that the backbone has not signed."""
+
+    entry: int
+    peer: PeerId
+    proposal: Settled  # with zeros for the backbone's signature
+    left_over: bool = field(default=False)  # of an earlier run of this worker
+
+
+class Settling:
+    """Moves vouchers between accounts, spool, backbones and ledger."""
+
+    def __init__(
+        self,
+        accounts: Accounts,
+        spool: Spool,
+        *,
+        send: Callable[[PeerId, Message], None],
+        ledger: PeerId,
+        clock: Clock,
+    ) -> None:
+        """Take over what an earlier run left in the spool."""
+        self.earnings = Earnings()
+        self._accounts = accounts
+        self._spool = spool
+        self._send = send
+        self._ledger = ledger
+        self._clock = clock
+        self._filing = FilingQueue()
+        self._open: dict[bytes, _Open] = {}  # by hash of the voucher
+        self._signed: list[tuple[Settled, int | None]] = []  # not in the spool yet
+        self._wake = trio.Event()
+        self._disk = trio.Lock()
+        self._take_over()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether everything accepted is signed and everything signed is filed."""
+        return self._accounts.is_settled and not self._signed and not len(self._filing)
+
+    def wake(self) -> None:
+        """Look at once whether a voucher is due."""
+        self._wake.set()
+
+    def greeted(self, peer: PeerId) -> None:
+        """Offer a backbone again what it left unsigned in an earlier run of ours."""
+        for left in self._open.values():
+            if left.left_over and left.peer == peer:
+                self._offer(peer, left.proposal)
+
+    def countersigned(self, peer: PeerId, answer: wire.Countersign) -> None:
+        """Take the answer to a voucher."""
+        try:
+            settled = self._accounts.countersigned(
+                peer, answer, self._clock.monotonic()
+            ) or self._left_over(peer, answer)
+        except SignatureRefused as error:
+            logger.warning("backbone %s: %s", short_id(peer), error)
+            return
+        if answer.error:
+            logger.warning("backbone %s signs not: %s", short_id(peer), answer.error)
+        if settled is not None:
+            known = self._open.pop(answer.voucher_hash, None)
+            self._signed.append((settled, known.entry if known else None))
+            self.wake()
+
+    async def filed(self, peer: PeerId, answer: wire.Filed) -> None:
+        """Take the ledger's answer."""
+        if peer != self._ledger:
+            return
+        outcome = self._filing.filed(
+            answer.voucher_hash, answer.status, answer.reason, self._clock.monotonic()
+        )
+        if outcome is None:
+            return
+        if outcome.rejected:
+            self.earnings.rejected += 1
+            self.earnings.last_rejection = outcome.rejected
+            logger.error("the ledger rejects a voucher: %s", outcome.rejected)
+        else:
+            self.earnings.filed += 1
+        async with self._disk:
+            await trio.to_thread.run_sync(self._spool.release, outcome.entries)
+        self.wake()
+
+    def hurry(self) -> None:
+        """The way to the ledger is back: send filings again at once."""
+        self._filing.hurry()
+        self.wake()
+
+    async def run(self) -> None:
+        """Propose, make durable, send and repeat, until cancelled."""
+        while True:
+            try:
+                await self.step()
+            except LedgerError as error:
+                logger.warning("the spool of vouchers: %s", error)
+                await trio.sleep(1.0)
+            with trio.move_on_after(_TICK_S):
+                await self._wake.wait()
+            self._wake = trio.Event()
+
+    async def step(self) -> None:
+        """Do what is due now.
+
+        Raises:
+            SpoolFull, StoreUnavailable: the spool; what was decided is kept.
+        """
+        await self._keep_signed()
+        now = self._clock.monotonic()
+        proposals = self._accounts.due(now, self._clock.wall_us())
+        fresh = [(p, each) for p, each in proposals if each.name not in self._open]
+        if fresh:
+            await self._keep_proposals(fresh)
+        for peer, proposal in proposals:
+            known = self._open.get(proposal.name)
+            if known is not None:  # else it was signed in the meantime
+                self._offer(peer, known.proposal)
+        for file in self._filing.due(self._clock.monotonic()):
+            self._tell(self._ledger, file)
+
+    async def _keep_signed(self) -> None:
+        async with self._disk:
+            if not self._signed:
+                return
+            batch = list(self._signed)
+            payloads = [pack_settled(settled) for settled, _ in batch]
+            entries = await trio.to_thread.run_sync(
+                self._write, SpoolKind.SETTLED, payloads
+            )
+            del self._signed[: len(batch)]
+            for entry, (settled, _) in zip(entries, batch, strict=True):
+                self._filing.add(entry, settled)
+            replaced = [entry for _, entry in batch if entry is not None]
+            await trio.to_thread.run_sync(self._spool.release, replaced)
+
+    async def _keep_proposals(self, fresh: list[tuple[PeerId, Proposal]]) -> None:
+        async with self._disk:
+            payloads = [pack_proposal(proposal) for _, proposal in fresh]
+            entries = await trio.to_thread.run_sync(
+                self._write, SpoolKind.PROPOSAL, payloads
+            )
+        for entry, payload, (peer, proposal) in zip(
+            entries, payloads, fresh, strict=True
+        ):
+            self._open[proposal.name] = _Open(
+                entry=entry, peer=peer, proposal=unpack_settled(payload)
+            )
+
+    def _write(self, kind: SpoolKind, payloads: list[bytes]) -> list[int]:
+        entries = [self._spool.append(int(kind), payload) for payload in payloads]
+        self._spool.sync()
+        return entries
+
+    def _take_over(self) -> None:
+        expired = []
+        for entry in self._spool.entries():
+            settled = unpack_settled(entry.payload)
+            voucher = Voucher.parse(settled.raw)
+            if entry.kind == SpoolKind.SETTLED:
+                self._filing.add(entry.id, settled)
+            elif voucher.issued_us + _KEEP_US < self._clock.wall_us():
+                expired.append(entry.id)
+            else:
+                self._open[voucher_hash(settled.raw)] = _Open(
+                    entry=entry.id,
+                    peer=PeerId(voucher.backbone),
+                    proposal=settled,
+                    left_over=True,
+                )
+        self._spool.release(expired)
+
+    def _left_over(self, peer: PeerId, answer: wire.Countersign) -> Settled | None:
+        known = self._open.get(answer.voucher_hash)
+        if known is None or known.peer != peer or not answer.backbone_signature:
+            return None
+        signature = answer.backbone_signature
+        verify_voucher(known.proposal.raw, signature, peer)
+        return Settled(
+            raw=known.proposal.raw,
+            worker_signature=known.proposal.worker_signature,
+            backbone_signature=signature,
+            leaves=known.proposal.leaves,
+        )
+
+    def _offer(self, peer: PeerId, proposal: Settled) -> None:
+        voucher = wire.Voucher(
+            voucher=proposal.raw,
+            worker_signature=proposal.worker_signature,
+            leaves=proposal.leaves,
+        )
+        self._tell(peer, voucher)
+
+    def _tell(self, peer: PeerId, message: Message) -> None:
+        try:
+            self._send(peer, message)
+        except LocalError as error:
+            # It is sent again: proposals after 2 s, filings with growing pauses.
+            logger.info("to %s: %s", short_id(peer), error)

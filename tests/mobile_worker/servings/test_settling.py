@@ -1,0 +1,258 @@
+"""Vouchers between spool, backbone and ledger, restarts included."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import trio
+
+from ledger.errors import SpoolFull
+from ledger.spool import Spool
+from ledger.voucher import sign_voucher, voucher_hash
+from mobile_worker.messages import accounts as wire
+from mobile_worker.messages.serving import Accept
+from mobile_worker.servings.accounts import Accounts
+from mobile_worker.servings.filing import FilingStatus
+from mobile_worker.servings.grants import GrantReader
+from mobile_worker.servings.settling import Settling
+from mobile_worker.servings.tab import CallHashes, Tab
+from tests.support.inline_threads import inline_threads
+from tests.support.money import MANIFEST, NOW_US, Money, dispatch_of
+from tests.support.trio_test import trio_test
+
+
+@pytest.fixture(autouse=True)
+def _no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    inline_threads(monkeypatch)
+
+
+class TrioClock:
+    """The test's clock."""
+
+    def monotonic(self) -> float:
+        return trio.current_time()
+
+    def wall_us(self) -> int:
+        return NOW_US + int(trio.current_time() * 1e6)
+
+
+@dataclass
+class Run:
+    """One run of the worker: its accounts over a spool folder, and what it sent."""
+
+    folder: Path
+    money: Money
+    sent: list = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        money = self.money
+        reader = GrantReader(
+            network=money.network,
+            worker=money.worker.peer_id,
+            ledger=money.ledger.peer_id,
+            market=money.market.peer_id,
+        )
+        self.accounts = Accounts(reader, money.worker.sign)
+        self.accounts.expect(money.backbone.peer_id, MANIFEST)
+        self.accounts.priced(*money.signed_prices(money.prices()))
+        raw, signature = money.signed_grant(
+            money.grant(money.prices(), expiry_us=2**60, serial=len(self.sent))
+        )
+        self.accounts.granted(
+            money.backbone.peer_id,
+            wire.Grant(request=1, grant=raw, signature=signature, error=""),
+        )
+        self.spool = Spool(self.folder)
+        self.settling = Settling(
+            self.accounts,
+            self.spool,
+            send=lambda peer, message: self.sent.append((peer, message)),
+            ledger=money.ledger.peer_id,
+            clock=TrioClock(),
+        )
+
+    def serve(self, first: int, n: int = 1) -> Tab:
+        backbone = self.money.backbone.peer_id
+        tab = self.accounts.greeted(backbone, MANIFEST, 1, getattr(self, "tab", b""))
+        self.tab = tab.terms.tab
+        taken = tab.admit(dispatch_of(first, range(n), tab=tab.terms.tab), NOW_US)
+        hashes = [CallHashes(b"x" * 16, b"o" * 16)] * n
+        tab.computed(taken, hashes, trio.current_time())
+        accept = Accept(tab=tab.terms.tab, ranges=((first, first + n - 1),))
+        self.accounts.accepted(backbone, accept, trio.current_time())
+        return tab
+
+    def take(self, kind: type) -> list:
+        found = [m for _, m in self.sent if isinstance(m, kind)]
+        self.sent = [(p, m) for p, m in self.sent if not isinstance(m, kind)]
+        return found
+
+    def countersign(self, voucher: wire.Voucher) -> None:
+        answer = wire.Countersign(
+            voucher_hash=voucher_hash(voucher.voucher),
+            backbone_signature=sign_voucher(voucher.voucher, self.money.backbone.sign),
+            error="",
+        )
+        self.settling.countersigned(self.money.backbone.peer_id, answer)
+
+    async def filed(self, file: wire.File, status: int, reason: str = "") -> None:
+        answer = wire.Filed(
+            voucher_hash=voucher_hash(file.voucher), status=status, reason=reason
+        )
+        await self.settling.filed(self.money.ledger.peer_id, answer)
+
+
+@trio_test(autojump=True)
+async def test_from_accept_to_filed(tmp_path: Path) -> None:
+    run = Run(tmp_path, Money())
+    run.serve(0, 3)
+    await trio.sleep(2)
+    await run.settling.step()
+    (voucher,) = run.take(wire.Voucher)
+    assert len(run.spool) == 1
+    assert not run.settling.is_settled
+    run.countersign(voucher)
+    await run.settling.step()
+    (file,) = run.take(wire.File)
+    assert file.voucher == voucher.voucher
+    assert file.leaves == voucher.leaves
+    await run.filed(file, FilingStatus.STORED)
+    assert len(run.spool) == 0
+    assert run.settling.is_settled
+    assert run.settling.earnings.filed == 1
+
+
+@trio_test(autojump=True)
+async def test_a_restart_files_what_both_signed(tmp_path: Path) -> None:
+    money = Money()
+    first = Run(tmp_path, money)
+    first.serve(0)
+    await trio.sleep(2)
+    await first.settling.step()
+    (voucher,) = first.take(wire.Voucher)
+    first.countersign(voucher)
+    await first.settling.step()
+    first.spool.close()
+
+    second = Run(tmp_path, money)
+    await second.settling.step()
+    (file,) = second.take(wire.File)
+    assert file.voucher == voucher.voucher
+    assert file.leaves == voucher.leaves
+    await second.filed(file, FilingStatus.DUPLICATE)
+    assert second.settling.is_settled
+    second.spool.close()
+    assert len(Spool(tmp_path)) == 0
+
+
+@trio_test(autojump=True)
+async def test_a_restart_offers_what_only_we_signed(tmp_path: Path) -> None:
+    money = Money()
+    first = Run(tmp_path, money)
+    first.serve(0)
+    await trio.sleep(2)
+    await first.settling.step()
+    (voucher,) = first.take(wire.Voucher)
+    first.spool.close()
+
+    second = Run(tmp_path, money)
+    await second.settling.step()
+    assert second.sent == []
+    second.settling.greeted(money.market.peer_id)
+    assert second.sent == []
+    second.settling.greeted(money.backbone.peer_id)
+    (again,) = second.take(wire.Voucher)
+    assert again == voucher
+    forged = wire.Countersign(
+        voucher_hash=voucher_hash(voucher.voucher),
+        backbone_signature=bytes(64),
+        error="",
+    )
+    second.settling.countersigned(money.backbone.peer_id, forged)
+    await second.settling.step()
+    assert second.take(wire.File) == []
+    second.countersign(again)
+    await second.settling.step()
+    (file,) = second.take(wire.File)
+    await second.filed(file, FilingStatus.STORED)
+    second.spool.close()
+    assert len(Spool(tmp_path)) == 0
+
+
+@trio_test(autojump=True)
+async def test_an_old_unsigned_voucher_is_forgotten(tmp_path: Path) -> None:
+    money = Money()
+    first = Run(tmp_path, money)
+    first.serve(0)
+    await trio.sleep(2)
+    await first.settling.step()
+    first.spool.close()
+    await trio.sleep(8 * 86_400)
+    assert len(Run(tmp_path, money).spool) == 0
+
+
+@trio_test(autojump=True)
+async def test_the_ledger_down_for_an_hour_costs_nothing(tmp_path: Path) -> None:
+    run = Run(tmp_path, Money())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run.settling.run)
+        for serving in range(5):
+            run.serve(serving)
+            run.settling.wake()
+            await trio.sleep(2)
+            for voucher in run.take(wire.Voucher):
+                run.countersign(voucher)
+            await trio.sleep(1)
+        await trio.sleep(3600)
+        n_sent = len(run.take(wire.File))
+        assert 20 < n_sent < 100
+        assert not run.settling.is_settled
+        run.settling.hurry()
+        await trio.sleep(1)
+        (file,) = run.take(wire.File)
+        await run.filed(file, FilingStatus.STORED)
+        await trio.sleep(1)
+        (rest,) = run.take(wire.File)
+        await run.filed(rest, FilingStatus.REJECTED, "grant is closed")
+        assert run.settling.is_settled
+        assert run.settling.earnings.last_rejection == "grant is closed"
+        nursery.cancel_scope.cancel()
+
+
+@trio_test(autojump=True)
+async def test_only_the_ledger_acknowledges(tmp_path: Path) -> None:
+    run = Run(tmp_path, Money())
+    run.serve(0)
+    await trio.sleep(2)
+    await run.settling.step()
+    run.countersign(run.take(wire.Voucher)[0])
+    await run.settling.step()
+    (file,) = run.take(wire.File)
+    answer = wire.Filed(voucher_hash=voucher_hash(file.voucher), status=0, reason="")
+    await run.settling.filed(run.money.backbone.peer_id, answer)
+    assert not run.settling.is_settled
+
+
+@trio_test(autojump=True)
+async def test_a_full_spool_sends_no_voucher_and_loses_none(tmp_path: Path) -> None:
+    run = Run(tmp_path, Money())
+    run.serve(0)
+    await trio.sleep(2)
+    append, full = run.spool.append, True
+
+    def bounded(kind: int, payload: bytes) -> int:
+        if full:
+            raise SpoolFull("spool is full")
+        return append(kind, payload)
+
+    run.spool.append = bounded
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run.settling.run)
+        await trio.sleep(5)
+        assert run.take(wire.Voucher) == []
+        full = False
+        await trio.sleep(5)
+        run.countersign(run.take(wire.Voucher)[0])
+        await trio.sleep(1)
+        assert len(run.take(wire.File)) == 1
+        nursery.cancel_scope.cancel()
