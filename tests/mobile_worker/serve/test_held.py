@@ -1,0 +1,58 @@
+"""Experts in memory, within a budget."""
+
+import pytest
+
+from mobile_worker.arithmetic.formats.block_format import Format
+from mobile_worker.expert_id import ExpertId
+from mobile_worker.serve.held import HeldExperts, MemoryExhausted
+from mobile_worker.shards.shard import ShardMisfit
+from tests.support.small_model import small_model
+
+MODEL = small_model()
+ONE, TWO = ExpertId(1, 0), ExpertId(2, 3)
+SIZE = len(MODEL.shards[ONE])
+
+
+def test_b15_two_that_fit_singly_but_not_together() -> None:
+    held = HeldExperts(2 * SIZE - 1)
+    model = held.learn(MODEL.name, MODEL.manifest)
+    held.check_room(SIZE)
+    held.hold(model, ONE, MODEL.shards[ONE])
+    held.hold(model, ONE, MODEL.shards[ONE])
+    with pytest.raises(MemoryExhausted, match="do not fit"):
+        held.check_room(SIZE)
+    with pytest.raises(MemoryExhausted):
+        held.hold(model, TWO, MODEL.shards[TWO])
+    assert held.used_bytes == SIZE
+    held.drop(MODEL.name, frozenset())
+    assert held.used_bytes == 0
+    assert held.model(MODEL.name) is None
+
+
+def test_dropping_keeps_what_is_named() -> None:
+    held, model = MODEL.held((1, 0), (2, 3))
+    held.drop(MODEL.name, frozenset({TWO}))
+    assert list(model.weights) == [TWO]
+    assert held.used_bytes == SIZE
+    assert held.model(MODEL.name) is model
+    held.drop(b"?" * 32, frozenset())
+
+
+def test_a_shard_that_is_none_is_refused() -> None:
+    held = HeldExperts(1 << 20)
+    model = held.learn(MODEL.name, MODEL.manifest)
+    with pytest.raises(ShardMisfit):
+        held.hold(model, ONE, MODEL.shards[ONE][:-1])
+    assert held.used_bytes == 0
+    assert model.weights == {}
+
+
+def test_which_form_of_rows_an_expert_reads() -> None:
+    for block_format, needs in (
+        (Format.Q4_0, (True, False)),
+        (Format.Q8_0, (True, False)),
+        (Format.F16, (False, True)),
+        (Format.F32, (False, True)),
+    ):
+        _, model = small_model("forms", block_format).held()
+        assert model.needs(ONE) == needs
