@@ -2,6 +2,7 @@
 
 from relay.backoff import Backoff
 from relay.client import ClientSettings, RelayConnection, connect
+from relay.config import RelayConfig
 from relay.endpoint import Endpoint, parse_endpoint
 from relay.errors import (
     CertificateError,
@@ -53,7 +54,7 @@ from relay.keys import (
 )
 from relay.listening import split_address
 from relay.pages import PageHandler, PageRequest, PageResponse
-from relay.server import RelayConfig, RunningRelay, serve
+from relay.server import RunningRelay, serve
 from relay.tls import SelfSigned, TlsFiles
 from relay.tokens import NetworkToken, RateClass, Role, encode_token, parse_token
 

@@ -86,7 +86,7 @@ class RelayConnection:
         self._wake_writer = Wakeup()
         self._writable = trio.Event()
         self._scope = trio.CancelScope(shield=True)
-        self._flushed = trio.Event()
+        self._ended = trio.Event()
         self._closing = False
         self._lost: str | None = None
         self._last_read = trio.current_time()
@@ -105,7 +105,7 @@ class RelayConnection:
 
         Raises:
             SendQueueFull: no room now; nothing was queued. See `wait_writable`.
-            PayloadTooLarge: above 65,535 bytes.
+            PayloadTooLarge, FrameRefused: above 65,535 bytes; `ttl_ms` above 60,000.
             ConnectionLost: the connection has ended.
         """
         self._check_open()
@@ -142,6 +142,12 @@ class RelayConnection:
             self._notices.append(encode_frame(Watch(peers=part)))
         self._wake_writer.set()
 
+    def forget_watches(self) -> None:
+        """Watch nobody any longer."""
+        self._check_open()
+        self._notices.append(encode_frame(Watch(peers=())))
+        self._wake_writer.set()
+
     def events(self) -> AsyncIterator[Event]:
         """Iterate over what the relay tells; for one task.
 
@@ -172,15 +178,15 @@ class RelayConnection:
                 nursery.start_soon(self._read_loop)
                 nursery.start_soon(self._write_loop)
                 nursery.start_soon(self._watch_life)
-        self._flushed.set()
+        self._ended.set()
         self._transport.close()
 
     async def close(self) -> None:
-        """Flush what is queued, for at most a second, and close."""
+        """Flush what is queued and let the relay close too, for at most a second."""
         self._closing = True
         self._wake_writer.set()
         with trio.move_on_after(CLOSE_TIMEOUT_S, shield=True):
-            await self._flushed.wait()
+            await self._ended.wait()
         self._lose("closed by us")
 
     async def _read_loop(self) -> None:
@@ -246,7 +252,7 @@ class RelayConnection:
             if self._protocol.state is State.OPEN:
                 self._protocol.send_close(1000)
                 await self._stream.send_all(b"".join(self._protocol.data_to_send()))
-            self._flushed.set()
+            # The reader ends the connection when the relay has closed it too.
         except WriteStalled:
             self._lose("the relay takes no bytes")
         except (trio.BrokenResourceError, trio.ClosedResourceError) as exc:

@@ -16,7 +16,9 @@ __all__ = [
     "HTTP_TIMEOUT_S",
     "MAX_HANDSHAKES",
     "MAX_MESSAGE_BYTES",
+    "MAX_PAGES",
     "MAX_TTL_MS",
+    "PAGE_TIMEOUT_S",
     "PARKED_S",
     "PING_INTERVAL_S",
     "PING_JITTER_S",
@@ -43,6 +45,9 @@ DIAL_TIMEOUT_S: Final = 10.0
 HTTP_TIMEOUT_S: Final = 5.0
 AUTH_TIMEOUT_S: Final = 5.0
 MAX_HANDSHAKES: Final = 64
+# A page or shard that somebody downloads, and how many at once.
+PAGE_TIMEOUT_S: Final = 300.0
+MAX_PAGES: Final = 64
 
 # Life: any byte counts. A silent peer is lost after at most 15 + 3 + 5 s.
 PING_INTERVAL_S: Final = 15.0

@@ -25,11 +25,12 @@ from relay.defaults import (
     CLOSE_TIMEOUT_S,
     HTTP_TIMEOUT_S,
     MAX_MESSAGE_BYTES,
+    PAGE_TIMEOUT_S,
     READ_BYTES,
     SUBPROTOCOL,
 )
 from relay.endpoint import is_loopback
-from relay.errors import ProtocolError
+from relay.errors import KnockRefused, ProtocolError
 from relay.greetings import (
     NONCE_BYTES,
     SESSION_BYTES,
@@ -48,18 +49,10 @@ from relay.limits import limits_of
 from relay.pages import PageRequest, Pages, render_head
 from relay.streams import TcpStream
 
-__all__ = ["Doorway", "Guest", "Refused", "linger"]
+__all__ = ["Doorway", "Guest", "linger"]
 
 _LOG = logging.getLogger("p2pmoe.relay.websocket")
 _LOG.setLevel(logging.WARNING)
-
-
-class Refused(Exception):
-    """This connection goes no further; `cause` is what it is counted under."""
-
-    def __init__(self, cause: str, detail: str = "") -> None:
-        super().__init__(detail or cause)
-        self.cause = cause
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +105,7 @@ class Doorway:
         `leave_gate` is called once the connection is no longer a handshake in flight.
 
         Raises:
-            Refused: it broke a rule or was denied; the stream may be half-closed.
+            KnockRefused: it broke a rule or was denied; the stream may be half-closed.
         """
         knock = _Knock(
             stream=transport,
@@ -128,18 +121,19 @@ class Doorway:
             self._note_request(knock, request)
             if not self._is_upgrade(request):
                 leave_gate()
-                await self._answer_page(knock, request)
+                with trio.fail_after(PAGE_TIMEOUT_S):
+                    await self._answer_page(knock, request)
                 return None
             with trio.fail_after(AUTH_TIMEOUT_S):
                 guest = await self._let_in(knock, request)
             leave_gate()
         except trio.TooSlowError as exc:
-            raise Refused("too slow") from exc
+            raise KnockRefused("too slow") from exc
         except ProtocolError as exc:
             await _close(knock, exc.close_code, str(exc))
-            raise Refused("protocol", str(exc)) from exc
+            raise KnockRefused("protocol", str(exc)) from exc
         except (trio.BrokenResourceError, trio.ClosedResourceError) as exc:
-            raise Refused("disconnected") from exc
+            raise KnockRefused("disconnected") from exc
         return guest
 
     async def _open_tls(self, knock: _Knock) -> None:
@@ -151,7 +145,7 @@ class Doorway:
         try:
             await stream.do_handshake()
         except (trio.BrokenResourceError, ssl.SSLError) as exc:
-            raise Refused("tls") from exc
+            raise KnockRefused("tls") from exc
         knock.stream = stream
 
     def _note_request(self, knock: _Knock, request: Request) -> None:
@@ -171,26 +165,25 @@ class Doorway:
 
     async def _answer_page(self, knock: _Knock, request: Request) -> None:
         path, _, query = request.path.partition("?")
-        page = await self.pages.answer(
-            PageRequest(
-                method=request.method,
-                path=path,
-                query=query,
-                headers={k.lower(): v for k, v in request.headers.raw_items()},
-                remote=knock.remote,
-                forwarded=knock.forwarded,
-            )
+        asked = PageRequest(
+            method=request.method,
+            path=path,
+            query=query,
+            headers={k.lower(): v for k, v in request.headers.raw_items()},
+            remote=knock.remote,
+            forwarded=knock.forwarded,
         )
-        head = render_head(page)
-        if request.method == "HEAD":
-            await knock.stream.send_all(head)
-        elif page.chunks is None:
-            await knock.stream.send_all(head + page.body)
-        else:
-            await knock.stream.send_all(head)
-            async for chunk in page.chunks:
-                await knock.stream.send_all(chunk)
-        await linger(knock.transport)
+        async with self.pages.open(asked) as page:
+            head = render_head(page)
+            if request.method == "HEAD":
+                await knock.stream.send_all(head)
+            elif page.chunks is None:
+                await knock.stream.send_all(head + page.body)
+            else:
+                await knock.stream.send_all(head)
+                async for chunk in page.chunks:
+                    await knock.stream.send_all(chunk)
+            await linger(knock.transport)
 
     async def _let_in(self, knock: _Knock, request: Request) -> Guest:
         protocol = knock.protocol
@@ -201,7 +194,7 @@ class Doorway:
         if protocol.state is not State.OPEN:
             await _flush(knock)
             await linger(knock.transport)
-            raise Refused("upgrade")
+            raise KnockRefused("upgrade")
         challenge = Challenge(
             relay_id=self.identity.peer_id,
             nonce=urandom(NONCE_BYTES),
@@ -218,7 +211,7 @@ class Doorway:
         if isinstance(judged, Deny):
             protocol.send_binary(encode_deny(judged))
             await _close(knock, 1008, judged.text)
-            raise Refused("denied", judged.text)
+            raise KnockRefused("denied", judged.text)
         welcome = self._welcome(knock, judged, challenge)
         protocol.send_binary(encode_welcome(welcome))
         await _flush(knock)
@@ -270,7 +263,7 @@ async def _flush(knock: _Knock) -> None:
 async def _receive(knock: _Knock) -> list[object]:
     chunk = await knock.stream.receive_some(READ_BYTES)
     if not chunk:
-        raise Refused("disconnected")
+        raise KnockRefused("disconnected")
     knock.protocol.receive_data(chunk)
     return list(knock.protocol.events_received())
 
@@ -282,7 +275,7 @@ async def _read_request(knock: _Knock) -> Request:
             await _flush(knock)
             cause = knock.protocol.handshake_exc
             too_long = isinstance(cause, SecurityError)
-            raise Refused("request too long" if too_long else "request")
+            raise KnockRefused("request too long" if too_long else "request")
         if events and isinstance(events[0], Request):
             return events[0]
 
@@ -293,7 +286,7 @@ async def _read_message(knock: _Knock) -> tuple[bytes, list[Frame]]:
         frames = [event for event in await _receive(knock) if isinstance(event, Frame)]
         if knock.protocol.state is not State.OPEN:
             await _flush(knock)
-            raise Refused("protocol", "closed before it was authenticated")
+            raise KnockRefused("protocol", "closed before it was authenticated")
         if frames:
             first = frames[0]
             if first.opcode is not Opcode.BINARY or not first.fin:

@@ -3,7 +3,7 @@
     RelayError
       LocalRelayError        our caller broke a rule, or this host does not allow it
         KeyFileError, WeakKey, EndpointError, PlaintextRefused, ListenError,
-        CertificateError, ConfigError, SendQueueFull, PayloadTooLarge
+        CertificateError, ConfigError, SendQueueFull, FrameRefused, PayloadTooLarge
       RemoteRelayError       the other side did; carries its address or id in `peer`
         RelayUnreachable     nobody answers there, or what answers is no relay
         CertificateRefused   no authority vouches for its certificate
@@ -11,6 +11,7 @@
         HandshakeRefused     it said no; `code` says why
           TokenRefused         because of the network token
           RelayBusy            try again after `retry_s`
+        KnockRefused         at the relay: a connection that gets no further; `cause`
         ConnectionLost       an open connection ended; `reason` says how
         ProtocolError        a frame that breaks the format; the only error of a parser
 
@@ -26,8 +27,10 @@ __all__ = [
     "ConfigError",
     "ConnectionLost",
     "EndpointError",
+    "FrameRefused",
     "HandshakeRefused",
     "KeyFileError",
+    "KnockRefused",
     "ListenError",
     "LocalRelayError",
     "PayloadTooLarge",
@@ -103,6 +106,10 @@ class SendQueueFull(LocalRelayError):
     default_advice = "wait until the connection is writable again"
 
 
+class FrameRefused(LocalRelayError):
+    """A frame whose fields are out of range."""
+
+
 class PayloadTooLarge(LocalRelayError):
     """A payload above what the relay takes in one frame."""
 
@@ -161,6 +168,14 @@ class RelayBusy(HandshakeRefused):
     ) -> None:
         super().__init__(message, peer=peer, code=code)
         self.retry_s = retry_s
+
+
+class KnockRefused(RemoteRelayError):
+    """A connection that gets no further at our relay, counted under `cause`."""
+
+    def __init__(self, cause: str, detail: str = "") -> None:
+        super().__init__(detail or cause)
+        self.cause = cause
 
 
 class ConnectionLost(RemoteRelayError):

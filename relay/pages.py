@@ -12,12 +12,14 @@ Content-Security-Policy; a handler may set its own. Bodies are bytes, or an iter
 chunks with a declared length.
 """
 
+import contextlib
 import hmac
 import http
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from relay.defaults import MAX_PAGES
 from relay.endpoint import is_loopback
 
 __all__ = [
@@ -115,6 +117,19 @@ class Pages:
         self._metrics = metrics
         self._unready = unready
         self._metrics_token = metrics_token
+        self._n_open = 0
+
+    @contextlib.asynccontextmanager
+    async def open(self, request: PageRequest) -> AsyncIterator[PageResponse]:
+        """Hold the answer while it is written; 503 above 64 at once."""
+        if self._n_open >= MAX_PAGES:
+            yield PageResponse(status=503, headers={"Retry-After": "5"})
+            return
+        self._n_open += 1
+        try:
+            yield await self.answer(request)
+        finally:
+            self._n_open -= 1
 
     async def answer(self, request: PageRequest) -> PageResponse:
         """Return the answer to a request, whatever it is."""

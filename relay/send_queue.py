@@ -8,10 +8,12 @@ kept for control. A frame that outlives its time here never leaves: it is report
 from collections import deque
 from dataclasses import dataclass, replace
 
-from relay.errors import PayloadTooLarge, SendQueueFull
+from relay.defaults import MAX_TTL_MS
+from relay.errors import FrameRefused, PayloadTooLarge, SendQueueFull
 from relay.events import Nacked
 from relay.frame_types import FrameClass, NackReason, Send
 from relay.frames import DATA_HEADER, MAX_PAYLOAD_BYTES, encode_frame
+from relay.keys import PEER_ID_BYTES
 from relay.queues import BulkShare
 
 __all__ = ["SendQueue", "Taken"]
@@ -50,9 +52,16 @@ class SendQueue:
         """Append a frame.
 
         Raises:
+            FrameRefused: destination, flow or time to live is out of range.
             PayloadTooLarge: the payload is above 65,535 bytes.
             SendQueueFull: there is no room for it now.
         """
+        if len(frame.destination) != PEER_ID_BYTES or not 0 <= frame.flow < 2**32:
+            raise FrameRefused(
+                f"destination of {len(frame.destination)} bytes, flow {frame.flow}"
+            )
+        if not 0 < frame.ttl_ms <= MAX_TTL_MS:
+            raise FrameRefused(f"time to live of {frame.ttl_ms} ms")
         if len(frame.payload) > MAX_PAYLOAD_BYTES:
             raise PayloadTooLarge(
                 f"payload of {len(frame.payload)} bytes, above {MAX_PAYLOAD_BYTES}"

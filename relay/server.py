@@ -10,36 +10,34 @@ time of its own to come back, what waits leaves, all within `drain_s`.
 import contextlib
 import errno
 import logging
-import os
 import socket
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import SystemRandom
 from typing import Final
 
 import trio
 
+from relay.config import RelayConfig, check_config, quarter_of_memory
 from relay.connection import PeerConnection
-from relay.defaults import DRAIN_S, MAX_HANDSHAKES
-from relay.doorway import Doorway, Refused
+from relay.doorway import Doorway
 from relay.endpoint import Endpoint
-from relay.errors import ConfigError
+from relay.errors import KnockRefused
 from relay.forwarding import Switch
 from relay.frame_types import GoneReason, Restarting
 from relay.frames import encode_frame
-from relay.greetings import MAX_DESCRIPTOR_BYTES
 from relay.handshake import Gatekeeper
-from relay.keys import PeerId, SigningKey
-from relay.limits import AddressGate, GateLimits, keep_alive_of
+from relay.keys import PeerId
+from relay.limits import AddressGate, keep_alive_of
 from relay.listening import open_listeners
 from relay.metrics import Counters, Gauges, render_metrics
 from relay.pages import PageHandler, Pages
 from relay.queues import QueueBudget
 from relay.streams import TcpStream
-from relay.tls import SelfSigned, TlsFiles, server_context
+from relay.tls import server_context
 
-__all__ = ["RelayConfig", "RunningRelay", "serve"]
+__all__ = ["RunningRelay", "serve"]
 
 _LOG = logging.getLogger("p2pmoe.relay")
 _random: Final = SystemRandom().random
@@ -50,35 +48,6 @@ _INSIDE: Final = "127.0.0.1"
 _NO_RESOURCES: Final = frozenset(
     {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RelayConfig:
-    """How a relay runs.
-
-    `host` None: all addresses. `tls` None only with `behind_front`: a TLS front stands
-    before it, and `host` is then a loopback address. `network` None only with `open`:
-    anybody may join. `descriptor`: the network's signed text, handed on unread.
-    `inside`: listen on a free port of 127.0.0.1 too, with the relay's own certificate,
-    for roles of the same process, whatever stands before the public port.
-    """
-
-    identity: SigningKey
-    host: str | None = None
-    port: int = 443
-    tls: TlsFiles | SelfSigned | None = field(default_factory=SelfSigned)
-    behind_front: bool = False
-    network: PeerId | None = None
-    open: bool = False
-    descriptor: bytes = b""
-    hosts: frozenset[str] = frozenset()
-    path: str = "/relay"
-    metrics_token: str = ""
-    gate: GateLimits = field(default_factory=GateLimits)
-    max_handshakes: int = MAX_HANDSHAKES
-    max_queued_bytes: int = 0
-    drain_s: float = DRAIN_S
-    inside: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,32 +79,6 @@ class RunningRelay:
         return Endpoint(url, self.relay_id)
 
 
-def _check(config: RelayConfig) -> None:
-    if config.network is None and not config.open:
-        raise ConfigError(
-            "a relay without a network key admits nobody",
-            advice="name the network's public key, or ask for --open",
-        )
-    if config.tls is None and not config.behind_front:
-        raise ConfigError(
-            "a relay without TLS needs a TLS front",
-            advice="use --self-signed, --cert and --key, or --behind-front",
-        )
-    if len(config.descriptor) > MAX_DESCRIPTOR_BYTES:
-        raise ConfigError(
-            f"network descriptor of {len(config.descriptor)} bytes, "
-            f"above {MAX_DESCRIPTOR_BYTES}"
-        )
-
-
-def _quarter_of_memory() -> int:
-    try:
-        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError, AttributeError):
-        total = 1 << 30
-    return total // 4
-
-
 class _Server:
     def __init__(
         self,
@@ -144,7 +87,7 @@ class _Server:
         pages: Mapping[str, PageHandler],
         unready: Callable[[], str],
     ) -> None:
-        budget = config.max_queued_bytes or _quarter_of_memory()
+        budget = config.max_queued_bytes or quarter_of_memory()
         self.switch = Switch(QueueBudget(max_bytes=budget))
         self._config = config
         self._unready = unready
@@ -279,7 +222,7 @@ class _Server:
                     trio.current_time(),
                 )
                 await PeerConnection(guest, peer, self.switch).run(guest.early)
-        except Refused as exc:
+        except KnockRefused as exc:
             self.switch.counters.refused[exc.cause] += 1
             _LOG.info("connection from %s refused: %s", remote, exc)
         except Exception:  # noqa: BLE001 - root of a task
@@ -345,7 +288,7 @@ async def serve(
         CertificateError: certificate or key cannot be used.
         ListenError: the port is in use, not permitted, or not of this host.
     """
-    _check(config)
+    check_config(config)
     server = _Server(config, wall_us, pages or {}, unready)
     with contextlib.ExitStack() as opened:
         listeners = [
