@@ -92,7 +92,8 @@ def log_probabilities(logits: Floats) -> F64:
     """Return the natural log of the softmax of `logits` [..., n_vocab], in f64."""
     shifted = logits.astype(np.float64)
     shifted -= shifted.max(axis=-1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+    shifted -= np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+    return shifted
 
 
 def _penalize(scores: F64, settings: SamplingSettings, history: Sequence[int]) -> None:

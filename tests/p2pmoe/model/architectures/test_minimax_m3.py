@@ -1,0 +1,232 @@
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mobile_worker.arithmetic.errors import NonFinite
+from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
+from mobile_worker.arithmetic.profiles import Profile
+from p2pmoe.model.errors import CacheFull, ModelRefused, TokenRefused
+from p2pmoe.model.local_experts import LocalExperts
+from p2pmoe.model.logits import Logits
+from p2pmoe.model.model import load_model
+from p2pmoe.weights.errors import ModelFileError
+from p2pmoe.weights.model_file import open_model
+from tests.support.mini_m3 import mini_tensors, write_mini_m3
+from tests.support.shared import shared_path
+from tests.support.tiny_model import TINY_M3, TinyModel, tiny_model
+
+PROMPT = [int(i) for i in np.random.default_rng(2).integers(0, 96, 40)]
+
+
+def open_mini(folder: Path, **bent) -> TinyModel:
+    kernel = NumpyKernel()
+    with open_model(write_mini_m3(folder / "m.gguf", **bent)) as model_file:
+        model = load_model(model_file, kernel)
+        return TinyModel(model, LocalExperts.load(model_file, kernel))
+
+
+@pytest.fixture(scope="module")
+def mini(tmp_path_factory: pytest.TempPathFactory) -> TinyModel:
+    return open_mini(tmp_path_factory.mktemp("mini"))
+
+
+@pytest.mark.parametrize("name", ["reference_short", "reference"])
+def test_logits_and_greedy_ids_are_the_references(name: str) -> None:
+    """Against transformers in f32; `reference` lies beyond the block-sparse border."""
+    reference = np.load(shared_path(f"{TINY_M3}/{name}.npz"))
+    own = tiny_model(Profile.R32)
+    prompt = reference["prompt"].tolist()
+    logits = own.run(prompt, own.model.new_cache(len(prompt)))
+    if name == "reference":  # a cache that may outgrow the border keeps index keys
+        assert own.model.new_cache(70).layers[1].index_keys is not None
+    error = np.abs(logits[reference["rows"]] - reference["logits"]).max()
+    assert error < 1e-4
+    greedy = reference["greedy"].tolist()
+    assert own.greedy(prompt, len(greedy)) == greedy
+
+
+def test_b12_all_layers_of_a_real_layout_are_within_1e_5() -> None:
+    reference = np.load(shared_path(f"{TINY_M3}/reference.npz"))
+    own = tiny_model(Profile.R32)
+    logits = own.run(reference["prompt"].tolist(), own.model.new_cache(70))
+    assert np.abs(logits[reference["rows"]] - reference["logits"]).max() < 1e-5
+
+
+def everything(own: TinyModel, steps: Sequence[int], capacity: int = 40):
+    """Run PROMPT in steps of these lengths; returns all logits and the cache."""
+    cache = own.model.new_cache(capacity)
+    parts, at = [], 0
+    for n in steps:
+        parts.append(own.run(PROMPT[at : at + n], cache))
+        at += n
+    return np.concatenate(parts), cache
+
+
+@pytest.mark.parametrize("steps", [[1] * 40, [39, 1], [7, 8, 9, 16], [17, 23]])
+def test_any_chunking_gives_the_same_bytes(mini: TinyModel, steps: list[int]) -> None:
+    whole, first = everything(mini, [40])
+    logits, second = everything(mini, steps)
+    assert logits.tobytes() == whole.tobytes()
+    for a, b in zip(first.layers, second.layers, strict=True):
+        assert a.keys.tobytes() == b.keys.tobytes()
+        assert a.values.tobytes() == b.values.tobytes()
+        if a.index_keys is not None and b.index_keys is not None:
+            assert a.index_keys.tobytes() == b.index_keys.tobytes()
+
+
+def test_the_size_of_the_cache_changes_nothing(mini: TinyModel) -> None:
+    small, _ = everything(mini, [10], capacity=10)
+    large, _ = everything(mini, [10], capacity=128)
+    assert small.tobytes() == large.tobytes()
+
+
+def test_b17_drafts_rolled_back_leave_no_trace(mini: TinyModel) -> None:
+    expected, _ = everything(mini, [30, 10])
+    cache = mini.model.new_cache(48)
+    mini.run(PROMPT[:30], cache)
+    for n_drafts in (1, 4, 8):
+        mini.run([5] * n_drafts, cache)  # always wrong
+        cache.truncate(30)
+        assert cache.length == 30
+    logits = mini.run(PROMPT[30:], cache)
+    assert logits.tobytes() == expected[30:].tobytes()
+
+
+def test_b17_verifying_drafts_is_decoding_them(mini: TinyModel) -> None:
+    cache = mini.model.new_cache(60)
+    last = mini.run(PROMPT[:20], cache, Logits.LAST)
+    drafts = [3, 9, 27, 81]
+    verified = mini.run(drafts, cache)
+    cache.truncate(20)
+    for i, token in enumerate(drafts):
+        alone = mini.run([token], cache, Logits.LAST)
+        assert alone.tobytes() == verified[i : i + 1].tobytes()
+    assert last.shape == (1, 96)
+
+
+def test_the_last_row_is_the_last_of_all(mini: TinyModel) -> None:
+    all_rows = mini.run(PROMPT, mini.model.new_cache(40))
+    last = mini.run(PROMPT, mini.model.new_cache(40), Logits.LAST)
+    assert last.tobytes() == all_rows[-1:].tobytes()
+
+
+def test_a_failed_step_leaves_the_cache_as_it_was(mini: TinyModel) -> None:
+    class Failing:
+        def begin(self, layer, hidden, routing):
+            raise TimeoutError("nobody answers")
+
+    cache = mini.model.new_cache(20)
+    mini.run(PROMPT[:10], cache)
+    with pytest.raises(TimeoutError):
+        mini.model.forward([1, 2], cache, Failing())
+    assert cache.length == 10
+    expected, _ = everything(mini, [10, 5])
+    assert mini.run(PROMPT[10:15], cache).tobytes() == expected[10:].tobytes()
+
+
+def test_experts_are_begun_before_the_shared_one_and_finished_after(
+    mini: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    shared = mini.model._layers[1].feed_forward
+    call = type(shared).__call__
+
+    def noted(own, x):
+        if own is shared:
+            order.append("shared")
+        return call(own, x)
+
+    monkeypatch.setattr(type(shared), "__call__", noted)
+
+    class Noting:
+        def begin(self, layer, hidden, routing):
+            order.append(f"begin {layer}")
+            pending = mini.experts.begin(layer, hidden, routing)
+
+            class Pending:
+                def finish(self):
+                    order.append("finish")
+                    return pending.finish()
+
+            return Pending()
+
+    mini.model.forward([1], mini.model.new_cache(1), Noting())
+    assert order == ["begin 1", "shared", "finish"]
+
+
+def test_tokens_and_lengths_are_checked(mini: TinyModel) -> None:
+    cache = mini.model.new_cache(4)
+    for wrong in ([96], [-1], [1, 2, 500], []):
+        with pytest.raises(TokenRefused):
+            mini.run(wrong, cache)
+    with pytest.raises(CacheFull):
+        mini.run([1] * 5, cache)
+    for n in (0, -1, 129):
+        with pytest.raises(CacheFull, match="context of 128"):
+            mini.model.new_cache(n)
+
+
+def test_the_output_may_be_the_embedding(tmp_path: Path) -> None:
+    own = open_mini(tmp_path, tensors={"output.weight": None})
+    assert own.run(PROMPT, own.model.new_cache(40)).shape == (40, 96)
+
+
+def test_dense_attention_without_an_indexer(tmp_path: Path, mini: TinyModel) -> None:
+    names = [name for name in mini_tensors() if ".indexer." in name]
+    own = open_mini(tmp_path, tensors=dict.fromkeys(names))
+    few = own.run(PROMPT[:16], own.model.new_cache(16))
+    # Within the border the indexer selects everything anyway; beyond, it does not.
+    assert few.tobytes() == mini.run(PROMPT[:16], mini.model.new_cache(40)).tobytes()
+    many = own.run(PROMPT, own.model.new_cache(40))
+    assert many.tobytes() != mini.run(PROMPT, mini.model.new_cache(40)).tobytes()
+
+
+def test_b12_the_norm_flag_may_be_absent(tmp_path: Path, mini: TinyModel) -> None:
+    key = "minimax-m3.expert_weights_norm"
+    absent = open_mini(tmp_path, metadata={key: None})
+    off = open_mini(tmp_path, metadata={key: False})
+    expected = mini.run(PROMPT, mini.model.new_cache(40)).tobytes()
+    assert absent.run(PROMPT, absent.model.new_cache(40)).tobytes() == expected
+    assert off.run(PROMPT, off.model.new_cache(40)).tobytes() != expected
+
+
+@pytest.mark.parametrize(
+    ("metadata", "reason"),
+    [
+        ({"minimax-m3.expert_gating_func": 9}, "expert_gating_func 9"),
+        ({"minimax-m3.expert_used_count": 5}, "top 5 of 4"),
+        ({"minimax-m3.attention.indexer.head_count": 1}, "index heads"),
+        ({"minimax-m3.attention.head_count": 3}, "heads 3 over 2"),
+        ({"minimax-m3.attention.value_length": 16}, "values"),
+        ({"minimax-m3.rope.dimension_count": 15}, "rotary over 15"),
+        ({"minimax-m3.rope.dimension_count": 64}, "rotary over 64"),
+    ],
+)
+def test_what_cannot_be_run_is_refused(tmp_path: Path, metadata, reason) -> None:
+    with pytest.raises(ModelRefused, match=reason):
+        open_mini(tmp_path, metadata=metadata)
+
+
+@pytest.mark.parametrize("name", ["expert_weights_scale", "rope.freq_base"])
+def test_a_missing_key_is_named(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ModelFileError, match=name):
+        open_mini(tmp_path, metadata={f"minimax-m3.{name}": None})
+
+
+def test_b13_a_bias_that_is_not_a_number_is_refused_at_load(tmp_path: Path) -> None:
+    bias = np.array([0.0, np.nan, 0.0, 0.0], "<f4").tobytes()
+    with pytest.raises(ModelRefused, match=r"exp_probs_b\.bias"):
+        open_mini(tmp_path, tensors={"blk.1.exp_probs_b.bias": bias})
+
+
+def test_a_weight_that_is_not_finite_ends_the_step(tmp_path: Path) -> None:
+    name = "blk.0.ffn_up.weight"
+    raw = bytearray(mini_tensors()[name].content)
+    raw[:2] = b"\x00\x7c"  # an infinite scale
+    own = open_mini(tmp_path, tensors={name: bytes(raw)})
+    cache = own.model.new_cache(4)
+    with pytest.raises(NonFinite):
+        own.run([1], cache)
+    assert cache.length == 0

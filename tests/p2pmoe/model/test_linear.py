@@ -1,0 +1,52 @@
+import numpy as np
+import pytest
+
+from mobile_worker.arithmetic.activation_kind import Activation, ActivationKind
+from mobile_worker.arithmetic.coding import ExpertInput, quantize_rows
+from mobile_worker.arithmetic.errors import NonFinite
+from mobile_worker.arithmetic.formats.block_format import Format
+from mobile_worker.arithmetic.matrix import ExpertWeights
+from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
+from mobile_worker.arithmetic.profiles import Profile
+from mobile_worker.arithmetic.self_test import fixed_matrix, fixed_rows
+from p2pmoe.model.linear import FeedForward, Linear, code_input
+
+KERNEL = NumpyKernel()
+X = fixed_rows("x", 3, 64)
+
+
+def test_input_comes_in_the_kinds_that_are_read() -> None:
+    integer, floats = (fixed_matrix("m", f, 4, 64) for f in (Format.Q8_0, Format.F16))
+    only = code_input(X, [integer])
+    assert only.coded is not None
+    assert only.floats is None
+    assert code_input(X, [floats]).coded is None
+    both = code_input(X, [integer, floats])
+    assert both.coded is not None
+    assert both.floats is X
+
+
+def test_outputs_stand_side_by_side() -> None:
+    a, b = fixed_matrix("a", Format.Q8_0, 4, 64), fixed_matrix("b", Format.F32, 5, 64)
+    rows = ExpertInput(coded=quantize_rows(X), floats=X)
+    expected = np.hstack([KERNEL.matmul(a, rows), KERNEL.matmul(b, rows)])
+    assert np.array_equal(Linear(KERNEL, a, b)(X), expected)
+
+
+def test_a_feed_forward_is_an_uncoded_expert() -> None:
+    weights = ExpertWeights(
+        gate=fixed_matrix("g", Format.Q4_0, 32, 64),
+        up=fixed_matrix("u", Format.Q4_0, 32, 64),
+        down=fixed_matrix("d", Format.Q4_0, 64, 32),
+        activation=Activation(kind=ActivationKind.SWIGLU_OAI),
+    )
+    rows = ExpertInput(coded=quantize_rows(X))
+    expected = KERNEL.expert(weights, rows, Profile.R32)
+    assert FeedForward(KERNEL, weights)(X).tobytes() == expected
+
+
+def test_input_that_is_not_finite_is_refused() -> None:
+    x = X.copy()
+    x[1, 1] = np.nan
+    with pytest.raises(NonFinite):
+        Linear(KERNEL, fixed_matrix("m", Format.Q8_0, 4, 64))(x)

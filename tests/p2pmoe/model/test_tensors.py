@@ -1,0 +1,57 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mobile_worker.arithmetic.errors import FormatUnsupported
+from mobile_worker.arithmetic.formats.block_format import Format
+from mobile_worker.arithmetic.formats.codecs import dequantize
+from mobile_worker.arithmetic.self_test import fixed_matrix
+from p2pmoe.model.errors import ModelRefused
+from p2pmoe.model.tensors import read_floats, read_matrix, take_rows
+from p2pmoe.weights.model_file import open_model
+from tests.support.gguf_writer import TensorBytes, write_gguf
+
+
+def one_tensor(path: Path, block_format: Format, shape: tuple[int, ...], raw: bytes):
+    tensor = TensorBytes(name="t", type=int(block_format), shape=shape, content=raw)
+    write_gguf(path / "m.gguf", {"general.architecture": "x"}, [tensor])
+    return open_model(path / "m.gguf")
+
+
+def test_a_matrix_is_the_files_own_bytes(tmp_path: Path) -> None:
+    raw = bytes(fixed_matrix("m", Format.Q4_0, 4, 64).raw)
+    with one_tensor(tmp_path, Format.Q4_0, (4, 64), raw) as model_file:
+        matrix = read_matrix(model_file, "t", (4, 64))
+        assert matrix.raw == raw
+        assert matrix.format is Format.Q4_0
+        with pytest.raises(ModelRefused, match=r"\[4, 64\]"):
+            read_matrix(model_file, "t", (64, 4))
+        with pytest.raises(ModelRefused):
+            read_floats(model_file, "t", 256)
+
+
+def test_a_format_that_cannot_be_computed_with_is_refused(tmp_path: Path) -> None:
+    with one_tensor(tmp_path, Format.Q6_K, (1, 256), bytes(210)) as model_file:
+        with pytest.raises(FormatUnsupported, match="Q6_K"):
+            read_matrix(model_file, "t")
+
+
+def test_vectors_are_finite_f32(tmp_path: Path) -> None:
+    values = np.arange(32, dtype="<f4")
+    with one_tensor(tmp_path, Format.F32, (32,), values.tobytes()) as model_file:
+        assert np.array_equal(read_floats(model_file, "t", 32), values)
+        with pytest.raises(ModelRefused, match="vector of 31"):
+            read_floats(model_file, "t", 31)
+    values[3] = np.nan
+    with one_tensor(tmp_path, Format.F32, (32,), values.tobytes()) as model_file:
+        with pytest.raises(ModelRefused, match="not finite"):
+            read_floats(model_file, "t", 32)
+
+
+@pytest.mark.parametrize("block_format", [Format.Q8_0, Format.Q4_0, Format.F32])
+def test_rows_can_be_taken_in_any_order(block_format: Format) -> None:
+    matrix = fixed_matrix("m", block_format, 9, 64)
+    rows = take_rows(matrix, [8, 0, 8])
+    assert np.array_equal(rows, dequantize(matrix)[[8, 0, 8]])
+    rows += 1.0  # its own memory
