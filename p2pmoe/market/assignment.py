@@ -2,9 +2,10 @@
 
 For each free slot of a device the neediest expert that it can hold is taken, one whose
 replicas are not yet in the device's failure domain before one whose are. There is one
-heap for each order (hub, laptop, tail); an entry that has been overtaken by a change is
-recognised by its version and dropped when it surfaces. A join costs O(c log E) for c
-slots, whatever the number of devices.
+heap for each order (hub, laptop, tail). A further replica only ever lowers an expert's
+rank, so its entries are left alone and ranked anew when they surface; a replica less
+may raise it, so new entries are made at once and the old ones recognised by their
+stamp. A join costs O(c log E) for c slots, whatever the number of devices.
 
 Limits: at most 256 entries are looked at for one slot, so a device that holds or has
 declined all of the 256 neediest, or has no room for any of them, is given nothing more.
@@ -68,14 +69,18 @@ class Assignment:
         device.held[key] = state.wanted.n_bytes
         device.room_bytes -= state.wanted.n_bytes
         state.add(device)
-        self._rerank(state)
+        state.version += 1
+        if Order.TAIL in self._heaps and state.stamps[Order.TAIL] < 0:
+            self._queue(state, Order.TAIL)  # a first steady holder lets phones in
 
     def release(self, device: Device, key: ExpertKey) -> None:
         """Count the device no longer as a holder, and give it the room back."""
         device.room_bytes += device.held.pop(key)
         state = self._states[key]
         state.remove(device)
-        self._rerank(state)
+        state.version += 1
+        for order in self._heaps:
+            self._queue(state, order)
 
     def release_all(self, device: Device) -> list[ExpertKey]:
         """The device has left: return what it held."""
@@ -108,20 +113,18 @@ class Assignment:
         chosen: ExpertKey | None = None
         while heap and len(aside) < _SCAN_ENTRIES:
             entry = heap[0]
-            found_rank, version, key = entry
-            if second is not None and found_rank[0] > second[0][0]:
-                break
-            heapq.heappop(heap)
-            state = self._states[key]
-            if version != state.version:
+            state = self._states[entry[2]]
+            if entry[1] != state.version or entry[1] != state.stamps[order]:
+                _freshen(heap, order, state)
                 continue
-            aside.append(entry)
-            if state.wanted.n_bytes > room_bytes or not device.takes(key):
-                continue
-            if device.domain not in state.coverage:
-                chosen = key
+            if second is not None and entry[0][0] > second[0][0]:
                 break
-            second = second or entry
+            if state.wanted.n_bytes <= room_bytes and device.takes(entry[2]):
+                if device.domain not in state.coverage:
+                    chosen = entry[2]
+                    break
+                second = second or entry
+            aside.append(heapq.heappop(heap))
         for entry in aside:
             heapq.heappush(heap, entry)
         if chosen is None and second is not None:
@@ -141,18 +144,22 @@ class Assignment:
             heap = []
             for key, state in self._states.items():
                 found = rank(state, order)
+                state.stamps[order] = -1
                 if found is not None:
                     heap.append((found, state.version, key))
+                    state.stamps[order] = state.version
             heapq.heapify(heap)
             self._heaps[order] = heap
         return heap
 
-    def _rerank(self, state: WantedState) -> None:
-        state.version += 1
-        for order, heap in self._heaps.items():
-            found = rank(state, order)
-            if found is not None:
-                heapq.heappush(heap, (found, state.version, state.wanted.key))
+    def _queue(self, state: WantedState, order: Order) -> None:
+        """Make the expert's entry in one heap anew."""
+        found = rank(state, order)
+        if found is None:
+            state.stamps[order] = -1
+        else:
+            state.stamps[order] = state.version
+            heapq.heappush(self._heaps[order], (found, state.version, state.wanted.key))
 
     def _tie(self, key: ExpertKey) -> int:
         return self._hash(key.to_bytes(12, "big"))
@@ -160,3 +167,17 @@ class Assignment:
     def _hash(self, name: bytes) -> int:
         digest = hashlib.blake2b(name, digest_size=8, key=self._salt).digest()
         return int.from_bytes(digest, "big")
+
+
+def _freshen(heap: list[_Entry], order: Order, state: WantedState) -> None:
+    """Rank the top entry anew, or take it out if it is dead or the expert is full."""
+    if heap[0][1] != state.stamps[order]:
+        heapq.heappop(heap)
+        return
+    found = rank(state, order)
+    if found is None:
+        state.stamps[order] = -1
+        heapq.heappop(heap)
+    else:
+        state.stamps[order] = state.version
+        heapq.heapreplace(heap, (found, state.version, state.wanted.key))

@@ -64,7 +64,10 @@ class DomainCoverage:
         before = self._sums.get(domain, 0)
         after = before + availability
         self._sums[domain] = after
-        self.permille += min(FULL_PERMILLE, after) - min(FULL_PERMILLE, before)
+        if after <= FULL_PERMILLE:
+            self.permille += availability
+        elif before < FULL_PERMILLE:
+            self.permille += FULL_PERMILLE - before
 
     def remove(self, domain: str, availability: int) -> None:
         """Take a replica out that was added with the same values."""

@@ -44,9 +44,12 @@ class Group(IntEnum):
     AT_HAND = 3
 
 
+_ORDERS = (Order.HUB, Order.LAPTOP, Order.TAIL, Order.TAIL)  # by device class
+
+
 def order_of(device_class: DeviceClass) -> Order:
     """Return the order in which a device of this class is offered experts."""
-    return Order.TAIL if device_class.is_mobile else Order(device_class)
+    return _ORDERS[device_class]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +67,11 @@ class Wanted:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class WantedState:
-    """A wanted expert with its replicas counted; `version` marks stale heap entries."""
+    """A wanted expert with its replicas counted.
+
+    `version` counts changes; `stamps` has, for each order, the version at which the
+    expert's entry in that order's heap was made, -1 if it has none.
+    """
 
     wanted: Wanted
     tie: int
@@ -73,6 +80,7 @@ class WantedState:
     n_replicas: int = 0
     n_mobile: int = 0
     version: int = 0
+    stamps: list[int] = field(default_factory=lambda: [-1] * len(Order))
 
     def add(self, device: Device) -> None:
         """Count the device as a holder."""
@@ -80,7 +88,7 @@ class WantedState:
         if device.device_class is DeviceClass.HUB:
             self.by_hubs.add(device.domain, device.availability)
         self.n_replicas += 1
-        self.n_mobile += device.device_class.is_mobile
+        self.n_mobile += device.device_class >= DeviceClass.PHONE
 
     def remove(self, device: Device) -> None:
         """Count the device no longer."""
@@ -88,7 +96,7 @@ class WantedState:
         if device.device_class is DeviceClass.HUB:
             self.by_hubs.remove(device.domain, device.availability)
         self.n_replicas -= 1
-        self.n_mobile -= device.device_class.is_mobile
+        self.n_mobile -= device.device_class >= DeviceClass.PHONE
 
     @property
     def allows_mobile(self) -> bool:
