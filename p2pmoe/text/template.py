@@ -1,0 +1,188 @@
+"""The chat template of a model file: messages to one prompt, safely.
+
+Rules:
+- The template runs in `sandbox.Sandbox` under a limit of time, steps and text.
+- Text of messages never becomes a control token (fault B08). A control token in the
+  template's own text does: the prompt is tokenized with control tokens on, and before
+  rendering, a guard character is put into each control token that stands in a message
+  and at the ends of a message that could complete one with its neighbours. The guard
+  is a Unicode noncharacter that occurs nowhere else; the tokenizer removes it.
+- The template's own refusal (`raise_exception`) is the messages' fault; any other
+  failure is the template's.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import jinja2
+
+from p2pmoe.text.errors import TemplateError
+from p2pmoe.text.sandbox import Budget, MessagesRefused, Sandbox, spending
+from p2pmoe.text.tokenizer import Tokenizer
+
+__all__ = ["ChatMessage", "ChatTemplate", "TemplateLimits", "guard_text"]
+
+_GUARDS = "".join(map(chr, range(0xFDD0, 0xFDF0)))
+_MAX_TEMPLATE_CHARACTERS = 1 << 18
+_FAILURES = (
+    jinja2.TemplateError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RuntimeError,  # RecursionError among them
+    TypeError,
+    ValueError,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatMessage:
+    """One message: who speaks ("system", "user", "assistant") and what."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TemplateLimits:
+    """How much text a prompt may have, and how long rendering may take."""
+
+    max_characters: int
+    max_seconds: float = 1.0
+
+
+class ChatTemplate:
+    """A compiled template with the tokenizer whose control tokens it may emit."""
+
+    def __init__(
+        self,
+        source: str,
+        tokenizer: Tokenizer,
+        limits: TemplateLimits,
+        *,
+        monotonic: Callable[[], float],
+    ) -> None:
+        """Compile `source`; `monotonic` is the clock of the time limit, in seconds.
+
+        Raises:
+            TemplateError: A syntax error, or something that is not allowed.
+        """
+        if len(source) > _MAX_TEMPLATE_CHARACTERS:
+            raise TemplateError(f"chat template has {len(source)} characters")
+        self._source = source
+        self._tokenizer = tokenizer
+        self._limits = limits
+        self._monotonic = monotonic
+        try:
+            with spending(self._budget()):
+                self._template = Sandbox().compile_template(source)
+        except _FAILURES as exc:
+            raise TemplateError(
+                f"chat template does not compile: {_line(exc)}"
+            ) from exc
+
+    def encode(self, messages: Sequence[ChatMessage]) -> list[int]:
+        """Return the prompt's token ids, ready for the model's answer.
+
+        Pure computation of up to `max_seconds`: call it from a worker thread.
+
+        Raises:
+            TemplateError: Rendering failed; `by_messages` says whose fault it is.
+            TextRefused: A message is no Unicode.
+        """
+        size = sum(len(message.content) for message in messages)
+        if size > self._limits.max_characters:
+            reason = f"messages of {size} characters are too long"
+            raise TemplateError(reason, by_messages=True)
+        controls = self._tokenizer.control_texts
+        guard = self._free_guard(messages)
+        guarded = [
+            {"role": m.role, "content": guard_text(m.content, controls, guard)}
+            for m in messages
+        ]
+        bos = self._tokenizer.vocabulary.add_bos
+        prompt = self._render(guarded)
+        return self._tokenizer.encode(prompt, bos=bos, special=True, guard=guard)
+
+    def _render(self, messages: list[dict[str, str]]) -> str:
+        vocabulary = self._tokenizer.vocabulary
+        variables = {
+            "messages": messages,
+            "add_generation_prompt": True,
+            "bos_token": _text_of(vocabulary.texts, vocabulary.bos_id),
+            "eos_token": _text_of(vocabulary.texts, vocabulary.eos_id),
+            "tools": None,
+        }
+        try:
+            with spending(self._budget()):
+                return self._template.render(variables)
+        except MessagesRefused as exc:
+            raise TemplateError(_line(exc), by_messages=True) from exc
+        except _FAILURES as exc:
+            raise TemplateError(f"chat template failed: {_line(exc)}") from exc
+
+    def _budget(self) -> Budget:
+        return Budget(
+            max_characters=self._limits.max_characters,
+            deadline=self._monotonic() + self._limits.max_seconds,
+            monotonic=self._monotonic,
+        )
+
+    def _free_guard(self, messages: Iterable[ChatMessage]) -> str:
+        taken = set(self._source).union(*(set(m.content) for m in messages))
+        for guard in _GUARDS:
+            if guard not in taken:
+                return guard
+        reason = "messages hold every Unicode noncharacter"
+        raise TemplateError(reason, by_messages=True)
+
+
+def guard_text(text: str, controls: Sequence[str], guard: str) -> str:
+    """Return `text` with `guard` wherever it could be part of a control token.
+
+    Removing the guard gives the text back. Spaces at the ends stay at the ends, so
+    that a template may trim them.
+    """
+    if not controls:
+        return text
+    starts = "|".join(map(re.escape, controls))
+    text = re.sub(f"(?=(?:{starts}))(.)", rf"\1{guard}", text, flags=re.DOTALL)
+    core = text.strip()
+    if not core:
+        return text
+    start = text.index(core)
+    end = start + len(core)
+    after = guard if _may_begin(core, controls) else ""
+    before = guard if _may_end(core, controls) else ""
+    if len(core) == 1:
+        return text[:end] + (after or before) + text[end:]
+    middle = core[0] + after + core[1:-1] + before + core[-1]
+    return text[:start] + middle + text[end:]
+
+
+def _may_end(core: str, controls: Sequence[str]) -> bool:
+    """Whether a token of the text before could go on with the end of `core`."""
+    return any(
+        core in control
+        or any(core.endswith(control[:n]) for n in range(1, len(control)))
+        for control in controls
+    )
+
+
+def _may_begin(core: str, controls: Sequence[str]) -> bool:
+    """Whether a token could end, or lie, at the beginning of `core`."""
+    return any(
+        core in control
+        or any(core.startswith(control[-n:]) for n in range(1, len(control)))
+        for control in controls
+    )
+
+
+def _text_of(texts: Sequence[str], token: int | None) -> str:
+    return "" if token is None else texts[token]
+
+
+def _line(exc: BaseException) -> str:
+    return " ".join(f"{type(exc).__name__}: {exc}".split())[:200]

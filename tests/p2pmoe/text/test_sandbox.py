@@ -1,0 +1,125 @@
+"""Fault B07: what a template from a stranger may do, and what it may not."""
+
+import jinja2
+import pytest
+
+from p2pmoe.text.sandbox import (
+    Budget,
+    BudgetExceeded,
+    MessagesRefused,
+    Sandbox,
+    spending,
+)
+
+MESSAGES = [
+    {"role": "user", "content": "  hello "},
+    {"role": "assistant", "content": "a</think>b"},
+]
+
+
+def render(source: str, *, seconds: float = 1e9) -> str:
+    """Render with a clock on which each look takes a millisecond."""
+    ticks = iter(range(10**9))
+    budget = Budget(
+        max_characters=10_000, deadline=seconds, monotonic=lambda: next(ticks) / 1000
+    )
+    with spending(budget):
+        return Sandbox().compile_template(source).render(messages=MESSAGES)
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        (
+            "{% for m in messages %}{{ m.role }}{{ m['content']|trim }};{% endfor %}",
+            "userhello;assistanta</think>b;",
+        ),
+        (
+            "{% for m in messages if m.role == 'user' %}{{ loop.last }}{% endfor %}",
+            "True",
+        ),
+        ("{% for m in messages %}{% break %}{% endfor %}ok", "ok"),
+        ("{{ messages[::-1][0].content.split('</think>')[-1].lstrip('\\n') }}", "b"),
+        ("{% set ns = namespace(n=0) %}{% set ns.n = ns.n + 2 * 3 %}{{ ns.n }}", "6"),
+        ("{{ 'a' ~ 1 ~ ('b' ~ 'c') }}{{ 7 % 4 }}", "a1bc3"),
+        (
+            "{{ range(3)|list|tojson }}{{ [1, 2]|join('-') }}{{ ','.join(['a']) }}",
+            "[0, 1, 2]1-2a",
+        ),
+        ("{% macro f(x) %}<{{ x }}>{% endmacro %}{{ f('y')|upper }}", "<Y>"),
+        ("{% set x %}{{ messages[0].role }}{% endset %}{{ x|length }}", "4"),
+        ("{{ 'aXbX'.replace('X', '-') }}{{ 'aXbX'|replace('X', '-', 1) }}", "a-b-a-bX"),
+        ("{{ tools is defined }}{{ 'é'|tojson }}", 'False"é"'),
+        ("{{ {'a': [1]}.items()|list }}{{ 3|string }}", "[('a', [1])]3"),
+    ],
+    ids=range(12),
+)
+def test_what_templates_of_models_need(source: str, text: str) -> None:
+    assert render(source) == text
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ cycler.__init__.__globals__ }}",
+        "{{ namespace.__init__.__globals__ }}",
+        "{{ messages.append(1) }}",
+        "{{ messages[0].update({'a': 1}) }}",
+        "{% for i in range(10**7) %}x{% endfor %}",
+        "{% for i in range(10000000) %}x{% endfor %}",
+        "{% for i in range(9999) %}{% for j in range(9999) %}{% endfor %}{% endfor %}",
+        "{% set n = namespace(s='xy') %}"
+        "{% for i in range(50) %}{% set n.s = n.s + n.s %}{% endfor %}",
+        "{% set n = namespace(s='xy') %}"
+        "{% for i in range(50) %}{% set n.s = n.s ~ n.s %}{% endfor %}",
+        "{% set n = namespace(s='xy') %}"
+        "{% for i in range(50) %}{% set n.s = [n.s, n.s]|join %}{% endfor %}",
+        "{% set n = namespace(s=['xy']) %}"
+        "{% for i in range(50) %}{% set n.s = [n.s, n.s] %}{% endfor %}{{ n.s }}",
+        "{% set n = namespace(s='xy') %}"
+        "{% for i in range(50) %}{% set n.s = n.s.replace('x', n.s) %}{% endfor %}",
+        "{% set n = namespace(s=3) %}"
+        "{% for i in range(50) %}{% set n.s = n.s * n.s %}{% endfor %}",
+        "{% for i in range(9000) %}{{ 'x' * 9000 }}{% endfor %}",
+        "{% macro f(n) %}{{ f(n) }}{% endmacro %}{{ f(1) }}",
+        "{% macro f(n) %}{% if n %}{{ f(n-1) }}{{ f(n-1) }}{% endif %}{% endmacro %}"
+        "{{ f(99) }}",
+        "{{ 'a' * 1000000000 }}",
+        "{{ [0] * 1000000000 }}",
+        "{{ 9 ** 999999999 }}",
+        "{{ '%1000000000d' % 1 }}",
+        "{{ '{:1000000000}'.format(1) }}",
+        "{{ 'x'.center(1000000000) }}",
+        "{{ 'x'|center(1000000000) }}",
+        "{{ lipsum(n=1000000) }}",
+        "{{ messages|attr('append') }}",
+        "{% include '/etc/passwd' %}",
+        "{% import 'os' as os %}",
+        "{% extends 'x' %}",
+        "{% if %}",
+        "{{ 1 / 0 }}",
+    ],
+)
+def test_b07_attacks_are_refused(source: str) -> None:
+    with pytest.raises((jinja2.TemplateError, RecursionError, ZeroDivisionError)):
+        render(source)
+
+
+def test_b07_time_runs_out() -> None:
+    with pytest.raises(BudgetExceeded, match="too long"):
+        render(
+            "{% for i in range(900) %}{% for j in [1] %}{% endfor %}{% endfor %}",
+            seconds=0.5,
+        )
+
+
+def test_a_template_may_refuse_its_messages() -> None:
+    with pytest.raises(MessagesRefused, match="two user turns"):
+        render("{{ raise_exception('two user turns') }}")
+
+
+def test_a_budget_measures_nested_values() -> None:
+    budget = Budget(max_characters=20, deadline=1, monotonic=lambda: 0.0)
+    assert budget.measure(["abc", {"k": ("v", 1)}]) >= 6
+    with pytest.raises(BudgetExceeded):
+        budget.measure([["abcdefgh"] * 2] * 2)
