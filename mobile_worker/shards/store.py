@@ -11,13 +11,15 @@ Rules:
   removing the least recently used shards, never one that is kept (leased).
 - An operating system error becomes one StoreFull or StoreUnusable.
 
-One thread at a time may use a store; nothing here awaits. Large reads and the last
-sync take milliseconds: call `read`, `begin` and `finish` from a worker thread.
+Nothing here awaits. Large reads and the last sync take milliseconds: call `read`,
+`begin` and `finish` from worker threads; a lock keeps the books between them. One part
+is written by one task.
 """
 
 import hashlib
 import os
 import re
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -56,6 +58,7 @@ class ShardStore:
         self._folder = folder
         self._max_bytes = max_bytes
         self._kept: frozenset[str] = frozenset()
+        self._books = threading.RLock()
         self._open: dict[str, Incoming] = {}
         self._verified: set[str] = set()
         self._sizes: dict[str, int] = {}  # least recently used first
@@ -77,8 +80,9 @@ class ShardStore:
     @property
     def used_bytes(self) -> int:
         """Bytes of shards and parts, with what the open parts still need."""
-        promised = sum(part.n_bytes for part in self._open.values())
-        return sum(self._sizes.values()) + sum(self._parts.values()) + promised
+        with self._books:
+            promised = sum(part.n_bytes for part in self._open.values())
+            return sum(self._sizes.values()) + sum(self._parts.values()) + promised
 
     def keep(self, digests: Iterable[str]) -> None:
         """Name the whole set of shards that must not be evicted: the leased ones."""
@@ -105,8 +109,10 @@ class ShardStore:
         if actual != digest:
             self.discard(digest)
             raise ShardCorrupt(f"shard {digest[:8]} holds other bytes ({actual[:8]})")
-        self._verified.add(digest)
-        self._sizes[digest] = self._sizes.pop(digest)
+        with self._books:
+            if digest in self._sizes:
+                self._verified.add(digest)
+                self._sizes[digest] = self._sizes.pop(digest)
         return body
 
     def read_range(self, digest: str, offset: int, length: int) -> tuple[int, bytes]:
@@ -134,33 +140,37 @@ class ShardStore:
             ShardError: the shard is already here, or already being written.
         """
         check_digest(digest)
-        if digest in self._open or digest in self._sizes:
-            raise ShardError(f"shard {digest[:8]} is already here or on its way")
-        self._parts.pop(digest, None)
-        self._make_room(n_bytes, digest)
-        path = self._folder / f"{digest}.part"
-        try:
-            part = Incoming(self, path, digest, n_bytes)
-        except OSError as error:
-            raise as_store_error(error, self._folder) from error
-        self._open[digest] = part
-        return part
+        with self._books:
+            if digest in self._open or digest in self._sizes:
+                raise ShardError(f"shard {digest[:8]} is already here or on its way")
+            self._parts.pop(digest, None)
+            self._make_room(n_bytes, digest)
+            path = self._folder / f"{digest}.part"
+            try:
+                part = Incoming(self, path, digest, n_bytes)
+            except OSError as error:
+                raise as_store_error(error, self._folder) from error
+            self._open[digest] = part
+            return part
 
     def discard(self, digest: str) -> None:
         """Remove a shard if it is here."""
         check_digest(digest)
-        self._verified.discard(digest)
-        if self._sizes.pop(digest, None) is not None:
+        with self._books:
+            self._verified.discard(digest)
+            known = self._sizes.pop(digest, None)
+        if known is not None:
             (self._folder / f"{digest}.shard").unlink(missing_ok=True)
 
     def closed(self, part: "Incoming", n_stored: int, *, complete: bool) -> None:
         """Take back an open part; called by the part itself."""
-        del self._open[part.digest]
-        if complete:
-            self._sizes[part.digest] = n_stored
-            self._verified.add(part.digest)
-        elif n_stored:
-            self._parts[part.digest] = n_stored
+        with self._books:
+            del self._open[part.digest]
+            if complete:
+                self._sizes[part.digest] = n_stored
+                self._verified.add(part.digest)
+            elif n_stored:
+                self._parts[part.digest] = n_stored
 
     def _scan(self) -> None:
         found = []

@@ -1,0 +1,1 @@
+"""A worker's life: join, offer, lease, fetch, serve, drain."""
