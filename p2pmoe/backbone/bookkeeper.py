@@ -21,7 +21,7 @@ import trio
 from ledger.errors import LedgerError
 from ledger.grant import Grant, verify_grant
 from ledger.prices import verify_price_table
-from ledger.voucher import Voucher, sign_voucher
+from ledger.voucher import Voucher, sign_voucher, voucher_hash
 from mobile_worker import messages
 from mobile_worker.clock import Clock
 from mobile_worker.errors import LocalError
@@ -74,8 +74,10 @@ class Bookkeeper:
         self._filings: dict[bytes, tuple[Filing, float]] = {}  # by hash; last sent at
         self._wanted: dict[int, _Wanted] = {}
         self._told: dict[bytes, float] = {}  # tab -> last ACCEPT
+        self._grants: dict[PeerId, list[messages.Grant]] = {}  # of this run
         self._next_request = 1
         self._prices: tuple[bytes, bytes] = (b"", b"")
+        self._settled = trio.Event()
         self._disk = trio.Lock()  # one writer of the journal at a time
         self.rejected = 0
 
@@ -86,6 +88,7 @@ class Bookkeeper:
             await trio.sleep(self._parts.interval_s)
             await self.harvest()
             self.request_grants()
+            self._note_settled()
             now = self._parts.clock.monotonic()
             if now - last_slow >= 0.5:
                 last_slow = now
@@ -137,7 +140,8 @@ class Bookkeeper:
     async def _countersign(
         self, peer: PeerId, message: messages.Voucher
     ) -> messages.Countersign:
-        name, error, signature = bytes(32), "", b""
+        name = voucher_hash(message.voucher)
+        error, signature = "", b""
         try:
             book, voucher = self._book_of_voucher(peer, message.voucher)
             if book.last is not None and book.last.raw == message.voucher:
@@ -152,7 +156,6 @@ class Bookkeeper:
                 message.worker_signature,
                 self._settlement.grant_names(peer),
             )
-            name = examined.name
             signature = sign_voucher(message.voucher, self._parts.sign)
             filing = await trio.to_thread.run_sync(
                 self._parts.journal.write_signed, examined, signature
@@ -245,6 +248,12 @@ class Bookkeeper:
                 ),
             )
 
+    def greeted(self, worker: PeerId) -> None:
+        """Hand a worker its grants again: the first time may have been lost."""
+        for message in self._grants.get(worker, ()):
+            self._tell(worker, message)
+        self.request_grants()
+
     async def on_grant(self, message: messages.Grant) -> None:
         """Take the ledger's answer to a grant request, and hand it to the worker."""
         wanted = self._wanted.pop(message.request, None)
@@ -262,6 +271,7 @@ class Bookkeeper:
             await trio.to_thread.run_sync(
                 self._parts.journal.write_grant, wanted.worker, grant
             )
+        self._grants.setdefault(wanted.worker, []).append(message)
         self._tell(wanted.worker, message)
         self._settlement.granted(wanted.worker, grant.content_hash, grant)
 
@@ -307,6 +317,18 @@ class Bookkeeper:
                     await trio.to_thread.run_sync(
                         self._parts.journal.forget, tab, epoch
                     )
+
+    async def settled(self) -> None:
+        """Wait until `is_settled`; `run` must be running."""
+        self._note_settled()
+        while not self._settled.is_set():
+            await self._settled.wait()
+
+    def _note_settled(self) -> None:
+        if self.is_settled():
+            self._settled.set()
+        elif self._settled.is_set():
+            self._settled = trio.Event()
 
     def is_settled(self) -> bool:
         """Whether every accepted serving of a live worker is signed and filed."""

@@ -7,9 +7,10 @@
     disk       shards read from disk and kept for a while
     hot        resident routed experts, in the file's own bytes
 
-The first three are fixed. What is left goes to the decoded base matrices (every token
-needs them) up to half of it, to the disk cache up to a sixteenth, and to the hot set.
-Without `--ram` all routed experts are resident. Pure.
+The first three are fixed. Of what is left, the decoded base matrices come first (every
+token needs all of them) if they leave a fifth of it, else the kernel unpacks as it goes
+within a sixteenth; the disk cache gets a sixteenth, at most 64 MiB; the hot set gets
+the rest. Without `--ram` all routed experts are resident. Pure.
 """
 
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ __all__ = [
 ]
 
 DECODED_PER_WEIGHT = 4.125
+DECODED_SHARE = 0.8
 _WORKING_ROWS = 64  # rows of a prefill chunk, each with several copies of itself
 _WORKING_COPIES = 16
 _MIB = 1 << 20
@@ -122,7 +124,8 @@ def plan_memory(
             f"(weights {sizes.base}, {n_lanes} x {n_context} tokens of KV {kv})",
             advice="raise --ram or lower --context",
         )
-    decoded = min(sizes.base_decoded, left // 2)
+    fits = sizes.base_decoded <= left * DECODED_SHARE
+    decoded = sizes.base_decoded if fits else left // 16
     disk = max(largest, min(left // 16, 64 * _MIB))
     return MemoryPlan(
         base=sizes.base,
@@ -137,17 +140,11 @@ def plan_memory(
 def ram_for_hot_bytes(
     sizes: ModelSizes, hot_bytes: int, *, n_lanes: int, n_context: int
 ) -> int:
-    """Return the smallest `--ram` whose plan keeps `hot_bytes` of experts resident."""
+    """Return a `--ram` that keeps `hot_bytes` of experts resident, and little more."""
     fixed = sizes.base + n_lanes * (n_context * sizes.kv_per_token + sizes.working)
-    low, high = 0, 4 * (hot_bytes + sizes.base_decoded + 64 * _MIB)
-    while low < high:
-        middle = (low + high) // 2
-        try:
-            plan = plan_memory(
-                sizes, ram_bytes=fixed + middle, n_lanes=n_lanes, n_context=n_context
-            )
-            enough = (plan.hot or 0) >= hot_bytes
-        except RamTooSmall:
-            enough = False
-        low, high = (low, middle) if enough else (middle + 1, high)
-    return fixed + low
+    largest = max(sizes.experts.values())
+    wanted = sizes.base_decoded + hot_bytes + largest
+    left = max(
+        wanted * 16 // 15 + 1, int(sizes.base_decoded / DECODED_SHARE) + 1, 4 * largest
+    )
+    return fixed + left

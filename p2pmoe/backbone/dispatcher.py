@@ -321,8 +321,9 @@ class Dispatcher:
             self._fleet.not_held(peer, layer, [c.expert for c in attempt.calls])
         elif error is OutputError.NO_GRANT:
             self._parts.accounts.refused_for_grant(peer)
+            self._fleet.failed(peer, now)
         elif error is OutputError.DRAINING:
-            self._fleet.lost(peer, now)
+            self._fleet.draining(peer, now)
         else:
             self._fleet.failed(peer, now)
         self._elsewhere(attempt, Reason.ERROR)

@@ -172,6 +172,14 @@ class Fleet:
             worker.status = Status.GONE
             worker.payable = False
 
+    def draining(self, peer: PeerId, now: float) -> None:
+        """Note that a worker takes no new work; it is greeted again much later."""
+        worker = self.workers.get(peer)
+        if worker is not None and worker.status is not Status.DROPPED:
+            worker.status = Status.GONE
+            worker.until = now + LONGEST_DEMOTION_S
+            self._changed()
+
     def dropped(self, peer: PeerId) -> None:
         """Never ask this worker again: its result was wrong."""
         worker = self.workers.get(peer)

@@ -173,6 +173,7 @@ class Settlement:
     def greeted(self, peer: PeerId, tab: bytes) -> None:
         """Take a worker's tab from its HELLO; another one closes the one before."""
         account = self._account(peer)
+        account.paused = False
         if account.tab is not None and account.tab.tab == tab:
             account.tab.live = True
         else:
@@ -223,6 +224,11 @@ class Settlement:
                 account.wanted = True
                 needy.append(peer)
         return needy
+
+    def tab_of(self, peer: PeerId) -> bytes:
+        """Return the tab of a worker, b"" if it has none with this process."""
+        account = self._accounts.get(peer)
+        return account.tab.tab if account and account.tab else b""
 
     def grant_names(self, peer: PeerId) -> frozenset[bytes]:
         """Return the hashes of all grants that this worker ever had from us."""

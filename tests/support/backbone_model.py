@@ -1,77 +1,199 @@
-"""A backbone's local side over a real model file, for tests: places and prompts."""
+"""A backbone over a real model file, for tests: its local side, its engine, prompts."""
 
+import functools
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
+from tempfile import mkdtemp
 
-from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
+import trio
+
+from ledger.spool import Spool
 from mobile_worker.arithmetic.profiles import Profile
 from mobile_worker.expert_id import ExpertId
-from p2pmoe.backbone.cost import LocalCost
-from p2pmoe.backbone.disk import DiskTier, ExpertFile
-from p2pmoe.backbone.experts_at_hand import HotSet
-from p2pmoe.backbone.scattered import ExpertPlaces, Network
-from p2pmoe.backbone.use import UseCounts
-from p2pmoe.config import DiskPolicy
-from p2pmoe.model.model import Model, load_model
+from mobile_worker.links.node import NodeSettings
+from mobile_worker.session.identity import Identity
+from mobile_worker.shards.manifest import Manifest
+from p2pmoe.backbone.engine import Engine, EngineParts, EngineRun, open_engine
+from p2pmoe.backbone.exchange import CheckTicket, LayerWork
+from p2pmoe.backbone.generation import GenerationRequest
+from p2pmoe.backbone.joining import Joined, Joining, join
+from p2pmoe.backbone.local_side import LocalOptions, LocalSide
+from p2pmoe.backbone.scattered import Network, ScatteredExperts
+from p2pmoe.backbone.trace import BackboneCounters, RequestTrace
+from p2pmoe.config import DiskPolicy, Tuning
+from p2pmoe.model.sampler import SamplingSettings
+from p2pmoe.weights.manifest import build_manifest
 from p2pmoe.weights.model_file import ModelFile, open_model
+from relay.tokens import Role
+from tests.support.memory_worker import World
 
-__all__ = ["POCKET", "LocalSide", "open_local_side"]
+__all__ = [
+    "POCKET",
+    "Backbone",
+    "generate",
+    "local_backbone",
+    "local_side",
+    "manifest_of",
+    "model_of",
+    "scattered_backbone",
+    "shards_of",
+]
 
 POCKET = Path(__file__).resolve().parents[2] / "p2pmoe/models/pocket-q4_0.gguf"
 
 
-class LocalSide:
-    """A loaded model and what is local of its experts."""
+@functools.cache
+def model_of(path: Path) -> ModelFile:
+    """Return an open model file, opened once per test run."""
+    return open_model(path)
 
-    def __init__(self, path: Path) -> None:
-        """Load the model; no expert is resident yet."""
-        self.file: ModelFile = open_model(path)
-        self.kernel = NumpyKernel()
-        self.model: Model = load_model(self.file, self.kernel)
-        self.experts = ExpertFile(self.file)
-        description = self.model.description
-        self.sizes = {
-            ExpertId(layer, index): self.experts.n_bytes(ExpertId(layer, index))
-            for layer in description.moe_layers
-            for index in range(description.n_expert)
-        }
 
-    def places(
+@functools.cache
+def manifest_of(path: Path) -> Manifest:
+    """Return the manifest of a model file, built once per test run."""
+    return build_manifest(model_of(path))
+
+
+def local_side(
+    path: Path,
+    *,
+    hot_share: float = 1.0,
+    policy: DiskPolicy = DiskPolicy.FALLBACK,
+    profile: Profile = Profile.R16,
+) -> LocalSide:
+    """Return a local side whose hot set holds this share of the experts' bytes."""
+    options = LocalOptions(data=Path(mkdtemp()), policy=policy, profile=profile)
+    side = LocalSide(model_of(path), options)
+    side.hot.budget_bytes = int(hot_share * sum(side.hot.sizes.values()))
+    side.hot.fill(side.use.decayed())
+    return side
+
+
+def shards_of(path: Path, experts: set[ExpertId]) -> dict[ExpertId, bytes]:
+    """Return the bytes of some experts of a model file."""
+    source = LocalSide(model_of(path), LocalOptions(data=Path(mkdtemp()))).experts
+    return {expert: source.shard(expert) for expert in experts}
+
+
+class Backbone:
+    """An engine and what stands behind it."""
+
+    def __init__(
         self,
-        *,
-        budget_bytes: int | None = None,
-        policy: DiskPolicy = DiskPolicy.FALLBACK,
-        profile: Profile = Profile.R16,
-        network: Network | None = None,
-    ) -> ExpertPlaces:
-        """Return places whose hot set holds what the budget takes, lowest ids first."""
-        description = self.model.description
-        use = UseCounts(
-            description.n_layer, description.n_expert, len(description.moe_layers)
+        engine: Engine,
+        local: LocalSide,
+        counters: BackboneCounters,
+        joined: Joined | None,
+    ) -> None:
+        """Hold the parts together."""
+        self.engine = engine
+        self.local = local
+        self.counters = counters
+        self._joined = joined
+
+    @property
+    def joined(self) -> Joined:
+        """The network side; only of a scattered backbone."""
+        if self._joined is None:
+            raise LookupError("this backbone is all local")
+        return self._joined
+
+
+@asynccontextmanager
+async def local_backbone(local: LocalSide, **parts: object) -> AsyncIterator[Backbone]:
+    """Run an engine with nothing but the local side: the single-process oracle."""
+    counters = BackboneCounters()
+    places = local.places()
+    async with open_engine(
+        EngineParts(
+            model=local.model,
+            experts=lambda trace, deadline: ScatteredExperts(places, trace, deadline),
+            cancel=lambda trace: None,
+            counters=counters,
+            monotonic=time.monotonic,
+            **parts,
         )
-        hot = HotSet(self.sizes, budget_bytes, self.experts.weights)
-        hot.fill(use.decayed())
-        cost = LocalCost()
-        return ExpertPlaces(
-            kernel=self.kernel,
-            profile=profile,
-            n_embd=description.n_embd,
-            file=self.experts,
-            hot=hot,
-            disk=DiskTier(self.experts, max_bytes=1 << 20, cost=cost),
-            policy=policy,
-            cost=cost,
-            use=use,
-            network=network,
-        )
+    ) as engine:
+        yield Backbone(engine, local, counters, None)
 
 
-_SIDES: dict[Path, LocalSide] = {}
+@asynccontextmanager
+async def scattered_backbone(
+    world: World, local: LocalSide, *, tuning: Tuning | None = None, **parts: object
+) -> AsyncIterator[Backbone]:
+    """Run an engine and its network side as a peer of `world`."""
+    identity = Identity.generate()
+    counters = BackboneCounters()
+    settings = NodeSettings(identity=identity, role=Role.BACKBONE)
+    token = trio.lowlevel.current_trio_token()
+    with Spool(world.folder / f"backbone-{identity.peer_id.hex()[:8]}") as spool:
+        async with world.network.open_node(settings) as node:
+            joined = join(
+                Joining(
+                    node=node,
+                    sign=identity.sign,
+                    clock=world.clock,
+                    local=local,
+                    manifest=world.manifest,
+                    spool=spool,
+                    counters=counters,
+                    tuning=tuning or Tuning(),
+                    on_coverage=lambda: None,
+                )
+            )
+            dispatcher = joined.dispatcher
+
+            def submit(work: LayerWork) -> None:
+                token.run_sync_soon(dispatcher.start, work)
+
+            def report(ticket: CheckTicket, passed: bool) -> None:
+                call = functools.partial(dispatcher.checked, ticket, passed=passed)
+                token.run_sync_soon(call)
+
+            places = local.places(
+                Network(fleet=joined.fleet, submit=submit, report=report)
+            )
+            async with (
+                trio.open_nursery() as nursery,
+                open_engine(
+                    EngineParts(
+                        model=local.model,
+                        experts=lambda trace, deadline: ScatteredExperts(
+                            places, trace, deadline
+                        ),
+                        cancel=dispatcher.cancel,
+                        counters=counters,
+                        monotonic=time.monotonic,
+                        **parts,
+                    )
+                ) as engine,
+            ):
+                nursery.start_soon(joined.side.run)
+                yield Backbone(engine, local, counters, joined)
+                nursery.cancel_scope.cancel()
 
 
-def open_local_side(path: Path = POCKET) -> LocalSide:
-    """Return the local side of a model file, loaded once per test run."""
-    if path not in _SIDES:
-        _SIDES[path] = LocalSide(path)
-    return _SIDES[path]
+async def generate(
+    backbone: Backbone,
+    prompt: tuple[int, ...],
+    n: int,
+    *,
+    sampling: SamplingSettings | None = None,
+    on_token: Callable[[int], object] = lambda _: None,
+) -> tuple[list[int], EngineRun]:
+    """Return n tokens and the finished run; `on_token` hears how many there are."""
+    request = GenerationRequest(
+        prompt_ids=prompt,
+        sampling=sampling or SamplingSettings(temperature=0.0),
+        max_tokens=n,
+    )
+    tokens: list[int] = []
+    async with backbone.engine.generate(request) as run:
+        async for step in run:
+            tokens += step.tokens
+            on_token(len(tokens))
+    return tokens, run
 
 

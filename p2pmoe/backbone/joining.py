@@ -1,0 +1,192 @@
+"""Puts the network side together over an open node: one function, no decisions.
+
+The node may be real or a test's; market and ledger come from the network's descriptor,
+or the join is refused with a clear line.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from secrets import SystemRandom
+
+from ledger.spool import Spool
+from mobile_worker.arithmetic.self_test_digest import SELF_TEST_DIGEST
+from mobile_worker.clock import Clock
+from mobile_worker.links.node import Node
+from mobile_worker.messages import MAX_ROWS, Hello
+from mobile_worker.shards.manifest import Manifest, manifest_hash
+from p2pmoe.backbone.bookkeeper import Bookkeeper, BookkeeperParts
+from p2pmoe.backbone.dispatcher import Dispatcher, DispatcherParts, SpotChecks
+from p2pmoe.backbone.fleet import Fleet
+from p2pmoe.backbone.journal import Journal
+from p2pmoe.backbone.local_side import LocalSide
+from p2pmoe.backbone.market_client import MarketClient, MarketTerms
+from p2pmoe.backbone.network_side import VERSION, NetworkSide, NetworkSideParts
+from p2pmoe.backbone.settlement import Settlement, SettlementTerms
+from p2pmoe.backbone.shard_reader import ShardReader
+from p2pmoe.backbone.trace import BackboneCounters
+from p2pmoe.config import DiskPolicy, Tuning
+from p2pmoe.errors import ConfigurationError
+from p2pmoe.market.deployments import sign_manifest
+from relay.keys import PeerId
+
+__all__ = ["Joined", "Joining", "join"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joining:
+    """What is needed to join: the node, our signature, the model and where to spool."""
+
+    node: Node
+    sign: Callable[[bytes], bytes]
+    clock: Clock
+    local: LocalSide
+    manifest: Manifest
+    spool: Spool
+    counters: BackboneCounters
+    tuning: Tuning
+    on_coverage: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joined:
+    """The network side and the parts that others look into."""
+
+    side: NetworkSide
+    fleet: Fleet
+    dispatcher: Dispatcher
+    settlement: Settlement
+    bookkeeper: Bookkeeper
+
+
+def join(joining: Joining) -> Joined:
+    """Build the network side; it does nothing until it is run.
+
+    Raises:
+        ConfigurationError: the network has no market or no ledger.
+    """
+    services = _services(joining.node)
+    fleet = Fleet()
+    sides: list[NetworkSide] = []
+
+    def on_payable(peer: PeerId, payable: bool) -> None:
+        if fleet.set_payable(peer, payable=payable) and payable and sides:
+            sides[0].wake()
+
+    name = manifest_hash(joining.manifest)
+    terms = SettlementTerms(
+        network=services.network,
+        manifest_hash=name,
+        profile=int(joining.local.options.profile),
+        backbone=joining.node.peer_id,
+    )
+    settlement = Settlement(terms, joining.clock.wall_us, on_payable)
+    dispatcher = _dispatcher(joining, fleet, settlement)
+    bookkeeper = _bookkeeper(joining, services, settlement)
+    side = NetworkSide(
+        NetworkSideParts(
+            node=joining.node,
+            clock=joining.clock,
+            market=services.market,
+            ledger=services.ledger,
+            hello=_hello(name, joining.local),
+            fleet=fleet,
+            dispatcher=dispatcher,
+            settlement=settlement,
+            bookkeeper=bookkeeper,
+            market_client=_market_client(joining, name),
+            shards=ShardReader(joining.local.model_file, joining.manifest, name),
+            on_coverage=joining.on_coverage,
+        )
+    )
+    sides.append(side)
+    return Joined(
+        side=side,
+        fleet=fleet,
+        dispatcher=dispatcher,
+        settlement=settlement,
+        bookkeeper=bookkeeper,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Services:
+    network: PeerId
+    market: PeerId
+    ledger: PeerId
+
+
+def _services(node: Node) -> _Services:
+    descriptor = node.descriptor
+    if descriptor is None or descriptor.market is None or descriptor.ledger is None:
+        raise ConfigurationError(
+            "this network names no market or no ledger",
+            advice="start the relay with its embedded services, or name them to it",
+        )
+    return _Services(
+        network=descriptor.network, market=descriptor.market, ledger=descriptor.ledger
+    )
+
+
+def _hello(name: bytes, local: LocalSide) -> Hello:
+    return Hello(
+        versions=(VERSION,),
+        manifest_hash=name,
+        profile=int(local.options.profile),
+        self_test=SELF_TEST_DIGEST,
+        max_rows=MAX_ROWS,
+        tab=b"",
+        ack=False,
+    )
+
+
+def _dispatcher(joining: Joining, fleet: Fleet, settlement: Settlement) -> Dispatcher:
+    tuning = joining.tuning
+    return Dispatcher(
+        DispatcherParts(
+            send=joining.node.send,
+            fleet=fleet,
+            accounts=settlement,
+            counters=joining.counters,
+            clock=joining.clock.monotonic,
+            random=SystemRandom(),  # nobody can tell what will be checked
+            checks=SpotChecks(
+                rate=tuning.spot_check_rate,
+                newcomer_rate=tuning.newcomer_spot_check_rate,
+                newcomer_passes=tuning.newcomer_passes,
+            ),
+        )
+    )
+
+
+def _bookkeeper(
+    joining: Joining, services: _Services, settlement: Settlement
+) -> Bookkeeper:
+    return Bookkeeper(
+        BookkeeperParts(
+            send=joining.node.send,
+            settlement=settlement,
+            journal=Journal(joining.spool, joining.node.peer_id),
+            sign=joining.sign,
+            clock=joining.clock,
+            market=services.market,
+            ledger=services.ledger,
+            interval_s=joining.tuning.accept_interval_s,
+        )
+    )
+
+
+def _market_client(joining: Joining, name: bytes) -> MarketClient:
+    encoded = joining.manifest.encode()
+    return MarketClient(
+        MarketTerms(
+            manifest=encoded,
+            manifest_hash=name,
+            experts=joining.local.all_experts(),
+            signature=sign_manifest(encoded, joining.sign),
+            record=lambda: joining.node.record.encoded,
+            has_disk=joining.local.options.policy is not DiskPolicy.OFF,
+            demand_interval_s=joining.tuning.demand_interval_s,
+        ),
+        use=joining.local.use.take_since,
+        at_hand=joining.local.hot.resident,
+    )
