@@ -12,6 +12,7 @@ from mobile_worker.links.events import (
 )
 from mobile_worker.links.memory import MemoryNetwork
 from mobile_worker.links.node import Node, NodeSettings, Traffic
+from mobile_worker.links.open_node import open_node
 
 __all__ = [
     "Arrived",
@@ -26,4 +27,5 @@ __all__ = [
     "Traffic",
     "Undelivered",
     "UndeliveredReason",
+    "open_node",
 ]

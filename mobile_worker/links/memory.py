@@ -153,7 +153,7 @@ class MemoryNode:
         self._identity = settings.identity
         self._nursery = nursery
         self._records: dict[PeerId, PeerRecord] = {}
-        self._arrivals = Arrivals(lambda _event: None)
+        self._arrivals: Arrivals[None] = Arrivals(lambda _receipt: None)
         self._closed = False
         self._record = sign_record(
             PeerRecord(

@@ -1,0 +1,115 @@
+"""How direct links come about: listening, accepting, dialling.
+
+Nothing here decides whom to trust: a link is handed on with the id that the other end
+claims, and the session proves it or the link is closed.
+"""
+
+import ipaddress
+import logging
+from collections.abc import Callable, Iterable
+
+import trio
+
+from mobile_worker.errors import LinkLost, ListenError
+from mobile_worker.links.direct import greet, welcome
+from relay.keys import PeerId, short_id
+
+__all__ = ["accept_links", "addresses_of", "dial_any", "open_listener", "split_address"]
+
+_LOG = logging.getLogger("p2pmoe.links")
+_CONNECT_TIMEOUT_S = 5.0
+_MAX_GREETINGS = 64
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Split `host:port` or `[v6]:port`.
+
+    Raises:
+        ListenError: it is neither.
+    """
+    host, _, port = address.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
+        raise ListenError(
+            f"no such address: {address!r}", advice="Write HOST:PORT, as 0.0.0.0:7400"
+        )
+    return host.strip("[]"), int(port)
+
+
+async def open_listener(address: str) -> list[trio.SocketListener]:
+    """Listen on `host:port`; port 0 takes any.
+
+    Raises:
+        ListenError: the address cannot be parsed or opened.
+    """
+    host, port = split_address(address)
+    try:
+        return await trio.open_tcp_listeners(port, host=host)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise ListenError(
+            f"cannot listen on {address}: {reason}",
+            advice="Choose another port, or port 0 for any free one",
+        ) from error
+
+
+def addresses_of(
+    listeners: Iterable[trio.SocketListener], observed: str
+) -> tuple[str, ...]:
+    """Return the `host:port` to tell others.
+
+    A listener on all addresses is reachable where the relay sees us, as far as we know;
+    `observed` is that `host:port`, or empty.
+    """
+    found = []
+    for listener in listeners:
+        host, port = listener.socket.getsockname()[:2]
+        if ipaddress.ip_address(host.partition("%")[0]).is_unspecified:
+            host = observed.rpartition(":")[0].strip("[]")
+        if host:
+            name = f"[{host}]" if ":" in host else host
+            found.append(f"{name}:{port}")
+    return tuple(dict.fromkeys(found))
+
+
+async def accept_links(
+    listeners: list[trio.SocketListener],
+    own: PeerId,
+    take: Callable[[trio.SocketStream, PeerId], None],
+) -> None:
+    """Accept and greet for ever; `take` gets each connection with the id it claims."""
+    greetings = trio.CapacityLimiter(_MAX_GREETINGS)
+
+    async def handle(stream: trio.SocketStream) -> None:
+        if not greetings.available_tokens:
+            await trio.aclose_forcefully(stream)
+            return
+        try:
+            async with greetings:
+                peer = await welcome(stream, own)
+        except LinkLost as error:
+            _LOG.debug("a direct link was not taken: %s", error)
+            await trio.aclose_forcefully(stream)
+        else:
+            take(stream, peer)
+
+    await trio.serve_listeners(handle, listeners)
+
+
+async def dial_any(
+    addresses: Iterable[str], own: PeerId, wanted: PeerId
+) -> trio.SocketStream | None:
+    """Return a greeted connection to the first address where the peer answers."""
+    for address in addresses:
+        stream = None
+        try:
+            host, port = split_address(address)
+            with trio.fail_after(_CONNECT_TIMEOUT_S):
+                stream = await trio.open_tcp_stream(host, port)
+            await greet(stream, own, wanted)
+        except (ListenError, OSError, trio.TooSlowError, LinkLost) as error:
+            _LOG.debug("no direct link to %s: %s", short_id(wanted), error)
+            if stream is not None:
+                await trio.aclose_forcefully(stream)
+        else:
+            return stream
+    return None

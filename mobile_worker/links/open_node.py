@@ -1,0 +1,175 @@
+"""Open a node: `async with open_node(settings) as node`.
+
+The tasks of a node live in the nursery of this block: the relay connection, the
+listener, one task per direct link, and the tick. When the block ends, peers hear a
+farewell and everything is closed.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+import trio
+
+from mobile_worker.clock import Clock, SystemClock
+from mobile_worker.links.dialling import (
+    accept_links,
+    addresses_of,
+    dial_any,
+    open_listener,
+)
+from mobile_worker.links.direct import DirectLink
+from mobile_worker.links.linked_node import LinkedNode
+from mobile_worker.links.node import NodeSettings
+from mobile_worker.links.paths import PeerState
+from mobile_worker.links.presence import Presence
+from mobile_worker.links.relay import RelayLink, RelaySettings
+from mobile_worker.links.switchboard import Switchboard
+from relay.client import ClientSettings
+from relay.handshake import Credentials
+from relay.keys import PeerId
+
+__all__ = ["open_node"]
+
+_TICK_S: Final = 0.2
+_FIRST_DIAL_PAUSE_S: Final = 1.0
+_MAX_DIAL_PAUSE_S: Final = 60.0
+_MAX_DIALS: Final = 8
+
+
+@asynccontextmanager
+async def open_node(
+    settings: NodeSettings,
+    *,
+    clock: Clock | None = None,
+    relay_client: ClientSettings | None = None,
+) -> AsyncIterator[LinkedNode]:
+    """Open a node and keep it connected while the block runs.
+
+    Raises:
+        RelayError: the first connection to a relay failed; later losses are made good.
+        RecordError: the relay hands out a descriptor that is not valid or not ours.
+        ListenError: the address for direct links cannot be opened.
+    """
+    clock = clock or SystemClock()
+    tasks = _Tasks(settings, clock)
+    async with _only_exception(), trio.open_nursery() as nursery:
+        tasks.nursery = nursery
+        node = tasks.node
+        listeners = await open_listener(settings.listen) if settings.listen else []
+        if settings.endpoints:
+            await tasks.start_relay(relay_client or ClientSettings())
+        if listeners:
+            observed = tasks.presence.observed_address
+            tasks.presence.set_addresses(addresses_of(listeners, observed))
+            nursery.start_soon(accept_links, listeners, node.peer_id, tasks.take)
+        nursery.start_soon(tasks.tick)
+        try:
+            yield node
+        finally:
+            node.close()
+            nursery.cancel_scope.cancel()
+
+
+@dataclass(slots=True)
+class _Tasks:
+    """The node and what runs for it."""
+
+    settings: NodeSettings
+    clock: Clock
+    presence: Presence = field(init=False)
+    switchboard: Switchboard = field(init=False)
+    node: LinkedNode = field(init=False)
+    nursery: trio.Nursery = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.presence = Presence(self.settings, self.clock)
+        self.switchboard = Switchboard(self.presence, self.clock, self.dial)
+        self.node = LinkedNode(self.presence, self.switchboard)
+
+    async def start_relay(self, client: ClientSettings) -> None:
+        """Connect to the relay, and keep it connected from then on."""
+        identity = self.settings.identity
+        credentials = Credentials(
+            peer_id=identity.peer_id,
+            sign=identity.sign,
+            role=self.settings.role,
+            token=self.settings.token,
+        )
+        relay = RelayLink(
+            RelaySettings(
+                endpoints=self.settings.endpoints,
+                credentials=credentials,
+                client=client,
+            ),
+            self.switchboard,
+            self.clock,
+        )
+        self.switchboard.relay = relay
+        error = await self.nursery.start(relay.run)
+        if error is not None:
+            raise error
+        self.nursery.start_soon(relay.drain)
+
+    async def tick(self) -> None:
+        """Let the node repeat and probe what is due."""
+        while True:
+            await trio.sleep(_TICK_S)
+            self.switchboard.tick()
+
+    def take(self, stream: trio.SocketStream, peer: PeerId) -> None:
+        """Run a direct link for a greeted connection."""
+        link = DirectLink(stream, peer, self.switchboard, self.clock)
+        if not self.switchboard.link_added(link):
+            link.abort("no room for another link")
+        self.nursery.start_soon(link.run)
+
+    def dial(self, peer: PeerId) -> None:
+        """Try to get a direct link, if the peer says where."""
+        state = self.switchboard.peers.get(peer)
+        record = None if state is None else state.session.record
+        if state is None or record is None or state.dialling or state.links:
+            return
+        if record.direct_addresses:
+            state.dialling = True
+            self.nursery.start_soon(self._keep_dialling, peer, state)
+
+    async def _keep_dialling(self, peer: PeerId, state: PeerState) -> None:
+        pause_s = _FIRST_DIAL_PAUSE_S
+        try:
+            for _ in range(_MAX_DIALS):
+                record = state.session.record
+                addresses = () if record is None else record.direct_addresses
+                stream = await dial_any(addresses, self.node.peer_id, peer)
+                if self.switchboard.peers.get(peer) is not state:
+                    if stream is not None:
+                        await trio.aclose_forcefully(stream)
+                    return
+                if stream is not None:
+                    state.session.begin(self.clock.monotonic())
+                    self.take(stream, peer)
+                    return
+                if self.switchboard.relay is None:
+                    break
+                await trio.sleep(pause_s)
+                if state.links:
+                    return
+                pause_s = min(2 * pause_s, _MAX_DIAL_PAUSE_S)
+        finally:
+            state.dialling = False
+        self.switchboard.unreachable(peer)
+
+
+@asynccontextmanager
+async def _only_exception() -> AsyncIterator[None]:
+    """Take the one exception out of a nursery's group, so that callers can catch it."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        if len(group.exceptions) != 1:
+            raise
+        only = group.exceptions[0]
+    else:
+        return
+    raise only

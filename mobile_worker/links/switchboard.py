@@ -1,0 +1,376 @@
+"""Between the links and the sessions of a node: who gets which packet, and what next.
+
+All of it runs on the trio thread in plain calls: a packet goes from the socket through
+the session into the arrivals, and a message from `send` through the session to the
+socket, without a task in between. Tasks only wait: for sockets, for the relay, for the
+tick that repeats handshakes and probes quiet links.
+
+A peer that breaks the protocol, or whose messages do not parse, loses its links and
+keys, with one log line, and nothing else changes.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from mobile_worker.clock import Clock
+from mobile_worker.errors import (
+    HandshakeError,
+    MessageError,
+    ProtocolBreach,
+    SealError,
+)
+from mobile_worker.links.arrivals import Arrivals
+from mobile_worker.links.direct import DirectLink
+from mobile_worker.links.events import (
+    Arrived,
+    LostReason,
+    PathKind,
+    PeerLost,
+    RelayChanged,
+    Undelivered,
+    UndeliveredReason,
+)
+from mobile_worker.links.link import Link
+from mobile_worker.links.node import Traffic
+from mobile_worker.links.paths import PeerState, choose_link, windows_of
+from mobile_worker.links.presence import Presence
+from mobile_worker.links.proving import probe_answered, prove, watch_link
+from mobile_worker.messages.classes import MessageClass
+from mobile_worker.messages.codec import parse_message
+from mobile_worker.session.outcomes import (
+    Delivered,
+    Established,
+    Failed,
+    Farewell,
+    Outcome,
+    ProbeAnswered,
+)
+from mobile_worker.session.packets import Packet, PacketKind, unknown_packet
+from mobile_worker.session.session import Session
+from relay.frame_types import NackReason
+from relay.greetings import Welcome
+from relay.keys import PeerId, short_id
+
+if TYPE_CHECKING:
+    from mobile_worker.links.relay import RelayLink
+
+__all__ = ["Receipt", "Switchboard"]
+
+_LOG = logging.getLogger("p2pmoe.links")
+MAX_PEERS: Final = 65_536
+MAX_UNPROVEN_LINKS: Final = 64
+MAX_LINKS_PER_PEER: Final = 4
+_HINTS_PER_TICK = 20
+_UNDELIVERED = {
+    NackReason.QUEUE_FULL: UndeliveredReason.QUEUE_FULL,
+    NackReason.EXPIRED: UndeliveredReason.EXPIRED,
+}
+
+
+class Receipt(NamedTuple):
+    """What is owed to a session when its message has been taken."""
+
+    peer: PeerId
+    state: PeerState
+    message_class: MessageClass
+    n_bytes: int
+
+
+class Switchboard:
+    """All peers of a node, their sessions and links; owner of those links."""
+
+    def __init__(
+        self, presence: Presence, clock: Clock, dial: Callable[[PeerId], None]
+    ) -> None:
+        """`dial` is called when a direct link to a peer would be good to have."""
+        self.traffic = Traffic()
+        self.relay: RelayLink | None = None
+        self.peers: dict[PeerId, PeerState] = {}
+        self._presence = presence
+        self._clock = clock
+        self._dial = dial
+        self.arrivals: Arrivals[Receipt] = Arrivals(self._taken)
+        self._attention: set[PeerId] = set()
+        self._relay_queue_bytes = 0
+        self._n_hints_left = _HINTS_PER_TICK
+        self._closed = False
+
+    def forget(self, peer: PeerId) -> None:
+        """Drop session, links, queue and record of a peer."""
+        state = self.peers.pop(peer, None)
+        if state is not None:
+            for link in state.links:
+                link.abort("forgotten")
+
+    def close(self) -> None:
+        """Say farewell to all and end the arrivals."""
+        self._closed = True
+        for peer, state in self.peers.items():
+            link = choose_link(state, self.relay)
+            farewell = None if state.lost else state.session.farewell()
+            if link is not None and farewell is not None:
+                link.send(peer, Packet(MessageClass.CONTROL, farewell))
+        self.arrivals.close()
+
+    def packet_arrived(self, link: Link, peer: PeerId, packet: bytes) -> None:
+        """Take a packet of `peer`, as the relay or the other end claims."""
+        self.traffic.down_bytes[link.kind] += len(packet)
+        state = self.peers.get(peer) or self._admit(link, peer, packet)
+        if state is None:
+            return
+        session = state.session
+        try:
+            outcomes = session.receive(packet, self._clock.monotonic())
+        except (SealError, HandshakeError) as error:
+            self.traffic.n_refused += 1
+            _LOG.debug("packet of %s refused: %s", short_id(peer), error)
+            outcomes = []
+        except ProtocolBreach as error:
+            self._expel(peer, error)
+            return
+        if session.replies:
+            for reply in session.replies:
+                link.send(peer, Packet(MessageClass.CONTROL, reply))
+            session.replies.clear()
+        for outcome in outcomes:
+            self._take(link, peer, state, outcome)
+        self.pump(peer, state)
+
+    def link_writable(self, link: Link) -> None:
+        """Go on with what waits for this link."""
+        if isinstance(link, DirectLink):
+            state = self.peers.get(link.peer)
+            if state is not None:
+                self.pump(link.peer, state)
+        else:
+            for peer in tuple(self._attention):
+                self.pump(peer, self.peers[peer])
+
+    def link_added(self, link: DirectLink) -> bool:
+        """Take a new direct link, to be proven; tell whether there was room."""
+        state = self.state_of(link.peer)
+        if self._closed or len(state.links) >= MAX_LINKS_PER_PEER:
+            return False
+        if self._n_unproven() >= MAX_UNPROVEN_LINKS:
+            return False
+        state.links.append(link)
+        self._attention.add(link.peer)
+        prove(link, state.session, self._token(), self._clock.monotonic())
+        self.pump(link.peer, state)
+        return True
+
+    def link_lost(self, link: Link, unsent: Sequence[Packet], reason: str) -> None:
+        """Fall back at once: what the direct link did not write goes another way."""
+        if not isinstance(link, DirectLink):
+            return
+        peer = link.peer
+        state = self.peers.get(peer)
+        if state is None or link not in state.links or self._closed:
+            return
+        state.links.remove(link)
+        _LOG.info("direct link to %s ended: %s", short_id(peer), reason)
+        if link.proven and state.direct is None:
+            self._set_window(state, PathKind.RELAY)
+        fallback = choose_link(state, self.relay)
+        nowhere = fallback is None and self.relay is None
+        if nowhere or (state.present is False and not state.links):
+            self._lose(peer, state, LostReason.LINK)
+        elif fallback is not None:
+            for packet in unsent:
+                fallback.send(peer, packet)
+            self.pump(peer, state)
+        self._dial(peer)
+
+    def unreachable(self, peer: PeerId) -> None:
+        """Give up on a peer that cannot be dialled and has no other path."""
+        state = self.peers.get(peer)
+        if state is not None and choose_link(state, self.relay) is None:
+            self._lose(peer, state, LostReason.UNREACHABLE)
+
+    def relay_up(self, welcome: Welcome) -> None:
+        """Resume every session over the new connection."""
+        self._presence.take_welcome(welcome)
+        self._relay_queue_bytes = welcome.limits.queue_bytes
+        self.arrivals.put(RelayChanged(up=True, detail=short_id(welcome.relay_id)))
+        if self.relay is not None:
+            self.relay.watch(self.peers)
+        for peer, state in tuple(self.peers.items()):
+            state.present = None
+            self.pump(peer, state)
+
+    def relay_down(self, detail: str) -> None:
+        """Tell our owner; no peer is lost by that."""
+        if not self._closed:
+            self.arrivals.put(RelayChanged(up=False, detail=detail))
+
+    def peer_present(self, peer: PeerId, *, here: bool) -> None:
+        """Note what the relay says of a peer."""
+        state = self.peers.get(peer)
+        if state is None:
+            return
+        state.present = here
+        if not here and state.direct is None:
+            self._lose(peer, state, LostReason.GONE)
+
+    def frames_refused(self, peer: PeerId, reason: NackReason, count: int) -> None:
+        """Tell our owner what the relay did not deliver."""
+        state = self.peers.get(peer)
+        if state is None:
+            return
+        if reason in (NackReason.NOT_HERE, NackReason.GONE):
+            was_established = state.session.established
+            self.peer_present(peer, here=False)
+            if was_established and state.direct is None:
+                self._undelivered(peer, UndeliveredReason.NOT_HERE, count)
+        else:
+            refused = UndeliveredReason.REFUSED
+            self._undelivered(peer, _UNDELIVERED.get(reason, refused), count)
+
+    def tick(self) -> None:
+        """Repeat and probe what is due; called a few times a second."""
+        self._n_hints_left = _HINTS_PER_TICK
+        now = self._clock.monotonic()
+        for peer in tuple(self._attention):
+            state = self.peers.get(peer)
+            if state is None or not (state.links or state.session.needs_time):
+                self._attention.discard(peer)
+                continue
+            for link in tuple(state.links):
+                watch_link(link, state.session, self._token(), now)
+            link_now = choose_link(state, self.relay)
+            if link_now is not None:
+                for outcome in state.session.on_time(now):
+                    self._take(link_now, peer, state, outcome)
+                self.pump(peer, state)
+
+    def state_of(self, peer: PeerId) -> PeerState:
+        """Return what is kept of a peer, from now on if not before."""
+        state = self.peers.get(peer)
+        if state is None:
+            state = PeerState(session=Session(self._presence.own, peer))
+            self.peers[peer] = state
+            self._set_window(state, PathKind.RELAY)
+            if self.relay is not None:
+                self.relay.watch((peer,))
+        return state
+
+    def _admit(self, link: Link, peer: PeerId, packet: bytes) -> PeerState | None:
+        """Make room for a stranger that begins a handshake."""
+        if packet[:1] in _FIRST_PACKETS and len(self.peers) < MAX_PEERS:
+            return self.state_of(peer)
+        if packet[:1] == _SEALED and len(packet) > 5 and self._n_hints_left:
+            self._n_hints_left -= 1
+            hint = unknown_packet(int.from_bytes(packet[1:5], "big"))
+            link.send(peer, Packet(MessageClass.CONTROL, hint))
+        return None
+
+    def pump(self, peer: PeerId, state: PeerState) -> None:
+        """Send what the session has for the link there is, as far as it takes it."""
+        session = state.session
+        link = choose_link(state, self.relay)
+        if link is not None:
+            now = self._clock.monotonic()
+            sent = self.traffic.up_bytes
+            while link.writable and (packet := session.next_packet(now)) is not None:
+                sent[link.kind] += len(packet.payload)
+                link.send(peer, packet)
+        elif session.needs_time:
+            self._dial(peer)
+            if self.relay is None and not state.dialling:
+                self._lose(peer, state, LostReason.UNREACHABLE)
+        if session.needs_time:
+            self._attention.add(peer)
+
+    def _take(
+        self, link: Link, peer: PeerId, state: PeerState, outcome: Outcome
+    ) -> None:
+        if isinstance(outcome, Delivered):
+            self._deliver(peer, state, outcome)
+        elif isinstance(outcome, Established):
+            self._established(peer, state, outcome)
+        elif isinstance(outcome, ProbeAnswered):
+            self._probe_answered(link, peer, state, outcome.token)
+        elif isinstance(outcome, Farewell):
+            for direct in state.links:
+                direct.abort("the peer ended")
+            state.links.clear()
+            self._lose(peer, state, LostReason.GONE)
+        elif isinstance(outcome, Failed):
+            self._undelivered(peer, UndeliveredReason.LOST, outcome.n_dropped)
+            self._lose(peer, state, LostReason.UNREACHABLE)
+
+    def _deliver(self, peer: PeerId, state: PeerState, outcome: Delivered) -> None:
+        n_bytes = len(outcome.message)
+        try:
+            message = parse_message(outcome.message)
+        except MessageError as error:
+            self._expel(peer, error)
+            return
+        state.lost = False
+        receipt = Receipt(peer, state, outcome.message_class, n_bytes)
+        self.arrivals.put(Arrived(peer, message, n_bytes), receipt)
+
+    def _established(
+        self, peer: PeerId, state: PeerState, outcome: Established
+    ) -> None:
+        state.lost = False
+        self._undelivered(peer, UndeliveredReason.LOST, outcome.n_dropped)
+        if outcome.restarted:
+            self.arrivals.put(PeerLost(peer, LostReason.RESTARTED))
+        kind = PathKind.RELAY if state.direct is None else PathKind.DIRECT
+        self._set_window(state, kind)
+        for link in state.links:
+            prove(link, state.session, self._token(), self._clock.monotonic())
+        self._dial(peer)
+
+    def _probe_answered(
+        self, link: Link, peer: PeerId, state: PeerState, token: int
+    ) -> None:
+        if not isinstance(link, DirectLink) or link not in state.links:
+            return
+        if probe_answered(link, token, self._clock.monotonic()):
+            state.lost = False
+            self._set_window(state, PathKind.DIRECT)
+            _LOG.info("direct link to %s is up", short_id(peer))
+
+    def _token(self) -> int:
+        return int.from_bytes(self._presence.own.random_bytes(8), "big")
+
+    def _set_window(self, state: PeerState, kind: PathKind) -> None:
+        windows = windows_of(kind, self._relay_queue_bytes)
+        state.session.set_window(windows.first, windows.most)
+
+    def _n_unproven(self) -> int:
+        return sum(
+            not link.proven
+            for peer in self._attention
+            if (state := self.peers.get(peer)) is not None
+            for link in state.links
+        )
+
+    def _taken(self, receipt: Receipt) -> None:
+        session = receipt.state.session
+        if session.consumed(receipt.message_class, receipt.n_bytes):
+            self.pump(receipt.peer, receipt.state)
+
+    def _lose(self, peer: PeerId, state: PeerState, reason: LostReason) -> None:
+        state.session.suspect()
+        self._undelivered(peer, UndeliveredReason.NOT_HERE, state.session.drop())
+        if not state.lost:
+            state.lost = True
+            self.arrivals.put(PeerLost(peer, reason))
+
+    def _expel(self, peer: PeerId, error: Exception) -> None:
+        _LOG.warning("peer %s broke the protocol: %s", short_id(peer), error)
+        self.traffic.n_refused += 1
+        self.forget(peer)
+        self.arrivals.put(PeerLost(peer, LostReason.FORBIDDEN))
+
+    def _undelivered(self, peer: PeerId, reason: UndeliveredReason, count: int) -> None:
+        if count:
+            self.arrivals.put(Undelivered(peer, reason, count))
+
+
+_FIRST_PACKETS = (bytes((PacketKind.IK_1,)), bytes((PacketKind.XX_1,)))
+_SEALED = bytes((PacketKind.SEALED,))
