@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 from ledger.errors import PeriodRefused
 
-__all__ = ["Period", "format_us", "instant_us", "parse_period"]
+__all__ = ["ALL_TIME", "Period", "format_us", "instant_us", "parse_period"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -33,6 +33,9 @@ class Period:
     def __contains__(self, instant: int) -> bool:
         """Say whether an instant in microseconds is in the period."""
         return self.start_us <= instant < self.end_us
+
+
+ALL_TIME = Period(0, 253_370_764_800_000_000)  # 1970 to the beginning of 9999
 
 
 def instant_us(moment: datetime) -> int:

@@ -13,7 +13,8 @@ from typing import Any
 from sqlalchemy import Connection, Row, and_, func, select
 
 from ledger.accounts import AccountKind
-from ledger.errors import RemoteError
+from ledger.errors import NotFound, RemoteError
+from ledger.keys import KEY_BYTES
 from ledger.periods import Period
 from ledger.schema import account, filing, rejected, transfer, voucher
 from ledger.voucher import Voucher, voucher_hash
@@ -25,6 +26,7 @@ __all__ = [
     "RejectedLine",
     "Statement",
     "balances",
+    "find_owner",
     "receipts",
     "statement",
     "workers",
@@ -136,6 +138,30 @@ def workers(connection: Connection) -> list[bytes]:
         .order_by(account.c.id)
     )
     return list(connection.execute(statement_).scalars())
+
+
+def find_owner(connection: Connection, text: str) -> bytes:
+    """Return the account owner that a full key or at least 8 of its hex digits name.
+
+    A full key needs no account: what it has is then zero.
+
+    Raises:
+        NotFound: no hex, no such owner, or several.
+    """
+    digits = text.strip().lower()
+    try:
+        prefix = bytes.fromhex(digits)
+    except ValueError as exc:
+        raise NotFound(f"{text!r} is no account: not hex") from exc
+    if len(prefix) == KEY_BYTES:
+        return prefix
+    owners: list[bytes] = list(
+        connection.execute(select(account.c.owner).distinct()).scalars()
+    )
+    found = [owner for owner in owners if owner.startswith(prefix)]
+    if len(prefix) < 4 or len(found) != 1:
+        raise NotFound(f"{text!r} names {len(found)} accounts")
+    return found[0]
 
 
 def statement(connection: Connection, worker: bytes, period: Period) -> Statement:

@@ -1,0 +1,86 @@
+"""What the ledger's commands share: their options, the folder, the expected ids."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from p2pmoe.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from ledger.database import LedgerIdentity, Reader
+
+__all__ = [
+    "AsJson",
+    "BackboneId",
+    "Data",
+    "LedgerKey",
+    "MarketKey",
+    "NetworkKey",
+    "PeriodText",
+    "WorkerId",
+    "expected_identity",
+    "open_reader",
+    "parse_hex",
+]
+
+Data = Annotated[Path | None, typer.Option(help="The ledger's folder.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+PeriodText = Annotated[
+    str | None, typer.Option(help="2026, 2026-11, 2026-11-30 or A..B, in UTC.")
+]
+WorkerId = Annotated[
+    str | None, typer.Option(help="A worker's id, or 8 or more of its digits.")
+]
+BackboneId = Annotated[str | None, typer.Option(help="A backbone's id, likewise.")]
+NetworkKey = Annotated[str | None, typer.Option(help="Expected network id (64 hex).")]
+LedgerKey = Annotated[str | None, typer.Option(help="Expected ledger id (64 hex).")]
+MarketKey = Annotated[str | None, typer.Option(help="Expected market id (64 hex).")]
+
+
+def open_reader(data: Path | None) -> "Reader":
+    """Open a ledger's folder for reading; the default one if none is named.
+
+    Raises:
+        StoreUnavailable: there is no readable ledger.
+    """
+    import platformdirs
+
+    from ledger.database import Reader
+
+    return Reader(data or Path(platformdirs.user_data_dir("p2pmoe")) / "ledger")
+
+
+def expected_identity(
+    network: str | None, ledger: str | None, market: str | None, data: Path | None
+) -> "LedgerIdentity":
+    """Return the ids to check against: those given, else the folder's."""
+    from ledger.database import LedgerIdentity
+
+    if network and ledger and market:
+        return LedgerIdentity(
+            network=parse_hex(network, "network id", 32),
+            ledger=parse_hex(ledger, "ledger id", 32),
+            market=parse_hex(market, "market id", 32),
+        )
+    own = open_reader(data).identity
+    return LedgerIdentity(
+        network=parse_hex(network, "network id", 32) if network else own.network,
+        ledger=parse_hex(ledger, "ledger id", 32) if ledger else own.ledger,
+        market=parse_hex(market, "market id", 32) if market else own.market,
+    )
+
+
+def parse_hex(text: str, what: str, n_bytes: int) -> bytes:
+    """Read an id given as hex.
+
+    Raises:
+        ConfigurationError: not `n_bytes` bytes of hex.
+    """
+    try:
+        raw = bytes.fromhex(text)
+    except ValueError:
+        raw = b""
+    if len(raw) != n_bytes:
+        raise ConfigurationError(f"{what} {text!r} is not {2 * n_bytes} hex digits")
+    return raw

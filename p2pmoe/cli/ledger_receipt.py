@@ -1,0 +1,129 @@
+"""`p2pmoe ledger receipt prove|verify`: the proof of one expert served.
+
+`prove` reads a ledger's folder; `verify` needs nothing but the file and the ids of
+network, ledger and market. Exit codes: 0 done, 1 the receipt proves nothing, 2 wrong
+input.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from p2pmoe.cli.ledger_folder import (
+    AsJson,
+    BackboneId,
+    Data,
+    LedgerKey,
+    MarketKey,
+    NetworkKey,
+    WorkerId,
+    expected_identity,
+    open_reader,
+    parse_hex,
+)
+
+__all__ = ["add_receipt_group"]
+
+
+def add_receipt_group(group: typer.Typer) -> None:
+    """Add `receipt` with its commands to the ledger's group."""
+    receipt = typer.Typer(
+        help="The proof of one expert served.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+    )
+    receipt.command("prove")(_prove)
+    receipt.command("verify")(_verify)
+    group.add_typer(receipt, name="receipt")
+
+
+def _prove(
+    tab: Annotated[str, typer.Argument(help="The tab, 16 hex digits.")],
+    serving: Annotated[int, typer.Argument(help="The serving's number.")],
+    worker: WorkerId = None,
+    backbone: BackboneId = None,
+    epoch: Annotated[int | None, typer.Option(help="The price epoch.")] = None,
+    output: Annotated[Path | None, typer.Option(help="Write to this file.")] = None,
+    data: Data = None,
+) -> None:
+    """Write the receipt of one expert served, as JSON that proves itself."""
+    from ledger.errors import NotFound
+    from ledger.export import keys_of_tab, prove
+    from ledger.statements import find_owner
+
+    reader = open_reader(data)
+    with reader.session() as connection:
+        keys = keys_of_tab(
+            connection,
+            parse_hex(tab, "tab", 8),
+            worker=find_owner(connection, worker) if worker else None,
+            backbone=find_owner(connection, backbone) if backbone else None,
+        )
+        keys = [key for key in keys if epoch is None or key.price_epoch == epoch]
+        receipt = None
+        for key in keys:
+            try:
+                found = prove(connection, reader.folder, key, serving)
+            except NotFound:
+                continue
+            if receipt is not None:
+                raise NotFound(
+                    f"several tabs {tab} have serving {serving}: "
+                    "name --worker, --backbone or --epoch"
+                )
+            receipt = found
+    if receipt is None:
+        raise NotFound(f"serving {serving} of tab {tab} has no receipt")
+    if output is None:
+        print(receipt.to_json(), end="")
+    else:
+        output.write_text(receipt.to_json(), encoding="utf-8")
+
+
+def _verify(
+    file: Annotated[Path, typer.Argument(help="A receipt file.")],
+    network: NetworkKey = None,
+    ledger: LedgerKey = None,
+    market: MarketKey = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check a receipt file offline; ids not given are taken from the folder."""
+    from ledger.amounts import format_credits
+    from ledger.errors import DifferenceFound, NotFound, RemoteError
+    from ledger.receipt import MAX_RECEIPT_BYTES, Receipt, verify_receipt
+    from p2pmoe.cli.tables import print_json, print_values
+
+    try:
+        with file.open("rb") as source:
+            text = source.read(MAX_RECEIPT_BYTES + 1)
+    except OSError as exc:
+        raise NotFound(f"{file}: {exc.strerror}") from exc
+    ids = expected_identity(network, ledger, market, data)
+    receipt = Receipt.from_json(text)
+    try:
+        check = verify_receipt(
+            receipt, network=ids.network, ledger=ids.ledger, market=ids.market
+        )
+    except RemoteError as exc:
+        raise DifferenceFound(f"{file}: {exc}") from exc
+    values = {
+        "verified": True,
+        "worker": check.voucher.worker.hex(),
+        "backbone": check.voucher.backbone.hex(),
+        "tab": check.leaf.tab.hex(),
+        "serving": check.leaf.serving,
+        "layer": check.leaf.layer,
+        "expert": check.leaf.expert,
+        "rows": check.leaf.rows,
+        "amount_uc": check.leaf.amount_uc,
+        "amount": format_credits(check.leaf.amount_uc),
+        "price_epoch": check.leaf.price_epoch,
+        "voucher": check.voucher.number,
+        "unchecked": list(check.unchecked),
+    }
+    if as_json:
+        print_json(values)
+    else:
+        print_values(values)

@@ -1,0 +1,1 @@
+"""The ledger as a peer: the store of `ledger` behind a node."""

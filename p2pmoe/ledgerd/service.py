@@ -1,0 +1,237 @@
+"""The ledger as a peer: grants and filings in, answers out, once they are durable.
+
+One task reads the node's events; a few workers, each for its share of the peers, check
+signatures in threads and hand over to the store; answers go out when the store's
+future resolves, that is after the commit. Vouchers of one peer keep their order. What
+finds no room gets "try again". A peer's nonsense is answered or ignored, and never
+stops the service; so does a full disk: nothing is acknowledged, everything may be sent
+again.
+
+Ids that matter (network, market) are the operator's and never taken from a message.
+"""
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TypeVar
+
+import trio
+
+from ledger.claims import Filed, FiledStatus, GrantOrder, IssuedGrant
+from ledger.database import LedgerIdentity
+from ledger.errors import LedgerError
+from ledger.settlement import GrantPolicy
+from ledger.store import Store, StoreSettings
+from ledger.voucher import SignedVoucher, voucher_hash
+from mobile_worker.clock import Clock
+from mobile_worker.errors import NodeClosed, SendQueueFull, UnsendableMessage
+from mobile_worker.links.events import Arrived
+from mobile_worker.links.node import Node
+from mobile_worker.messages import accounts as wire
+from mobile_worker.messages.codec import Message
+from mobile_worker.session.identity import Identity
+from relay.keys import PeerId, short_id
+
+__all__ = ["LedgerService", "open_store"]
+
+_LOG = logging.getLogger("p2pmoe.ledgerd")
+_N_WORKERS = 4
+_MAX_WAITING = 256  # of one worker; beyond it a peer is told to try again
+_RELEASE_PERIOD_S = 600.0
+_MAX_TEXT = 200  # of an error or reason on the wire
+T = TypeVar("T")
+Request = wire.GrantRequest | wire.File
+
+
+def open_store(
+    folder: Path,
+    identity: Identity,
+    *,
+    network: PeerId,
+    market: PeerId,
+    clock: Clock,
+    opening_credit_uc: int = 0,
+) -> Store:
+    """Open the ledger's folder for writing.
+
+    Args:
+        folder: the data folder, made if missing.
+        identity: the ledger's own key; it signs the grants.
+        network: whose receipts these are.
+        market: whose price tables count.
+        clock: gives the ledger's time.
+        opening_credit_uc: what a backbone without an account is given once.
+
+    Raises:
+        LedgerError: the folder is in use, of another ledger, or cannot be used.
+    """
+    return Store(
+        folder,
+        LedgerIdentity(network=network, ledger=identity.peer_id, market=market),
+        sign=identity.sign,
+        wall_us=clock.wall_us,
+        settings=StoreSettings(policy=GrantPolicy(opening_credit_uc=opening_credit_uc)),
+    )
+
+
+class LedgerService:
+    """Serves a store over a node. `run` ends when the node closes or is cancelled."""
+
+    def __init__(self, node: Node, store: Store) -> None:
+        """Take a node to serve on and a store, which the caller closes."""
+        self._node = node
+        self._store = store
+        self._inboxes: list[trio.MemorySendChannel[tuple[PeerId, Request]]] = []
+
+    async def run(self) -> None:
+        """Serve until the node closes."""
+        async with trio.open_nursery() as nursery:
+            for _ in range(_N_WORKERS):
+                inbox, requests = trio.open_memory_channel[tuple[PeerId, Request]](
+                    _MAX_WAITING
+                )
+                self._inboxes.append(inbox)
+                nursery.start_soon(self._work, requests)
+            nursery.start_soon(self._release_grants)
+            try:
+                async for event in self._node.arrivals():
+                    if isinstance(event, Arrived):
+                        self._take(event.peer, event.message)
+            finally:
+                nursery.cancel_scope.cancel()
+
+    def _take(self, peer: PeerId, message: Message) -> None:
+        """Queue a request with the worker of its peer; ignore everything else."""
+        if not isinstance(message, Request):
+            return
+        inbox = self._inboxes[peer[0] % len(self._inboxes)]
+        try:
+            inbox.send_nowait((peer, message))
+        except trio.WouldBlock:
+            self._send(peer, _refusal(message, "busy"))
+
+    async def _work(
+        self, requests: trio.MemoryReceiveChannel[tuple[PeerId, Request]]
+    ) -> None:
+        async for peer, request in requests:
+            try:
+                match request:
+                    case wire.GrantRequest():
+                        await self._grant(peer, request)
+                    case wire.File():
+                        await self._file(peer, request)
+            except LedgerError as error:
+                _LOG.warning("request of %s not taken: %s", short_id(peer), error)
+                self._send(peer, _refusal(request, str(error)))
+
+    async def _grant(self, peer: PeerId, request: wire.GrantRequest) -> None:
+        order = GrantOrder(
+            request=request.request,
+            backbone=peer,
+            worker=request.worker,
+            ceiling_uc=request.ceiling_uc,
+            price_table=request.price_table,
+            price_signature=request.price_signature,
+        )
+
+        def answer(issued: IssuedGrant) -> Message:
+            return wire.Grant(
+                request=request.request,
+                grant=issued.raw,
+                signature=issued.signature,
+                error="",
+            )
+
+        self._answer_when_done(peer, request, self._store.grant(order), answer)
+
+    async def _file(self, peer: PeerId, request: wire.File) -> None:
+        signed = SignedVoucher(
+            raw=request.voucher,
+            worker_signature=request.worker_signature,
+            backbone_signature=request.backbone_signature,
+        )
+        # Two signatures are checked here, in a thread: it lets go of the interpreter.
+        future = await trio.to_thread.run_sync(
+            self._store.file, signed, request.leaves, peer
+        )
+
+        def answer(filed: Filed) -> Message:
+            if filed.status == FiledStatus.REJECTED:
+                _LOG.info(
+                    "voucher %s of %s rejected: %s, %s",
+                    short_id(filed.voucher_hash),
+                    short_id(peer),
+                    filed.reason,
+                    filed.detail,
+                )
+            return wire.Filed(
+                voucher_hash=filed.voucher_hash,
+                status=int(filed.status),
+                reason=": ".join(filter(None, (filed.reason, filed.detail)))[
+                    :_MAX_TEXT
+                ],
+            )
+
+        self._answer_when_done(peer, request, future, answer)
+
+    def _answer_when_done(
+        self,
+        peer: PeerId,
+        request: Request,
+        future: Future[T],
+        answer: Callable[[T], Message],
+    ) -> None:
+        """Send the answer from the trio thread once the commit is on the disk."""
+        token = trio.lowlevel.current_trio_token()
+
+        def reply() -> None:
+            error = future.exception()
+            if error is None:
+                self._send(peer, answer(future.result()))
+                return
+            if not isinstance(error, LedgerError):
+                error = LedgerError("the ledger failed, see its log")
+            _LOG.warning("request of %s failed: %s", short_id(peer), error)
+            self._send(peer, _refusal(request, str(error)))
+
+        def done(_: Future[T]) -> None:
+            try:
+                token.run_sync_soon(reply)
+            except trio.RunFinishedError:
+                _LOG.debug("an answer came after the end")
+
+        future.add_done_callback(done)
+
+    def _send(self, peer: PeerId, message: Message) -> None:
+        try:
+            self._node.send(peer, message)
+        except (SendQueueFull, NodeClosed, UnsendableMessage) as error:
+            # The peer asks again: nothing depends on this answer arriving.
+            _LOG.warning("answer to %s not sent: %s", short_id(peer), error)
+
+    async def _release_grants(self) -> None:
+        """Give back what expired grants hold, now and then."""
+        while True:
+            try:
+                self._store.release_expired()
+            except LedgerError as error:
+                _LOG.warning("expired grants not released: %s", error)
+            await trio.sleep(_RELEASE_PERIOD_S)
+
+
+def _refusal(request: Request, reason: str) -> Message:
+    match request:
+        case wire.GrantRequest():
+            return wire.Grant(
+                request=request.request,
+                grant=b"",
+                signature=b"",
+                error=reason[:_MAX_TEXT],
+            )
+        case wire.File():
+            return wire.Filed(
+                voucher_hash=voucher_hash(request.voucher),
+                status=int(FiledStatus.RETRY),
+                reason=reason[:_MAX_TEXT],
+            )
