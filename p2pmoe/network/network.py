@@ -9,13 +9,10 @@ laptop or a hub; the services' own tokens are bound to their ids and roles.
 from pathlib import Path
 
 from mobile_worker.session.descriptor import NetworkDescriptor, sign_descriptor
-from p2pmoe.network.errors import FolderUnusable
 from relay.keys import PeerId, SigningKey, load_or_create_key
 from relay.tokens import NetworkToken, RateClass, Role, encode_token
 
-__all__ = ["Network", "open_folder"]
-
-_KEY_FILE = "network.key"
+__all__ = ["Network"]
 
 
 class Network:
@@ -25,13 +22,13 @@ class Network:
         self._key = key
 
     @classmethod
-    def load_or_create(cls, folder: Path) -> "Network":
-        """Read the network's key in the operator's folder, making it if needed.
+    def load_or_create(cls, key_file: Path) -> "Network":
+        """Read the network's key file, making it if needed.
 
         Raises:
             KeyFileError: the file holds no key, or cannot be read or written.
         """
-        return cls(load_or_create_key(folder / _KEY_FILE))
+        return cls(load_or_create_key(key_file))
 
     @property
     def network_id(self) -> PeerId:
@@ -61,17 +58,3 @@ class Network:
             rate_class=RateClass.HUB,
         )
         return encode_token(token, self._key.sign)
-
-
-def open_folder(folder: Path) -> Path:
-    """Return the operator's folder, made with mode 0700 if there is none.
-
-    Raises:
-        FolderUnusable: it cannot be made, or is no folder.
-    """
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as exc:
-        reason = (exc.strerror or str(exc)).lower()
-        raise FolderUnusable(f"cannot use folder {folder}: {reason}") from exc
-    return folder

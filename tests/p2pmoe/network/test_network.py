@@ -4,8 +4,7 @@ from pathlib import Path
 import pytest
 
 from mobile_worker.session.descriptor import parse_descriptor
-from p2pmoe.network.errors import FolderUnusable
-from p2pmoe.network.network import Network, open_folder
+from p2pmoe.network.network import Network
 from relay.keys import SigningKey
 from relay.tokens import NetworkToken, RateClass, Role, TokenFault, Visit, check_token
 
@@ -15,14 +14,16 @@ MARKET, LEDGER, RELAY, ANYONE = (
 
 
 def test_the_key_is_made_once_with_mode_0600(tmp_path: Path) -> None:
-    first = Network.load_or_create(tmp_path)
-    assert Network.load_or_create(tmp_path).network_id == first.network_id
+    first = Network.load_or_create(tmp_path / "network.key")
+    assert (
+        Network.load_or_create(tmp_path / "network.key").network_id == first.network_id
+    )
     mode = (tmp_path / "network.key").stat().st_mode
     assert stat.S_IMODE(mode) == 0o600
 
 
 def test_the_descriptor_names_the_services(tmp_path: Path) -> None:
-    network = Network.load_or_create(tmp_path)
+    network = Network.load_or_create(tmp_path / "network.key")
     signed = network.descriptor(MARKET, LEDGER)
     assert parse_descriptor(signed.encoded) == signed
     assert (signed.market, signed.ledger) == (MARKET, LEDGER)
@@ -35,14 +36,14 @@ def visit(peer, role: Role) -> Visit:
 
 @pytest.mark.parametrize("role", [Role.WORKER, Role.HUB, Role.BACKBONE, Role.CLIENT])
 def test_an_invites_token_admits_anyone_in_any_role(role: Role, tmp_path) -> None:
-    network = Network.load_or_create(tmp_path)
+    network = Network.load_or_create(tmp_path / "network.key")
     found = check_token(network.member_token(), network.network_id, visit(ANYONE, role))
     assert isinstance(found, NetworkToken)
     assert found.rate_class is RateClass.HUB
 
 
 def test_a_services_token_admits_only_that_service(tmp_path: Path) -> None:
-    network = Network.load_or_create(tmp_path)
+    network = Network.load_or_create(tmp_path / "network.key")
     token = network.service_token(MARKET, Role.MARKET)
     check = check_token(token, network.network_id, visit(MARKET, Role.MARKET))
     assert isinstance(check, NetworkToken)
@@ -51,17 +52,3 @@ def test_a_services_token_admits_only_that_service(tmp_path: Path) -> None:
         (MARKET, Role.LEDGER, TokenFault.OTHER_ROLE),
     ):
         assert check_token(token, network.network_id, visit(peer, role)) is fault
-
-
-def test_a_folder_is_made_for_its_owner_alone(tmp_path: Path) -> None:
-    folder = open_folder(tmp_path / "a" / "b")
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert open_folder(folder) == folder
-
-
-def test_a_file_in_the_folders_place_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_text("")
-    with pytest.raises(FolderUnusable, match=str(path)) as caught:
-        open_folder(path)
-    assert "--data" in caught.value.advice

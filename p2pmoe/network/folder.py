@@ -1,0 +1,117 @@
+"""The operator's folder: every file that a network's services keep, by name.
+
+    network.key        the network's own key                      secret
+    relay.key          the relay's identity                        secret
+    market.identity    the market's identity                       secret
+    ledger.identity    the ledger's identity                       secret
+    market.id, ledger.id   their public ids, readable while the identity is in use
+    market.json        what the market remembers
+    ledger/            the ledger's store
+    invite.json        what members are given                      secret of the members
+
+The folder is made with mode 0700. Each service may also run by itself on a folder of
+its own, which then holds only its files.
+"""
+
+from enum import StrEnum
+from pathlib import Path
+
+import platformdirs
+
+from mobile_worker.session.identity import Identity, load_or_create
+from p2pmoe.network.errors import FolderUnusable
+from relay.errors import WeakKey
+from relay.keys import PeerId, peer_id_from_hex
+
+__all__ = ["OperatorFolder", "Service", "default_folder"]
+
+
+class Service(StrEnum):
+    """The services of a network besides its relay."""
+
+    MARKET = "market"
+    LEDGER = "ledger"
+
+
+class OperatorFolder:
+    """Paths and identities in one folder, made if it is missing.
+
+    Raises:
+        FolderUnusable: it cannot be made, or is no folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as exc:
+            raise _unusable(path, exc) from exc
+
+    @property
+    def relay_key(self) -> Path:
+        """The relay's key file."""
+        return self.path / "relay.key"
+
+    @property
+    def network_key(self) -> Path:
+        """The network's key file."""
+        return self.path / "network.key"
+
+    @property
+    def invite(self) -> Path:
+        """The invite file."""
+        return self.path / "invite.json"
+
+    @property
+    def market_memory(self) -> Path:
+        """What the market remembers."""
+        return self.path / "market.json"
+
+    @property
+    def ledger(self) -> Path:
+        """The ledger's store."""
+        return self.path / "ledger"
+
+    def identity(self, service: Service) -> Identity:
+        """Return the service's identity, locked for this process; made if needed.
+
+        Raises:
+            IdentityInUse: another process runs this service on this folder.
+            IdentityError, FolderUnusable: a file cannot be read or written.
+        """
+        identity = load_or_create(self.path / f"{service}.identity")
+        path = self._id_file(service)
+        try:
+            path.write_text(identity.peer_id.hex() + "\n", encoding="ascii")
+        except OSError as exc:
+            raise _unusable(path, exc) from exc
+        return identity
+
+    def service_id(self, service: Service) -> PeerId:
+        """Return the service's public id, making its identity if there is none.
+
+        Raises:
+            IdentityError, FolderUnusable: a file cannot be read or written.
+        """
+        path = self._id_file(service)
+        try:
+            if path.exists():
+                return peer_id_from_hex(path.read_text(encoding="ascii").strip())
+        except (OSError, UnicodeDecodeError, WeakKey) as exc:
+            raise FolderUnusable(f"cannot read {path}: {exc}") from exc
+        identity = self.identity(service)
+        identity.release()
+        return identity.peer_id
+
+    def _id_file(self, service: Service) -> Path:
+        return self.path / f"{service}.id"
+
+
+def default_folder() -> Path:
+    """Return where a service keeps its files if it is not told: by the platform."""
+    return Path(platformdirs.user_data_dir("p2pmoe", appauthor=False)) / "network"
+
+
+def _unusable(path: Path, exc: OSError) -> FolderUnusable:
+    reason = (exc.strerror or str(exc)).lower()
+    return FolderUnusable(f"cannot use {path}: {reason}")

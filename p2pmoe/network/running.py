@@ -1,0 +1,90 @@
+"""Run a service until it is told to stop, and say when it is ready.
+
+SIGTERM ends it with exit code 0, SIGINT with 130; either cancels the service, whose own
+clean-up then runs. A ready file is written whole: who waits for it never reads half.
+"""
+
+import json
+import logging
+import os
+import signal
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+import trio
+
+from p2pmoe.network.errors import FolderUnusable
+
+__all__ = ["log_to_stderr", "run_service", "run_until_ready", "write_ready_file"]
+
+
+def run_service(service: Callable[[], Awaitable[None]]) -> None:
+    """Run an async service in a trio loop of its own until it ends or a signal comes.
+
+    Raises:
+        KeyboardInterrupt: SIGINT came; the service has cleaned up.
+        BaseExceptionGroup: what the service raised.
+    """
+    signals: list[int] = []
+    trio.run(_serve, service, signals)
+    if signal.SIGINT in signals:
+        raise KeyboardInterrupt
+
+
+async def _serve(service: Callable[[], Awaitable[None]], signals: list[int]) -> None:
+    async with trio.open_nursery() as nursery:
+
+        async def wait_for_signal() -> None:
+            with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as came:
+                async for number in came:
+                    signals.append(number)
+                    nursery.cancel_scope.cancel()
+
+        nursery.start_soon(wait_for_signal)
+        await service()
+        nursery.cancel_scope.cancel()
+
+
+class _Startable(Protocol):
+    """A service that says when it is up."""
+
+    async def __call__(self, *, task_status: trio.TaskStatus[None]) -> None: ...
+
+
+async def run_until_ready(
+    service: _Startable, ready_file: Path | None, report: Mapping[str, object]
+) -> None:
+    """Run a service that says when it is up, and write the ready file then."""
+    async with trio.open_nursery() as nursery:
+        await nursery.start(service)
+        write_ready_file(ready_file, report)
+
+
+def log_to_stderr() -> None:
+    """Show what the services log, from INFO on, on stderr."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(message)s"))
+    logger = logging.getLogger("p2pmoe")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+
+
+def write_ready_file(path: Path | None, report: Mapping[str, object]) -> None:
+    """Write the report as JSON, if a path is given.
+
+    Raises:
+        FolderUnusable: it cannot be written.
+    """
+    if path is None:
+        return
+    draft = path.with_name(f"{path.name}.{os.getpid()}.new")
+    try:
+        draft.write_text(json.dumps(report) + "\n", encoding="utf-8")
+        draft.replace(path)
+    except OSError as exc:
+        reason = (exc.strerror or str(exc)).lower()
+        raise FolderUnusable(
+            f"cannot write ready file {path}: {reason}",
+            advice="name a path in a folder that can be written",
+        ) from exc
