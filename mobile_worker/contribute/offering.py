@@ -33,6 +33,10 @@ class OfferTimes:
         """A lease came: no further offers."""
         self._answered = True
 
+    def unanswered(self) -> None:
+        """What we said may not have arrived: offer again when the pause is over."""
+        self._answered = False
+
     def start_over(self) -> None:
         """The market does not know us, or not any more: offer at once."""
         self._answered = False

@@ -86,12 +86,22 @@ class _Row:
     reason: Callable[[Facts], str]
 
 
+def _fetching(facts: Facts) -> str:
+    experts = f"{facts.n_held}/{facts.n_leased} experts"
+    n_bytes = (
+        f"{facts.fetched_bytes / _MEBIBYTE:.1f} of "
+        f"{facts.leased_bytes / _MEBIBYTE:.1f} MB"
+    )
+    problem = f", {facts.problem}" if facts.problem else ""
+    return f"{experts}, {n_bytes}{problem}"
+
+
 _TABLE = (
     _Row(State.ERROR, lambda f: bool(f.error), lambda f: f.error),
     _Row(State.DRAINING, lambda f: bool(f.draining), lambda f: f.draining),
     _Row(State.STARTING, lambda f: not f.joined, lambda f: f.doing),
     _Row(State.UNREACHABLE, lambda f: not f.relay_is_up, lambda f: f.relay_detail),
-    _Row(State.FETCHING, lambda f: f.n_held < f.n_leased, lambda f: _fetching(f)),
+    _Row(State.FETCHING, lambda f: f.n_held < f.n_leased, _fetching),
     _Row(
         State.SERVING,
         lambda f: f.n_leased > 0 and f.idle_s < _SERVING_S,
@@ -116,13 +126,3 @@ def status_of(facts: Facts, now: float, previous: Status | None = None) -> Statu
     same = previous is not None and previous.state == row.state
     since = previous.since if same and previous is not None else now
     return Status(state=row.state, reason=row.reason(facts), since=since)
-
-
-def _fetching(facts: Facts) -> str:
-    experts = f"{facts.n_held}/{facts.n_leased} experts"
-    n_bytes = (
-        f"{facts.fetched_bytes / _MEBIBYTE:.1f} of "
-        f"{facts.leased_bytes / _MEBIBYTE:.1f} MB"
-    )
-    problem = f", {facts.problem}" if facts.problem else ""
-    return f"{experts}, {n_bytes}{problem}"

@@ -65,6 +65,10 @@ class HeldExperts:
         """Return the model whose manifest has this hash, if known."""
         return self._models.get(name)
 
+    def names(self) -> frozenset[bytes]:
+        """Return the names of all models known."""
+        return frozenset(self._models)
+
     def check_room(self, n_bytes: int) -> None:
         """Refuse what does not fit.
 

@@ -186,10 +186,11 @@ class Accounts:
                 self._retire(tab_id, peer, tab, now)
         return proposals
 
-    def close(self) -> None:
-        """Close every tab: no dispatch any more, final vouchers follow."""
-        for _, tab in self._tabs.values():
-            tab.close()
+    def close(self, peer: PeerId | None = None) -> None:
+        """Close the tabs of a backbone, or all: final vouchers follow."""
+        for owner, tab in self._tabs.values():
+            if peer is None or owner == peer:
+                tab.close()
 
     def write_off(self) -> None:
         """Stop waiting for servings that were never accepted."""

@@ -13,3 +13,12 @@ def test_at_once_then_with_growing_pauses_until_answered() -> None:
     assert times.is_due(1000.0)
     assert not times.is_due(1001.0)
     assert times.is_due(1002.0)
+
+
+def test_in_doubt_it_offers_again_but_not_faster() -> None:
+    times = OfferTimes()
+    assert times.is_due(0.0)
+    times.answered()
+    times.unanswered()
+    assert not times.is_due(1.0)
+    assert times.is_due(2.0)

@@ -1,0 +1,238 @@
+"""From leased to held: manifest, shards, verification, memory.
+
+A few tasks take what is leased and not yet in memory, one expert each: read it from the
+store or fetch it by hash from the backbone that leased it, verify it, and take it into
+memory. A source that does not answer is asked again with growing pauses for as long as
+the lease lasts; a shard on disk that is not what its name says is fetched anew. What
+cannot be held here at all (no room, a format not known) is given back to the market
+with the reason. Memory is promised before a fetch begins, so that experts under way
+together never exceed it (faults B15). A folder that cannot be used ends the worker.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import trio
+
+from mobile_worker.arithmetic.errors import ArithmeticRefused
+from mobile_worker.contribute.leases import LeaseBook, Want
+from mobile_worker.errors import WorkerError
+from mobile_worker.expert_id import ExpertId
+from mobile_worker.serve.held import HeldExperts, HeldModel, MemoryExhausted
+from mobile_worker.shards.desk import BlobDesk
+from mobile_worker.shards.errors import (
+    ShardCorrupt,
+    ShardError,
+    ShardMissing,
+    ShardUnavailable,
+    StoreFull,
+    StoreUnusable,
+)
+from mobile_worker.shards.fetch import FetchSettings, fetch_blob, fetch_shard
+from mobile_worker.shards.manifest import (
+    MAX_MANIFEST_BYTES,
+    ManifestError,
+    ManifestExpert,
+    parse_manifest,
+)
+from mobile_worker.shards.shard import ShardMisfit
+from mobile_worker.shards.store import ShardStore
+from relay.keys import PeerId
+
+__all__ = ["GatherParts", "Gatherer"]
+
+logger = logging.getLogger("p2pmoe.contribute")
+
+_N_TASKS = 4
+_FIRST_PAUSE_S = 0.5
+_MAX_PAUSE_S = 15.0
+_MAX_CORRUPT = 3
+_UNHOLDABLE = (MemoryExhausted, StoreFull, ArithmeticRefused, ShardMisfit)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatherParts:
+    """What gathering works with.
+
+    give_back: told (lease, expert, reason) of what cannot be held here.
+    on_held: called after each expert that has come into memory.
+    """
+
+    store: ShardStore
+    held: HeldExperts
+    leases: LeaseBook
+    desk: BlobDesk
+    market: PeerId
+    give_back: Callable[[bytes, ExpertId, str], None]
+    on_held: Callable[[], None]
+    settings: FetchSettings
+
+
+class Gatherer:
+    """Brings leased experts into memory; see the module."""
+
+    def __init__(self, parts: GatherParts) -> None:
+        """Begin with nothing under way."""
+        self.problem = ""  # why it does not get on, for the view
+        self._parts = parts
+        self._under_way: set[tuple[bytes, ExpertId]] = set()
+        self._promised_bytes = 0
+        self._manifests = trio.Lock()
+        self._changed = trio.Event()
+
+    def leases_changed(self) -> None:
+        """Drop what is no longer leased, and look for what is to be fetched."""
+        parts = self._parts
+        kept: set[str] = set()
+        for name in parts.held.names() | parts.leases.manifests():
+            experts = parts.leases.experts_of(name)
+            model = parts.held.model(name)
+            if experts:
+                kept.add(name.hex())
+            if model is not None:
+                known = [model.experts[e] for e in experts if e in model.experts]
+                kept.update(expert.digest.hex() for expert in known)
+                parts.held.drop(name, experts)
+        parts.store.keep(kept)
+        self._changed.set()
+        self._changed = trio.Event()
+
+    async def run(self) -> None:
+        """Gather until cancelled.
+
+        Raises:
+            StoreUnusable: the folder of shards cannot be used.
+        """
+        async with trio.open_nursery() as nursery:
+            for _ in range(_N_TASKS):
+                nursery.start_soon(self._gather)
+
+    async def _gather(self) -> None:
+        while True:
+            want = self._next()
+            if want is None:
+                await self._changed.wait()
+                continue
+            key = (want.manifest_hash, want.expert)
+            self._under_way.add(key)
+            try:
+                await self._bring(want)
+            finally:
+                self._under_way.discard(key)
+
+    def _next(self) -> Want | None:
+        wants = self._parts.leases.wants()
+        free = (w for w in wants if (w.manifest_hash, w.expert) not in self._under_way)
+        return next(free, None)
+
+    async def _bring(self, want: Want) -> None:
+        """Bring one expert in, or give it back, or stop when it is not leased."""
+        pause_s, n_corrupt = _FIRST_PAUSE_S, 0
+        while self._parts.leases.is_wanted(want.manifest_hash, want.expert):
+            try:
+                await self._try(want)
+            except _UNHOLDABLE as error:
+                self._give_back(want, str(error))
+                return
+            except StoreUnusable:
+                raise
+            except (ManifestError, ShardError, ShardUnavailable) as error:
+                n_corrupt += isinstance(error, ShardCorrupt)
+                if n_corrupt >= _MAX_CORRUPT or isinstance(error, ManifestError):
+                    self._give_back(want, "its bytes cannot be verified")
+                    return
+                self.problem = str(error)
+                logger.info("expert %s: %s", want.expert, error)
+                with trio.move_on_after(pause_s):
+                    await self._changed.wait()
+                pause_s = min(2 * pause_s, _MAX_PAUSE_S)
+            else:
+                self.problem = ""
+                return
+
+    async def _try(self, want: Want) -> None:
+        parts = self._parts
+        model = await self._model(want)
+        expert = model.experts.get(want.expert)
+        if expert is None:
+            raise ManifestError(f"the model has no expert {want.expert}")
+        parts.held.check_room(self._promised_bytes + expert.n_bytes)
+        self._promised_bytes += expert.n_bytes
+        try:
+            shard = await self._shard(want, expert)
+        finally:
+            self._promised_bytes -= expert.n_bytes
+        if not parts.leases.is_wanted(want.manifest_hash, want.expert):
+            return
+        held = parts.held.learn(want.manifest_hash, model.manifest)
+        parts.held.hold(held, want.expert, shard)
+        parts.leases.now_held(want.manifest_hash, want.expert)
+        parts.on_held()
+
+    async def _shard(self, want: Want, expert: ManifestExpert) -> bytes:
+        store = self._parts.store
+        name = expert.digest.hex()
+        if store.has(name):
+            try:
+                return await trio.to_thread.run_sync(store.read, name)
+            except (ShardCorrupt, ShardMissing) as error:
+                logger.warning("fetched anew: %s", error)
+        source = self._parts.desk.source(want.backbone)
+        await fetch_shard(
+            store,
+            source,
+            expert.digest,
+            expert.n_bytes,
+            settings=self._parts.settings,
+        )
+        return await trio.to_thread.run_sync(store.read, name)
+
+    async def _model(self, want: Want) -> HeldModel:
+        async with self._manifests:
+            known = self._parts.held.model(want.manifest_hash)
+            if known is not None:
+                return known
+            blob = await self._manifest(want)
+            manifest = parse_manifest(blob)
+            model = self._parts.held.learn(want.manifest_hash, manifest)
+        self.leases_changed()
+        return model
+
+    async def _manifest(self, want: Want) -> bytes:
+        store, name = self._parts.store, want.manifest_hash.hex()
+        if store.has(name):
+            try:
+                return await trio.to_thread.run_sync(store.read, name)
+            except (ShardCorrupt, ShardMissing) as error:
+                logger.warning("manifest fetched anew: %s", error)
+        source = self._parts.desk.source(self._parts.market)
+        blob = await fetch_blob(
+            source,
+            want.manifest_hash,
+            max_bytes=MAX_MANIFEST_BYTES,
+            settings=self._parts.settings,
+        )
+        await trio.to_thread.run_sync(_keep, store, name, blob)
+        return blob
+
+    def _give_back(self, want: Want, reason: str) -> None:
+        logger.warning("expert %s given back: %s", want.expert, reason)
+        self._parts.leases.release(want.lease, [want.expert])
+        self._parts.give_back(want.lease, want.expert, reason)
+        self.leases_changed()
+
+
+def _keep(store: ShardStore, name: str, blob: bytes) -> None:
+    """Keep a manifest in the store, so that a restart need not fetch it."""
+    try:
+        part = store.begin(name, len(blob))
+        try:
+            part.append(blob[part.position :])
+            part.finish()
+        finally:
+            part.abandon()
+    except StoreUnusable:
+        raise
+    except WorkerError as error:
+        logger.info("the manifest is not kept: %s", error)

@@ -1,0 +1,88 @@
+"""What this machine has, and whether the limits given fit it (faults B15).
+
+Memory is asked of the system, never guessed: what it does not tell is None, and then
+only what is certainly absurd is refused.
+"""
+
+import hashlib
+import os
+import shutil
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+from mobile_worker.contribute.errors import LimitRefused
+
+__all__ = ["Machine", "check_limits", "default_domain", "this_machine"]
+
+_SHARE_OF_FREE = 0.9
+_MIN_MEMORY_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """Bytes of memory and disk, and processors. None: the system does not say."""
+
+    memory_bytes: int | None
+    free_memory_bytes: int | None
+    free_disk_bytes: int
+    n_cpus: int
+
+
+def this_machine(folder: Path) -> Machine:
+    """Look at this machine; `folder` or its nearest parent tells the disk."""
+    existing = next(p for p in (folder, *folder.parents) if p.exists())
+    return Machine(
+        memory_bytes=_pages("SC_PHYS_PAGES"),
+        free_memory_bytes=_available() or _pages("SC_AVPHYS_PAGES"),
+        free_disk_bytes=shutil.disk_usage(existing).free,
+        n_cpus=os.cpu_count() or 1,
+    )
+
+
+def check_limits(machine: Machine, *, memory_bytes: int, n_threads: int) -> None:
+    """Refuse limits that this machine cannot keep.
+
+    Raises:
+        LimitRefused: with the figures.
+    """
+    if memory_bytes < _MIN_MEMORY_BYTES:
+        raise LimitRefused(
+            f"a memory limit of {memory_bytes} bytes is too little to hold experts",
+            advice=f"give --memory {_MIN_MEMORY_BYTES >> 20}M or more",
+        )
+    free = machine.free_memory_bytes
+    if free is not None and memory_bytes > _SHARE_OF_FREE * free:
+        raise LimitRefused(
+            f"a memory limit of {memory_bytes} bytes is above 90 % of the {free} free",
+            advice="give a smaller --memory",
+        )
+    if not 1 <= n_threads <= 4 * machine.n_cpus:
+        raise LimitRefused(
+            f"{n_threads} threads on {machine.n_cpus} processors",
+            advice="give --threads between 1 and the number of processors",
+        )
+
+
+def default_domain() -> str:
+    """Return a failure domain that tells this machine from others, not its name."""
+    name = hashlib.sha256(socket.gethostname().encode()).hexdigest()
+    return f"host-{name[:8]}"
+
+
+def _pages(name: str) -> int | None:
+    try:
+        return os.sysconf(name) * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):
+        return None
+
+
+def _available() -> int | None:
+    try:
+        with Path("/proc/meminfo").open(encoding="ascii") as file:
+            for line in file:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        return None
+    return None
