@@ -163,12 +163,17 @@ def _unpack_header(packed: memoryview) -> dict[str, object]:
             max_array_len=_MAX_LIST,
             max_map_len=_MAX_KEYS,
             max_ext_len=0,
+            ext_hook=_refuse,
         )
     except (ValueError, TypeError, msgpack.UnpackException) as error:
         raise MessageError("the header is no bounded msgpack map") from error
     if not isinstance(header, dict):
         raise MessageError("the header is no map")
     return header
+
+
+def _refuse(code: int, _content: bytes) -> object:
+    raise ValueError(f"an extension of type {code}")
 
 
 def _distinct(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
