@@ -176,7 +176,9 @@ def _refuse(code: int, _content: bytes) -> object:
     raise ValueError(f"an extension of type {code}")
 
 
-def _distinct(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
+def _distinct(pairs: Sequence[tuple[object, object]]) -> dict[object, object]:
+    if not all(type(key) is str for key, _ in pairs):
+        raise ValueError("a key is no string")
     header = dict(pairs)
     if len(header) != len(pairs):
         raise ValueError("a key occurs twice")

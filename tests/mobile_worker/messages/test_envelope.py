@@ -48,6 +48,7 @@ def test_every_flipped_bit_is_noticed():
         b"\xc0",
         b"\x90",
         b"\x81\x01\x02",  # an integer as a key
+        b"\x82\xc4\x01a\x01\xa1b\x02",  # bytes as a key
         b"\x81\xa1a",  # cut short
         b"\x80\x80",  # something behind it
         b"\x82\xa1a\x01\xa1a\x02",  # a key twice
