@@ -17,6 +17,7 @@ from tests.support.mini_m3 import mini_tensors, write_mini_m3
 from tests.support.shared import shared_path
 from tests.support.tiny_model import TINY_M3, TinyModel, tiny_model
 
+POCKET = Path(__file__).resolve().parents[4] / "p2pmoe/models/pocket-q4_0.gguf"
 PROMPT = [int(i) for i in np.random.default_rng(2).integers(0, 96, 40)]
 
 
@@ -230,3 +231,15 @@ def test_a_weight_that_is_not_finite_ends_the_step(tmp_path: Path) -> None:
     with pytest.raises(NonFinite):
         own.run([1], cache)
     assert cache.length == 0
+
+
+def test_the_demo_model_says_what_it_always_said() -> None:
+    """Greedy at r16 after "It was a dark and stormy night, and"; a change is a fault."""
+    kernel = NumpyKernel()
+    with open_model(POCKET) as model_file:
+        own = TinyModel(
+            load_model(model_file, kernel), LocalExperts.load(model_file, kernel)
+        )
+    prompt = [0, 805, 317, 261, 1094, 281, 350, 287, 1277, 782, 14, 281]
+    said = "265 1284 317 381 1094 324 326 317 353 929 265 887 16 402 1284 317 1260 286"
+    assert own.greedy(prompt, 18) == [int(token) for token in said.split()]
