@@ -234,7 +234,7 @@ def test_a_weight_that_is_not_finite_ends_the_step(tmp_path: Path) -> None:
 
 
 def test_the_demo_model_says_what_it_always_said() -> None:
-    """Greedy at r16 after "It was a dark and stormy night, and"; a change is a fault."""
+    """Greedy at r16 after "It was a dark and stormy night, and"; must never change."""
     kernel = NumpyKernel()
     with open_model(POCKET) as model_file:
         own = TinyModel(
