@@ -10,6 +10,7 @@ Keys rest in files of mode 0600 that hold the 32-byte seed as 64 hex digits.
 Source: RFC 8032, sections 5.1.2, 5.1.3 and 5.1.7.
 """
 
+import contextlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -183,5 +184,6 @@ def load_or_create_key(path: Path) -> SigningKey:
         reason = (exc.strerror or str(exc)).lower()
         raise KeyFileError(f"cannot write key file {path}: {reason}") from exc
     finally:
-        draft.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            draft.unlink()
     return key

@@ -177,7 +177,7 @@ class DestinationQueue:
             return None
         return self._shed_excess(lane, entry, cap)
 
-    def _shed_excess(self, lane: _Lane, entry: _Source, cap: int) -> list[Shed]:
+    def _shed_excess(self, lane: _Lane, entry: _Source, cap: int) -> list[Shed] | None:
         shed: list[Shed] = []
         if len(lane.sources) > 1:
             while entry.n_bytes * 4 > cap and len(entry.frames) > 1:
@@ -187,7 +187,7 @@ class DestinationQueue:
             if len(fattest.frames) == 1 and len(lane.sources) == 1:
                 break
             shed.append(self._shed_oldest(lane, fattest))
-        return shed
+        return shed or None
 
     def _shed_oldest(self, lane: _Lane, source: _Source) -> Shed:
         message, _ = lane.pop_oldest(source)

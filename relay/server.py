@@ -35,7 +35,7 @@ from relay.metrics import Counters, Gauges, render_metrics
 from relay.pages import PageHandler, Pages
 from relay.queues import QueueBudget
 from relay.streams import TcpStream
-from relay.tls import server_context
+from relay.tls import SelfSigned, server_context
 
 __all__ = ["RunningRelay", "serve"]
 

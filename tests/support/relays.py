@@ -1,10 +1,15 @@
 """A relay in this process, and peers of it, for tests: real sockets on loopback."""
 
 import contextlib
+import socket
 from collections.abc import AsyncIterator
 from functools import partial
 
 import trio
+from websockets.client import ClientProtocol
+from websockets.frames import Frame, Opcode
+from websockets.typing import Subprotocol
+from websockets.uri import parse_uri
 
 from relay import (
     ClientSettings,
@@ -22,15 +27,23 @@ from relay import (
     encode_token,
     serve,
 )
+from relay.defaults import SUBPROTOCOL
+from relay.greetings import encode_auth, parse_challenge
+from relay.handshake import answer_challenge, client_nonce
+from relay.streams import TcpStream
 
 __all__ = [
     "NETWORK",
+    "PLAINTEXT",
     "RELAY",
+    "RawPeer",
     "credentials",
     "joined",
     "key",
     "plain_config",
+    "raw_peer",
     "running_relay",
+    "tls_config",
     "token_for",
     "wall_us",
 ]
@@ -112,3 +125,93 @@ async def joined(
     who = credentials(peer, **changes)
     async with connect(endpoint, who, wall_us=wall_us, settings=settings) as connection:
         yield connection
+
+
+class RawPeer:
+    """A peer that says what a test tells it to, well-formed or not."""
+
+    def __init__(self, stream: TcpStream, port: int) -> None:
+        self.stream = stream
+        self.protocol = ClientProtocol(
+            parse_uri(f"ws://127.0.0.1:{port}/relay"),
+            subprotocols=[Subprotocol(SUBPROTOCOL)],
+        )
+        self._frames: list[Frame] = []
+        self._upgraded = False
+
+    async def flush(self) -> None:
+        """Write what the protocol object has to say."""
+        await self.stream.send_all(b"".join(self.protocol.data_to_send()))
+
+    async def upgrade(self) -> None:
+        """Send the request and read the answer."""
+        self.protocol.send_request(self.protocol.connect())
+        await self.flush()
+        while not self._upgraded:
+            await self._read()
+
+    async def join(self, peer: SigningKey) -> None:
+        """Upgrade and authenticate as an open relay's backbone."""
+        await self.upgrade()
+        challenge = parse_challenge(await self.message())
+        nonce = client_nonce(wall_us(), bytes(8))
+        auth = answer_challenge(challenge, credentials(peer), "127.0.0.1", nonce)
+        await self.send(encode_auth(auth))
+        await self.message()
+
+    async def send(self, message: bytes) -> None:
+        """Send one binary message."""
+        self.protocol.send_binary(message)
+        await self.flush()
+
+    async def message(self) -> bytes:
+        """Return the next binary message."""
+        frame = await self.frame()
+        assert frame is not None, "the relay closed the connection"
+        assert frame.opcode is Opcode.BINARY, frame
+        return bytes(frame.data)
+
+    async def frame(self) -> Frame | None:
+        """Return the next frame, None at the end of the stream."""
+        while not self._frames:
+            if not await self._read():
+                return None
+        return self._frames.pop(0)
+
+    async def close_code(self) -> int | None:
+        """Read to the end; the code with which the relay closed, if it said one."""
+        while await self.frame() is not None:
+            pass
+        closed = self.protocol.close_rcvd
+        return None if closed is None else closed.code
+
+    async def _read(self) -> bool:
+        try:
+            chunk = await self.stream.receive_some(65536)
+        except trio.BrokenResourceError:
+            return False
+        if not chunk:
+            return False
+        self.protocol.receive_data(chunk)
+        for event in self.protocol.events_received():
+            if isinstance(event, Frame):
+                self._frames.append(event)
+            else:
+                self._upgraded = True
+        return True
+
+
+@contextlib.asynccontextmanager
+async def raw_peer(
+    relay: RunningRelay, peer: SigningKey | None = None
+) -> AsyncIterator[RawPeer]:
+    """Open a raw connection; joined already if a key is given."""
+    opened = await trio.open_tcp_stream("127.0.0.1", relay.port)
+    stream = TcpStream(socket.socket(fileno=opened.socket.detach()))
+    try:
+        raw = RawPeer(stream, relay.port)
+        if peer is not None:
+            await raw.join(peer)
+        yield raw
+    finally:
+        stream.close()
