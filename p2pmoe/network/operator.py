@@ -5,15 +5,17 @@ loopback and could run anywhere else (`--only`, `p2pmoe market`, `p2pmoe ledgerd
 order is: relay, market and ledger, the invite, and then the caller is told.
 """
 
+import contextlib
 import functools
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import trio
 
 from mobile_worker.clock import Clock
+from mobile_worker.session.identity import Identity
 from p2pmoe.errors import ConfigurationError
 from p2pmoe.market.price import DEFAULT_BASE_UC
 from p2pmoe.network.folder import OperatorFolder, Service
@@ -30,6 +32,7 @@ from relay.tokens import Role
 __all__ = ["OperatorConfig", "Started", "run_operator"]
 
 _WILDCARDS = (None, "0.0.0.0", "::")  # noqa: S104 - recognised, not bound
+_ROLES = {Service.MARKET: Role.MARKET, Service.LEDGER: Role.LEDGER}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,10 +92,60 @@ async def run_operator(
     """
     folder = OperatorFolder(config.folder)
     network = Network.load_or_create(folder.network_key)
-    market = config.market or folder.service_id(Service.MARKET)
-    ledger = config.ledger or folder.service_id(Service.LEDGER)
-    descriptor = network.descriptor(market, ledger)
-    relay_config = RelayConfig(
+    with contextlib.ExitStack() as held:
+        identities = {} if config.only else _identities(folder, held)
+        market = config.market or folder.service_id(Service.MARKET)
+        ledger = config.ledger or folder.service_id(Service.LEDGER)
+        descriptor = network.descriptor(market, ledger)
+        async with trio.open_nursery() as nursery:
+            relay: RunningRelay = await nursery.start(
+                functools.partial(
+                    serve,
+                    _relay_config(config, folder, network, descriptor.encoded),
+                    wall_us=clock.wall_us,
+                )
+            )
+            if relay.inside is not None:
+                members = {
+                    service: Membership(
+                        endpoint=relay.inside,
+                        network=network.network_id,
+                        token=network.service_token(identity.peer_id, _ROLES[service]),
+                        identity=identity,
+                    )
+                    for service, identity in identities.items()
+                }
+                await _start_services(nursery, config, folder, members, clock)
+            endpoint = _public_endpoint(config, relay)
+            token = network.member_token()
+            invite = Invite(relay=endpoint, network=network.network_id, token=token)
+            write_invite(folder.invite, invite)
+            started(
+                Started(
+                    relay=relay,
+                    endpoint=endpoint,
+                    invite=folder.invite,
+                    market=market,
+                    ledger=ledger,
+                )
+            )
+
+
+def _identities(
+    folder: OperatorFolder, held: contextlib.ExitStack
+) -> dict[Service, Identity]:
+    """Lock the services' identities before anything is opened."""
+    identities = {}
+    for service in Service:
+        identities[service] = folder.identity(service)
+        held.callback(identities[service].release)
+    return identities
+
+
+def _relay_config(
+    config: OperatorConfig, folder: OperatorFolder, network: Network, descriptor: bytes
+) -> RelayConfig:
+    return RelayConfig(
         identity=load_or_create_key(folder.relay_key),
         host=config.host,
         port=config.port,
@@ -100,51 +153,22 @@ async def run_operator(
         behind_front=config.behind_front,
         network=None if config.open else network.network_id,
         open=config.open,
-        descriptor=descriptor.encoded,
+        descriptor=descriptor,
         inside=not config.only,
     )
-    async with trio.open_nursery() as nursery:
-        relay: RunningRelay = await nursery.start(
-            functools.partial(serve, relay_config, wall_us=clock.wall_us)
-        )
-        if relay.inside is not None:
-            await _start_services(nursery, config, folder, network, relay.inside, clock)
-        endpoint = _public_endpoint(config, relay)
-        token = network.member_token()
-        invite = Invite(relay=endpoint, network=network.network_id, token=token)
-        write_invite(folder.invite, invite)
-        started(
-            Started(
-                relay=relay,
-                endpoint=endpoint,
-                invite=folder.invite,
-                market=market,
-                ledger=ledger,
-            )
-        )
 
 
 async def _start_services(
     nursery: trio.Nursery,
     config: OperatorConfig,
     folder: OperatorFolder,
-    network: Network,
-    inside: Endpoint,
+    members: Mapping[Service, Membership],
     clock: Clock,
 ) -> None:
-    def membership(service: Service, role: Role) -> Membership:
-        identity = folder.identity(service)
-        return Membership(
-            endpoint=inside,
-            network=network.network_id,
-            token=network.service_token(identity.peer_id, role),
-            identity=identity,
-        )
-
     await nursery.start(
         functools.partial(
             run_market,
-            membership(Service.MARKET, Role.MARKET),
+            members[Service.MARKET],
             folder.market_memory,
             clock=clock,
             base_uc=config.base_uc,
@@ -153,7 +177,7 @@ async def _start_services(
     await nursery.start(
         functools.partial(
             run_ledger,
-            membership(Service.LEDGER, Role.LEDGER),
+            members[Service.LEDGER],
             folder.ledger,
             clock=clock,
             opening_credit_uc=config.opening_credit_uc,

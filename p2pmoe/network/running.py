@@ -33,17 +33,17 @@ def run_service(service: Callable[[], Awaitable[None]]) -> None:
 
 
 async def _serve(service: Callable[[], Awaitable[None]], signals: list[int]) -> None:
-    async with trio.open_nursery() as nursery:
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as arriving:
+        async with trio.open_nursery() as nursery:
 
-        async def wait_for_signal() -> None:
-            with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as came:
-                async for number in came:
+            async def wait_for_signal() -> None:
+                async for number in arriving:
                     signals.append(number)
                     nursery.cancel_scope.cancel()
 
-        nursery.start_soon(wait_for_signal)
-        await service()
-        nursery.cancel_scope.cancel()
+            nursery.start_soon(wait_for_signal)
+            await service()
+            nursery.cancel_scope.cancel()
 
 
 class _Startable(Protocol):

@@ -1,0 +1,81 @@
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.support.operator_processes import OperatorProcess, run_operator_command
+
+LOOPBACK = ("--self-signed", "--listen", "127.0.0.1:0")
+
+
+@pytest.fixture
+def relay(tmp_path: Path):
+    process = OperatorProcess(
+        tmp_path, "relay", *LOOPBACK, "--data", str(tmp_path / "net")
+    )
+    yield process
+    process.kill()
+
+
+def test_it_tells_people_how_to_join_and_ends_on_sigterm(relay, tmp_path) -> None:
+    invite = str(tmp_path / "net" / "invite.json")
+    assert relay.report["invite"] == invite
+    assert relay.report["listen"][0] == "127.0.0.1"
+    assert len(bytes.fromhex(relay.report["relay_id"])) == 32
+    text = relay.log.read_text()
+    assert f"p2pmoe serve MODEL --invite {invite}" in text
+    assert f"p2pmoe contribute --invite {invite}" in text
+    assert relay.stop(signal.SIGTERM) == 0
+    assert "Traceback" not in relay.log.read_text()
+
+
+def test_an_interrupt_ends_with_130(relay) -> None:
+    assert relay.stop(signal.SIGINT) == 130
+    assert "Traceback" not in relay.log.read_text()
+
+
+def test_two_processes_on_one_folder_or_port_are_refused(relay, tmp_path) -> None:
+    host, port = relay.report["listen"]
+    for folder, reason in (("net", "in use"), ("other", f"port {port}")):
+        listen = f"{host}:{port}"
+        shown = run_operator_command(
+            *("relay", "--self-signed", "--listen", listen),
+            *("--data", str(tmp_path / folder)),
+        )
+        assert_one_line(shown, reason)
+
+
+def assert_one_line(shown, reason: str) -> None:
+    assert shown.returncode == 2, shown.stderr
+    assert shown.stdout == ""
+    lines = shown.stderr.strip().splitlines()
+    errors = [line for line in lines if line.startswith("error: ")]
+    assert len(errors) == 1
+    assert reason in errors[0]
+    assert "Traceback" not in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ((), "exactly one kind of TLS. use --self-signed"),
+        (("--self-signed", "--behind-front"), "exactly one kind of TLS"),
+        (("--cert", "c.pem"), "--cert and --key belong together"),
+        (("--cert", "absent.pem", "--key", "absent.pem"), "cannot read absent.pem"),
+        (("--behind-front",), "name it with --public-url"),
+        (("--self-signed", "--listen", "nonsense"), "names no port"),
+        (("--self-signed", "--only", "--market", "12"), "a peer id has 32 bytes"),
+        ((*LOOPBACK, "--data", "/dev/null/x"), "cannot use /dev/null/x"),
+    ],
+)
+def test_each_wrong_option_is_one_line(options, reason: str, tmp_path: Path) -> None:
+    data = () if "--data" in options else ("--data", str(tmp_path))
+    assert_one_line(run_operator_command("relay", *options, *data), reason)
+
+
+def test_a_url_that_is_none_is_one_line(tmp_path: Path) -> None:
+    shown = run_operator_command(
+        *("relay", *LOOPBACK, "--public-url", "http://x"),
+        *("--data", str(tmp_path)),
+    )
+    assert_one_line(shown, "does not begin with wss://")

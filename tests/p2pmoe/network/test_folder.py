@@ -1,0 +1,62 @@
+import stat
+from pathlib import Path
+
+import pytest
+
+from mobile_worker.errors import IdentityInUse
+from p2pmoe.network.errors import FolderUnusable
+from p2pmoe.network.folder import OperatorFolder, Service, default_folder
+
+
+def test_a_folder_is_made_for_its_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b"
+    assert OperatorFolder(path).path == path
+    assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    OperatorFolder(path)
+
+
+def test_a_file_in_the_folders_place_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("")
+    with pytest.raises(FolderUnusable, match=str(path)) as caught:
+        OperatorFolder(path)
+    assert "--data" in caught.value.advice
+
+
+def test_a_services_id_is_known_while_another_process_has_its_identity(
+    tmp_path: Path,
+) -> None:
+    folder = OperatorFolder(tmp_path)
+    known = folder.service_id(Service.MARKET)
+    identity = folder.identity(Service.MARKET)
+    assert identity.peer_id == known
+    assert folder.service_id(Service.MARKET) == known
+    with pytest.raises(IdentityInUse):
+        folder.identity(Service.MARKET)
+    identity.release()
+    assert folder.service_id(Service.LEDGER) != known
+
+
+def test_a_damaged_id_file_is_named(tmp_path: Path) -> None:
+    folder = OperatorFolder(tmp_path)
+    (tmp_path / "ledger.id").write_text("nonsense")
+    with pytest.raises(FolderUnusable, match=r"ledger\.id"):
+        folder.service_id(Service.LEDGER)
+
+
+def test_every_file_has_its_own_name(tmp_path: Path) -> None:
+    folder = OperatorFolder(tmp_path)
+    paths = {
+        folder.relay_key,
+        folder.network_key,
+        folder.invite,
+        folder.market_memory,
+        folder.ledger,
+    }
+    assert len(paths) == 5
+    assert {path.parent for path in paths} == {tmp_path}
+
+
+def test_the_default_is_the_platforms() -> None:
+    assert default_folder().is_absolute()
+    assert "p2pmoe" in default_folder().parts

@@ -1,0 +1,76 @@
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from p2pmoe.network.errors import FolderUnusable
+from p2pmoe.network.running import run_service, run_until_ready, write_ready_file
+
+
+def signalled_by(number: signal.Signals, ended: list[str]):
+    async def service() -> None:
+        os.kill(os.getpid(), number)
+        try:
+            await trio.sleep_forever()
+        finally:
+            ended.append("cleaned up")
+
+    return service
+
+
+def test_sigterm_ends_it_cleanly() -> None:
+    ended: list[str] = []
+    run_service(signalled_by(signal.SIGTERM, ended))
+    assert ended == ["cleaned up"]
+
+
+def test_an_interrupt_is_told_after_the_clean_up() -> None:
+    ended: list[str] = []
+    with pytest.raises(KeyboardInterrupt):
+        run_service(signalled_by(signal.SIGINT, ended))
+    assert ended == ["cleaned up"]
+
+
+def test_a_service_that_ends_by_itself_ends_the_run() -> None:
+    async def service() -> None:
+        await trio.lowlevel.checkpoint()
+
+    run_service(service)
+
+
+def test_what_the_service_raises_comes_out() -> None:
+    async def service() -> None:
+        await trio.lowlevel.checkpoint()
+        raise OSError("broken")
+
+    with pytest.raises(ExceptionGroup) as caught:
+        run_service(service)
+    assert caught.group_contains(OSError, match="broken")
+
+
+def test_the_ready_file_comes_when_the_service_is_up(tmp_path: Path) -> None:
+    path = tmp_path / "ready"
+
+    async def service(*, task_status: trio.TaskStatus[None]) -> None:
+        assert not path.exists()
+        task_status.started()
+        await trio.testing.wait_all_tasks_blocked()
+        assert path.exists()
+
+    trio.run(run_until_ready, service, path, {"peer_id": "ab"})
+    assert json.loads(path.read_text()) == {"peer_id": "ab"}
+    assert [p.name for p in tmp_path.iterdir()] == ["ready"]
+
+
+def test_no_path_no_file() -> None:
+    write_ready_file(None, {})
+
+
+def test_a_ready_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "absent" / "ready"
+    with pytest.raises(FolderUnusable, match=str(path)):
+        write_ready_file(path, {})
