@@ -1,6 +1,5 @@
 """The switch: where frames go, what is NACKed, who is told."""
 
-from collections import Counter
 
 import pytest
 from hypothesis import given, settings
