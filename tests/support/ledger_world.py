@@ -17,11 +17,11 @@ from ledger.leaf import Leaf
 from ledger.prices import PriceTable, sign_price_table
 from ledger.settlement import GrantPolicy
 from ledger.store import Store, StoreSettings
-from ledger.tally import Tally, TabTerms
+from ledger.tally import TabTerms, Tally
 from ledger.voucher import SignedVoucher, Voucher, sign_voucher
 from ledger.writer import WriterSettings
 
-__all__ = ["NOVEMBER_US", "Party", "TabSide", "World", "seeded_key"]
+__all__ = ["NOVEMBER_US", "Party", "TabSide", "World", "paper_tab", "seeded_key"]
 
 NOVEMBER_US = 1_793_491_200_000_000  # 2026-11-01T00:00:00Z
 
@@ -125,6 +125,23 @@ class World:
         )
 
 
+def paper_tab() -> "TabSide":
+    """A tab of a new world, under a grant that no store knows of."""
+    world = World()
+    grant = Grant(
+        network=world.network.id,
+        manifest_hash=world.manifest_hash,
+        worker=world.worker.id,
+        backbone=world.backbone.id,
+        price_table_hash=world.prices.content_hash,
+        ceiling_uc=1_000_000,
+        expiry_us=NOVEMBER_US,
+        float_leaves=64,
+        serial=bytes(8),
+    )
+    return world.tab(IssuedGrant(raw=grant.pack(), signature=bytes(64)))
+
+
 @dataclass
 class TabSide:
     """Both ends of one tab at once: serves, accepts, drafts, signs."""
@@ -148,7 +165,8 @@ class TabSide:
         )
         self.tally = Tally(self.terms, self.world.prices)
 
-    def leaf(self, serving: int, **changes: object) -> bytes:
+    def leaf(self, at: int, /, **changes: object) -> bytes:
+        serving = at
         layer, expert, rows = serving % 3, serving % 5, serving % 4 + 1
         fields = {
             "tab": self.tab,

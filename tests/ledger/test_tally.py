@@ -1,0 +1,97 @@
+"""The tally: both ends and the ledger sum alike, whatever the order."""
+
+import dataclasses
+import random
+
+import pytest
+
+from ledger.errors import AmountRefused, ChainRefused, FormatRefused, OutOfWindow
+from ledger.leaf import Leaf
+from ledger.merkle import Node, leaf_hash, tree_root
+from ledger.tally import TabTerms, Tally
+from tests.support.ledger_world import paper_tab
+
+
+def test_any_order_gives_the_same_totals():
+    tab = paper_tab()
+    servings = [n for n in range(600) if n % 7]
+    blocks = [tab.leaf(n) for n in servings]
+    expected = tree_root([Node(leaf_hash(b), Leaf.parse(b).amount_uc) for b in blocks])
+    rng = random.Random(1)
+    order = sorted(servings, key=lambda n: n + rng.random() * 100)
+    tally = Tally(tab.terms, tab.world.prices)
+    at = 0
+    while at < len(order):
+        group = order[at : at + rng.randrange(1, 40)]
+        at += len(group)
+        tally.add(b"".join(tab.leaf(n) for n in group))
+    assert tally.root == expected.hash
+    assert tally.amount_uc == expected.sum_uc
+    assert tally.leaves == len(servings)
+    assert tally.rows == sum(Leaf.parse(b).rows for b in blocks)
+    assert tally.ranges[:2] == ((1, 6), (8, 13))
+    tally.check(tally.draft(None, grant_hash=bytes(32), issued_us=1))
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"amount_uc": 11}, AmountRefused),
+        ({"tab": b"another!"}, FormatRefused),
+        ({"price_epoch": 8}, FormatRefused),
+        ({"serving": 3}, FormatRefused),  # twice in the block
+        ({"serving": 1}, FormatRefused),  # taken before
+    ],
+)
+def test_a_refused_block_changes_nothing(changes, error):
+    tab = paper_tab()
+    tab.serve(0, 1, 2)
+    before = (tab.tally.root, tab.tally.ranges, tab.tally.rows, tab.tally.amount_uc)
+    with pytest.raises(error):
+        tab.tally.add(tab.leaf(3) + tab.leaf(4, **changes))
+    with pytest.raises(FormatRefused):
+        tab.tally.add(tab.leaf(3)[:-1])
+    tab.tally.add(b"")
+    after = (tab.tally.root, tab.tally.ranges, tab.tally.rows, tab.tally.amount_uc)
+    assert after == before
+
+
+def test_sums_stay_exact_in_json_readers():
+    tab = paper_tab()
+    world = tab.world
+    prices = dataclasses.replace(world.prices, base_uc=2**51, multipliers={})
+    tally = Tally(tab.terms, prices)
+    leaves = [tab.leaf(n, rows=1, amount_uc=2**51) for n in range(4)]
+    tally.add(b"".join(leaves[:3]))
+    with pytest.raises(AmountRefused):
+        tally.add(leaves[3])
+
+
+def test_a_copy_is_independent_and_far_back_is_refused():
+    tab = paper_tab()
+    tally = Tally(tab.terms, tab.world.prices, window=256)
+    tally.add(b"".join(tab.leaf(n) for n in range(1, 1500)))
+    twin = tally.copy()
+    with pytest.raises(OutOfWindow):
+        tally.add(tab.leaf(0))
+    assert (tally.root, tally.ranges) == (twin.root, twin.ranges)
+    tally.add(tab.leaf(1500))
+    assert twin.leaves == 1499
+
+
+def test_a_voucher_of_other_leaves_is_named():
+    tab = paper_tab()
+    tab.serve(0, 1, 2)
+    voucher = tab.draft()
+    assert TabTerms.of(voucher) == tab.terms
+    for changes in (
+        {"root": bytes(32)},
+        {"rows": voucher.rows + 1},
+        {"price_epoch": 1},
+        {"amount_uc": voucher.amount_uc + 1},
+        {"ranges": ((0, 1), (3, 3))},
+        {"price_table_hash": bytes(32)},
+        {"profile": 0},
+    ):
+        with pytest.raises(ChainRefused):
+            tab.tally.check(dataclasses.replace(voucher, **changes))
