@@ -81,11 +81,15 @@ class Book:
         Raises:
             OfferRefused: the market is full.
         """
+        known = self.roster.workers.get(admitted.record.peer_id)
+        record = known.record if known is not None else None
         worker = self.roster.enter(admitted)
         self.heard(worker.peer)
         for lease in self.leases.of_worker(worker.peer):
             if lease.state is LeaseState.DRAINING:  # it has thought better of leaving
                 self.leases.end(lease, LeaseEvent.RELEASE)
+            elif worker.record != record:  # it may be reached elsewhere now
+                self.times.place_soon(lease.deployment, now)
         self._granting.give_back(worker, now)
         self.times.assign_soon(now)
         return [

@@ -7,8 +7,9 @@ from mobile_worker.shards.manifest import manifest_hash
 from p2pmoe.market.errors import NoticeRefused, UnknownLease
 from p2pmoe.market.lease import TERM_S
 from p2pmoe.market.remembered import Remembered
+from relay.tokens import Role
 from tests.support.market_book import BookWorld, of_type
-from tests.support.market_peers import make_manifest
+from tests.support.market_peers import identity_of, make_manifest, record_of
 
 MODEL = make_manifest()
 NAME = manifest_hash(MODEL)
@@ -137,6 +138,19 @@ def test_a_market_that_restarts_gives_everyone_the_same_lease() -> None:
     again.offer("w", 3)
     again.after(1)
     assert again.lease("w") == lease
+
+
+def test_a_new_record_reaches_the_backbone() -> None:
+    world = listed()
+    world.offer("w", 2)
+    world.after(1)
+    world.held("w", world.lease("w"))
+    world.after(1)
+    newer = record_of(identity_of("w"), Role.WORKER, sequence=2).encoded
+    assert newer not in world.placement("backbone")
+    world.offer("w", 2, record=newer)
+    world.after(1)
+    assert list(world.placement("backbone")) == [newer]
 
 
 def test_draining_moves_the_work_without_penalty() -> None:
