@@ -117,12 +117,17 @@ class CompletionText:
 
     def __init__(self, rules: StopRules, token_bytes: Callable[[int], bytes]) -> None:
         """Start a completion; `token_bytes` gives each token's bytes."""
-        self.n_tokens = 0
+        self.tokens: list[int] = []  # those that count, a stop token included
         self._rules = rules
         self._token_bytes = token_bytes
         self._characters = Detokenizer()
         self._finder = StopFinder(rules.stop_texts)
         self._ended = False
+
+    @property
+    def n_tokens(self) -> int:
+        """How many tokens count so far."""
+        return len(self.tokens)
 
     def accept(self, tokens: Sequence[int]) -> Delta:
         """Take one accepted block; after an end, more tokens are ignored."""
@@ -137,9 +142,9 @@ class CompletionText:
             pieces.append(piece)
             if found:
                 self._ended = True
-                self.n_tokens += place
+                self.tokens += cut.shown[:place]
                 return Delta(text="".join(pieces), finish=FinishReason.STOP)
-        self.n_tokens += cut.n_tokens
+        self.tokens += tokens[: cut.n_tokens]
         if cut.finish is None:
             return Delta(text="".join(pieces), finish=None)
         self._ended = True

@@ -61,6 +61,11 @@ class Tokenizer:
         return len(self._bytes)
 
     @property
+    def longest_token_bytes(self) -> int:
+        """Bytes of the longest token: no text has fewer tokens than its part of it."""
+        return max(map(len, self._bytes))
+
+    @property
     def control_texts(self) -> tuple[str, ...]:
         """The texts of all control tokens."""
         return tuple(self._texts_of(TokenKind.CONTROL))

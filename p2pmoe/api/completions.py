@@ -1,0 +1,226 @@
+"""Answering a completion over ASGI: whole or streamed, one cancel scope a request.
+
+- A client that leaves cancels its own request and no other (fault B20).
+- A failure before the first token is a JSON error with its status. After it, it is a
+  frame `data: {"error": ...}` and the end of the connection; `[DONE]` and a finish
+  reason follow only a complete answer (fault B23).
+- While a stream is silent, a comment goes out every `PING_S`. The status line waits
+  for the first token, but not longer than `COMMIT_S`: then it is 200, so that no proxy
+  gives up on a long prompt, and a failure becomes a frame.
+"""
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+
+import trio
+from starlette.types import Message, Receive, Scope, Send
+
+from p2pmoe.api.bodies import Bodies
+from p2pmoe.api.errors import failure_body, failure_kind, failure_status
+from p2pmoe.api.metrics import ApiCounters
+from p2pmoe.api.preparation import Prepared
+from p2pmoe.api.running import Running
+from p2pmoe.backbone.generation import Generator
+from p2pmoe.text.tokenizer import Tokenizer
+
+__all__ = ["COMMIT_S", "PING_S", "CompletionAnswer", "CompletionParts"]
+
+PING_S = 10.0
+COMMIT_S = 60.0
+
+log = logging.getLogger("p2pmoe.api")
+
+_STREAM_HEADERS = (
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+    (b"connection", b"close"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletionParts:
+    """What answering needs besides the request."""
+
+    generator: Generator
+    tokenizer: Tokenizer
+    counters: ApiCounters
+    route: str
+
+
+class CompletionAnswer:
+    """An ASGI response that generates while it is sent."""
+
+    def __init__(
+        self,
+        parts: CompletionParts,
+        prepared: Prepared,
+        bodies: Bodies,
+        *,
+        stream: bool,
+    ) -> None:
+        """Keep what is to be done; nothing starts before the call."""
+        self._parts = parts
+        self._prepared = prepared
+        self._bodies = bodies
+        self._stream = stream
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer; returns early and silently if the client leaves."""
+        del scope
+        counters = self._parts.counters
+        outcome = "cancelled"
+        counters.active += 1
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_cancel_when_gone, receive, nursery.cancel_scope)
+                outcome = await self._answer(send, nursery)
+                nursery.cancel_scope.cancel()
+        finally:
+            counters.active -= 1
+            counters.answered(self._parts.route, outcome)
+
+    async def _answer(self, send: Send, nursery: trio.Nursery) -> str:
+        if not self._stream:
+            return await self._send_whole(send)
+        events = _EventStream(send)
+        nursery.start_soon(events.keep_alive)
+        return await self._send_stream(events)
+
+    async def _send_whole(self, send: Send) -> str:
+        generation = self._prepared.generation
+        parts = self._parts
+        try:
+            async with parts.generator.generate(generation) as run:
+                running = Running(run, self._prepared, parts.tokenizer)
+                text = "".join([piece async for piece in running.pieces()])
+                answer = running.answer()
+        except Exception as failure:  # noqa: BLE001 - root of the request's task
+            _note(failure)
+            status = failure_status(failure)
+            await _send_json(send, status, failure_body(failure))
+            return str(status.value)
+        parts.counters.delivered(answer.n_prompt, len(answer.tokens))
+        await _send_json(send, HTTPStatus.OK, self._bodies.whole(text, answer))
+        return str(HTTPStatus.OK.value)
+
+    async def _send_stream(self, events: "_EventStream") -> str:
+        parts = self._parts
+        bodies = self._bodies
+        try:
+            async with parts.generator.generate(self._prepared.generation) as run:
+                running = Running(run, self._prepared, parts.tokenizer)
+                first = True
+                async for piece in running.pieces():
+                    await events.frame(bodies.piece(piece, first=first))
+                    first = False
+                answer = running.answer()
+        except Exception as failure:  # noqa: BLE001 - root of the request's task
+            _note(failure)
+            return await events.fail(failure)
+        parts.counters.delivered(answer.n_prompt, len(answer.tokens))
+        await events.frame(bodies.last(answer))
+        if bodies.include_usage:
+            await events.frame(bodies.usage(answer))
+        await events.done()
+        return str(HTTPStatus.OK.value)
+
+
+class _EventStream:
+    """Server-sent events on an ASGI connection; frames and comments never mix."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._lock = trio.Lock()
+        self._started = False
+        self._sent_at = trio.current_time()
+
+    async def frame(self, body: Mapping[str, object]) -> None:
+        """Send one event, and the status line before the first."""
+        async with self._lock:
+            await self._start()
+            await self._write(f"data: {_compact(body)}\n\n")
+
+    async def done(self) -> None:
+        """End a complete answer."""
+        async with self._lock:
+            await self._start()
+            await self._write("data: [DONE]\n\n", more=False)
+
+    async def fail(self, failure: BaseException) -> str:
+        """End with an error; return how, for the counters."""
+        body = failure_body(failure)
+        async with self._lock:
+            if not self._started:
+                status = failure_status(failure)
+                await _send_json(self._send, status, body)
+                return str(status.value)
+            await self._write(f"data: {_compact(body)}\n\n", more=False)
+        return failure_kind(failure).value
+
+    async def keep_alive(self) -> None:
+        """Send a comment whenever nothing else went out for `PING_S`."""
+        opened = trio.current_time()
+        while True:
+            waits = self._sent_at + PING_S if self._started else opened + COMMIT_S
+            await trio.sleep_until(waits)
+            async with self._lock:
+                silent = trio.current_time() - self._sent_at
+                if silent >= (PING_S if self._started else COMMIT_S):
+                    await self._start()
+                    await self._write(": ping\n\n")
+
+    async def _start(self) -> None:
+        if self._started:
+            return
+        self._started = True
+        status = HTTPStatus.OK.value
+        headers = list(_STREAM_HEADERS)
+        await self._send(
+            {"type": "http.response.start", "status": status, "headers": headers}
+        )
+
+    async def _write(self, text: str, *, more: bool = True) -> None:
+        self._sent_at = trio.current_time()
+        body = text.encode()
+        await self._send(
+            {"type": "http.response.body", "body": body, "more_body": more}
+        )
+
+
+async def _cancel_when_gone(receive: Receive, scope: trio.CancelScope) -> None:
+    message: Message = {"type": ""}
+    while message["type"] != "http.disconnect":
+        message = await receive()
+    scope.cancel()
+
+
+async def _send_json(
+    send: Send, status: HTTPStatus, body: Mapping[str, object]
+) -> None:
+    content = _compact(body).encode()
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(content)).encode()),
+    ]
+    if status is HTTPStatus.SERVICE_UNAVAILABLE:
+        headers.append((b"retry-after", b"1"))
+    await send(
+        {"type": "http.response.start", "status": status.value, "headers": headers}
+    )
+    await send({"type": "http.response.body", "body": content, "more_body": False})
+
+
+def _compact(body: Mapping[str, object]) -> str:
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+
+
+def _note(failure: BaseException) -> None:
+    kind = failure_kind(failure)
+    internal = kind.value == "internal_error"
+    log.warning(
+        "request failed: %s", kind.value, exc_info=failure if internal else None
+    )

@@ -1,0 +1,84 @@
+"""Refusals and failures in OpenAI's shape.
+
+    {"error": {"message": ..., "type": ..., "param": field | null, "code": ... | null}}
+
+`ApiRefusal` is the caller's fault and names the field; failures of the engine become
+503 (500 where trying again cannot help) or, in mid-stream, an error frame.
+"""
+
+from http import HTTPStatus
+
+from p2pmoe.backbone.generation import FailureKind, GenerationFailed
+from p2pmoe.errors import (
+    ExpertsUnavailable,
+    NotFinite,
+    P2pmoeError,
+    QueueFull,
+    RequestFailed,
+)
+
+__all__ = ["ApiRefusal", "error_body", "failure_body", "failure_kind", "failure_status"]
+
+_KINDS: tuple[tuple[type[RequestFailed], FailureKind], ...] = (
+    (ExpertsUnavailable, FailureKind.UPSTREAM_LOST),
+    (NotFinite, FailureKind.ARITHMETIC),
+    (QueueFull, FailureKind.OVERLOADED),
+)
+_FINAL = frozenset({FailureKind.ARITHMETIC, FailureKind.INTERNAL})
+
+
+class ApiRefusal(P2pmoeError):
+    """A request that is refused before any work is done for it."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        status: HTTPStatus = HTTPStatus.BAD_REQUEST,
+    ) -> None:
+        """Keep what is wrong, in which field, and how to say so."""
+        super().__init__(message)
+        self.param = param
+        self.code = code
+        self.status = status
+
+    def body(self) -> dict[str, object]:
+        """Return the JSON body."""
+        return error_body(
+            str(self), "invalid_request_error", param=self.param, code=self.code
+        )
+
+
+def error_body(
+    message: str, kind: str, *, param: str | None = None, code: str | None = None
+) -> dict[str, object]:
+    """Return an error in OpenAI's shape."""
+    error = {"message": message, "type": kind, "param": param, "code": code}
+    return {"error": error}
+
+
+def failure_kind(failure: BaseException) -> FailureKind:
+    """Return what kind of failure ended a generation."""
+    if isinstance(failure, GenerationFailed):
+        return failure.kind
+    for known, kind in _KINDS:
+        if isinstance(failure, known):
+            return kind
+    return FailureKind.INTERNAL
+
+
+def failure_body(failure: BaseException) -> dict[str, object]:
+    """Return the error for a failed generation; nothing internal is told."""
+    kind = failure_kind(failure)
+    known = isinstance(failure, RequestFailed)
+    message = str(failure) if known else "an internal error ended this request"
+    return error_body(message, kind.value, code=kind.value)
+
+
+def failure_status(failure: BaseException) -> HTTPStatus:
+    """Return the status for a failure before the first token."""
+    if failure_kind(failure) in _FINAL:
+        return HTTPStatus.INTERNAL_SERVER_ERROR
+    return HTTPStatus.SERVICE_UNAVAILABLE
