@@ -1,0 +1,42 @@
+"""The bytes of packets."""
+
+import pytest
+
+from mobile_worker.errors import HandshakeError, SealError
+from mobile_worker.session import packets
+from mobile_worker.session.packets import (
+    HandshakePacket,
+    PacketKind,
+    parse_handshake,
+    parse_unknown,
+    unknown_packet,
+)
+from relay.frames import MAX_PAYLOAD_BYTES
+
+
+def test_handshake_packets_round_trip():
+    packet = HandshakePacket(PacketKind.XX_2, 1, 2, b"instance", b"noise")
+    raw = packet.encode()
+    assert raw.hex() == "040000000100000002" + b"instancenoise".hex()
+    assert parse_handshake(raw) == packet
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [b"", b"\1" * 17, b"\0" + bytes(60), b"\6" + bytes(60), b"\1" + bytes(70_000)],
+)
+def test_other_bytes_are_no_handshake(raw):
+    with pytest.raises(HandshakeError):
+        parse_handshake(raw)
+
+
+def test_hints():
+    assert parse_unknown(unknown_packet(0xDEADBEEF)) == 0xDEADBEEF
+    with pytest.raises(SealError):
+        parse_unknown(b"\x11\0\0")
+
+
+def test_a_packet_fits_a_frame_of_the_relay():
+    largest = packets.MAX_PIECE_BYTES + packets.PIECE_HEAD.size + 16
+    assert largest + packets.SEALED_HEAD.size <= packets.MAX_PACKET_BYTES
+    assert packets.MAX_PACKET_BYTES <= MAX_PAYLOAD_BYTES
