@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from mobile_worker.arithmetic.self_test_digest import SELF_TEST_DIGEST
-from mobile_worker.links import Arrived, Node, NodeSettings, open_node
+from mobile_worker.links import Arrived, Node, NodeSettings, RelayChanged, open_node
 from mobile_worker.messages import market as wire
 from mobile_worker.session.identity import Identity
 from mobile_worker.shards.manifest import manifest_hash
@@ -85,6 +85,20 @@ class Peer:
         lease = await self.next(wire.Lease)
         self.send(wire.Held(lease=lease.lease, experts=lease.experts))
         return lease
+
+    async def relay_is_up(self) -> None:
+        with trio.fail_after(30):
+            async for event in self.node.arrivals():
+                if isinstance(event, RelayChanged) and event.up:
+                    return
+
+    async def is_covered_now(self) -> bool:
+        """List the model once more and look at the answer, if one comes in a second."""
+        self.list_model()
+        with trio.move_on_after(1):
+            placement = await self.next(wire.Placement)
+            return {e for h in placement.holders for e in h.experts} == ALL
+        return False
 
     async def covered(self) -> None:
         with trio.fail_after(20):
@@ -192,3 +206,51 @@ def test_a_market_killed_in_the_middle_recovers(
             market.kill()
 
     main()
+
+
+@pytest.mark.parametrize("relay", [("--only",)], indirect=True)
+def test_b28_a_relay_killed_and_started_again_costs_no_lease(
+    relay: OperatorProcess, tmp_path: Path
+) -> None:
+    folder = str(tmp_path / "net")
+    port = relay.report["listen"][1]
+    invite = read_invite(Path(relay.report["invite"]))
+    market = OperatorProcess(
+        tmp_path, "market", "--invite", relay.report["invite"], "--data", folder
+    )
+
+    def start_again() -> OperatorProcess:
+        return OperatorProcess(
+            tmp_path,
+            *("relay", "--self-signed", "--listen", f"127.0.0.1:{port}"),
+            *("--data", folder, "--only"),
+        )
+
+    @trio_test
+    async def main() -> None:
+        second = None
+        try:
+            async with (
+                a_peer(invite, Role.BACKBONE) as backbone,
+                a_peer(invite, Role.WORKER) as worker,
+            ):
+                backbone.list_model()
+                lease = await worker.serve_a_lease()
+                await backbone.covered()
+                relay.kill()
+                second = await trio.to_thread.run_sync(start_again)
+                await worker.relay_is_up()
+                worker.send(wire.Renew(lease=lease.lease))
+                await backbone.relay_is_up()
+                # Said again, as a backbone does: the worker is still a holder.
+                with trio.fail_after(30):
+                    while not await backbone.is_covered_now():
+                        pass
+        finally:
+            if second is not None:
+                second.kill()
+
+    try:
+        main()
+    finally:
+        market.kill()
