@@ -156,8 +156,8 @@ def _check_vouchers(
         _check_columns(name, row, signed)
         if signed.price_table_hash not in books.prices:
             raise DifferenceFound(f"{name}: its price table is missing")
-        leaves = leaves_of(connection, folder, row.id)
         with _naming(name):
+            leaves = leaves_of(connection, folder, row.id)
             tally = Tally(TabTerms.of(signed), books.prices[signed.price_table_hash])
             tally.add(b"".join(leaves))
             tally.check(signed)

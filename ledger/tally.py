@@ -144,7 +144,12 @@ class Tally:
         issued_us: int,
         final: bool = False,
     ) -> Voucher:
-        """Return the next voucher, unsigned, over all leaves taken so far."""
+        """Return the next voucher, unsigned, over all leaves taken so far.
+
+        It is never issued before the previous one, even if a clock was put back.
+        """
+        if previous is not None:
+            issued_us = max(issued_us, previous.issued_us)
         return Voucher(
             network=self.terms.network,
             manifest_hash=self.terms.manifest_hash,

@@ -41,6 +41,7 @@ class WriterSettings:
     max_group: int = 1024
     max_queued: int = 16_384  # a full queue means: the disk is too slow, try later
     max_wait_s: float = 5.0
+    monotonic: Callable[[], float] = time.monotonic  # seconds
 
 
 @dataclass(slots=True)
@@ -72,6 +73,7 @@ class Writer:
         self._owner = owner
         self._wall_us = wall_us
         self._settings = settings
+        self._now = settings.monotonic
         self._queue: queue.Queue[_Queued | None] = queue.Queue(settings.max_queued)
         self._closing = threading.Event()
         self._connection: Connection | None = None
@@ -99,7 +101,7 @@ class Writer:
         if self._closing.is_set():
             raise StoreUnavailable("the ledger is closed")
         try:
-            self._queue.put_nowait(_Queued(job, future, time.monotonic(), content_hash))
+            self._queue.put_nowait(_Queued(job, future, self._now(), content_hash))
         except queue.Full as exc:
             raise StoreBusy(f"{self._settings.max_queued} writes are waiting") from exc
         return future
@@ -125,7 +127,7 @@ class Writer:
         group: list[_Queued] = []
         until = float("inf")
         while len(group) < self._settings.max_group:
-            wait = None if not group else max(0.0, until - time.monotonic())
+            wait = None if not group else max(0.0, until - self._now())
             try:
                 queued = self._queue.get(block=wait != 0.0, timeout=wait)
             except queue.Empty:
@@ -133,7 +135,7 @@ class Writer:
             if queued is None:
                 return group, True
             if not group:
-                until = time.monotonic() + self._settings.window_s
+                until = self._now() + self._settings.window_s
             group.append(queued)
         return group, False
 
@@ -168,7 +170,7 @@ class Writer:
     ) -> None:
         if self._connection is None:
             raise StoreUnavailable("the ledger is closed")
-        overdue = time.monotonic() - self._settings.max_wait_s
+        overdue = self._now() - self._settings.max_wait_s
         with self._connection.begin():
             hashes = [job.content_hash for job in group if job.content_hash]
             desk.begin(self._wall_us(), hashes)

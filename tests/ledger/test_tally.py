@@ -95,3 +95,12 @@ def test_a_voucher_of_other_leaves_is_named():
     ):
         with pytest.raises(ChainRefused):
             tab.tally.check(dataclasses.replace(voucher, **changes))
+
+
+def test_a_clock_that_is_put_back_does_not_break_the_chain():
+    tab = paper_tab()
+    tab.serve(0)
+    first = tab.draft()
+    tab.world.now_us -= 10**9
+    tab.serve(1)
+    assert tab.draft().issued_us == first.issued_us
