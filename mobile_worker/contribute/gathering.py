@@ -56,7 +56,6 @@ class GatherParts:
     """What gathering works with.
 
     give_back: told (lease, expert, reason) of what cannot be held here.
-    on_held: called after each expert that has come into memory.
     """
 
     store: ShardStore
@@ -65,7 +64,6 @@ class GatherParts:
     desk: BlobDesk
     market: PeerId
     give_back: Callable[[bytes, ExpertId, str], None]
-    on_held: Callable[[], None]
     settings: FetchSettings
 
 
@@ -168,7 +166,6 @@ class Gatherer:
         held = parts.held.learn(want.manifest_hash, model.manifest)
         parts.held.hold(held, want.expert, shard)
         parts.leases.now_held(want.manifest_hash, want.expert)
-        parts.on_held()
 
     async def _shard(self, want: Want, expert: ManifestExpert) -> bytes:
         store = self._parts.store

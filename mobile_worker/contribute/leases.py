@@ -65,6 +65,10 @@ class LeaseBook:
         """Whom experts are held for."""
         return frozenset(lease.backbone for lease in self._leases.values())
 
+    def ids(self) -> list[bytes]:
+        """Return the ids of the leases in force."""
+        return list(self._leases)
+
     def get(self, lease: bytes) -> HeldLease | None:
         """Return the lease of this id."""
         return self._leases.get(lease)
@@ -126,12 +130,17 @@ class LeaseBook:
             if lease.manifest_hash == manifest_hash and expert in lease.experts:
                 lease.held.add(expert)
 
-    def reports(self, *, again: bool = False) -> list[wire.Held]:
-        """Return HELD for each lease that grew, or for all with `again`."""
+    def forget_reports(self) -> None:
+        """Report everything again: the market may have forgotten."""
+        for lease in self._leases.values():
+            lease.reported = frozenset()
+
+    def reports(self) -> list[wire.Held]:
+        """Return HELD for each lease whose held experts differ from the last report."""
         reports = []
         for lease in self._leases.values():
             held = frozenset(lease.held)
-            if held and (again or held != lease.reported):
+            if held and held != lease.reported:
                 lease.reported = held
                 reports.append(
                     wire.Held(lease=lease.lease, experts=tuple(sorted(held)))

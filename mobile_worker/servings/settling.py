@@ -84,13 +84,24 @@ class Settling:
         self._open: dict[bytes, _Open] = {}  # by hash of the voucher
         self._signed: list[tuple[Settled, int | None]] = []  # not in the spool yet
         self._wake = trio.Event()
+        self._moved = trio.Event()
         self._disk = trio.Lock()
         self._take_over()
 
     @property
+    def n_waiting(self) -> int:
+        """Vouchers with both signatures that the ledger has not acknowledged."""
+        return len(self._signed) + len(self._filing)
+
+    @property
     def is_settled(self) -> bool:
         """Whether everything accepted is signed and everything signed is filed."""
-        return self._accounts.is_settled and not self._signed and not len(self._filing)
+        return self._accounts.is_settled and not self.n_waiting
+
+    async def settled(self) -> None:
+        """Wait until `is_settled`; `run` must be running."""
+        while not self.is_settled:
+            await self._moved.wait()
 
     def wake(self) -> None:
         """Look at once whether a voucher is due."""
@@ -150,6 +161,8 @@ class Settling:
             except LedgerError as error:
                 logger.warning("the spool of vouchers: %s", error)
                 await trio.sleep(1.0)
+            self._moved.set()
+            self._moved = trio.Event()
             with trio.move_on_after(_TICK_S):
                 await self._wake.wait()
             self._wake = trio.Event()

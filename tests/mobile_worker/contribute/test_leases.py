@@ -1,27 +1,8 @@
 """Leases in force: replaced, renewed, doubted, lapsed."""
 
 from mobile_worker.contribute.leases import LeaseBook
-from mobile_worker.expert_id import ExpertId
-from mobile_worker.messages.market import Held, Lease, Renew
-from relay.keys import PeerId
-
-BACKBONE, OTHER = PeerId(b"b" * 32), PeerId(b"o" * 32)
-MODEL = b"m" * 32
-E = [ExpertId(1, index) for index in range(8)]
-
-
-def lease(*experts: int, name: bytes = b"lease-01", **changes: object) -> Lease:
-    values: dict[str, object] = {
-        "lease": name,
-        "backbone": BACKBONE,
-        "backbone_record": b"",
-        "manifest_hash": MODEL,
-        "experts": tuple(E[index] for index in experts),
-        "price_table": b"",
-        "price_signature": bytes(64),
-        "expires_in_s": 40,
-    }
-    return Lease(**(values | changes))
+from mobile_worker.messages.market import Held, Renew
+from tests.support.lease_messages import BACKBONE, MODEL, OTHER, E, lease
 
 
 def test_a_lease_replaces_the_one_before_and_keeps_what_is_held() -> None:
@@ -61,7 +42,8 @@ def test_held_is_reported_whole_when_it_grows_or_again() -> None:
     assert book.reports() == []
     book.now_held(MODEL, E[0])
     assert book.reports() == [Held(lease=b"lease-01", experts=(E[0], E[1]))]
-    assert book.reports(again=True) == [Held(lease=b"lease-01", experts=(E[0], E[1]))]
+    book.forget_reports()
+    assert book.reports() == [Held(lease=b"lease-01", experts=(E[0], E[1]))]
     book.take(lease(0, 1), 5.0)
     assert len(book.reports()) == 1
 

@@ -1,0 +1,173 @@
+"""Between this worker and the market: offers, leases, renewals, reports.
+
+Rules:
+- A lease counts only if its record is its backbone's own and the market signed its
+  price table; one that does not verify is not taken, with one line in the log.
+- With the market lost, or forgetful, the worker offers again. Every message here is
+  repeated by its own clock, so that none is missed for good.
+- After a suspension nothing that was leased is believed any more.
+- An offer refused before any lease ends the worker with the market's words.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from ledger.errors import LedgerError
+from mobile_worker import messages
+from mobile_worker.clock import Clock
+from mobile_worker.contribute.errors import MarketRefused
+from mobile_worker.contribute.leases import LeaseBook
+from mobile_worker.contribute.offering import OfferTimes
+from mobile_worker.contribute.suspension import SuspensionWatch
+from mobile_worker.errors import LocalError, RecordError
+from mobile_worker.expert_id import ExpertId
+from mobile_worker.links.node import Node
+from mobile_worker.messages import MessageType
+from mobile_worker.servings.accounts import Accounts
+from mobile_worker.session.records import PeerRecord, parse_record
+from relay.keys import PeerId
+
+__all__ = ["MarketParts", "MarketSide"]
+
+logger = logging.getLogger("p2pmoe.contribute")
+
+_MAX_REASON_CHARS = 150
+
+OnLeases = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarketParts:
+    """What the market side works with. `offer` is sent with the node's own record."""
+
+    node: Node
+    market: PeerId
+    offer: messages.Offer
+    clock: Clock
+    leases: LeaseBook
+    accounts: Accounts
+
+
+class MarketSide:
+    """See the module. `on_leases` is called whenever the set of experts changed."""
+
+    def __init__(self, parts: MarketParts) -> None:
+        """Offer at the first tick."""
+        self.on_leases: OnLeases = lambda: None
+        self.is_draining = False
+        self._parts = parts
+        self._offers = OfferTimes()
+        self._suspension = SuspensionWatch()
+        self._was_leased = False
+
+    def said(self, message: messages.Message) -> None:
+        """Take a message of the market.
+
+        Raises:
+            MarketRefused: it does not take this worker at all.
+        """
+        match message:
+            case messages.Lease():
+                self._leased(message)
+            case messages.Release(lease=lease, experts=experts):
+                self._parts.leases.release(lease, experts)
+                self.on_leases()
+            case messages.Refused(what=MessageType.OFFER, reason=reason):
+                if not self._was_leased:
+                    raise MarketRefused(f"the market refuses this worker: {reason}")
+                logger.warning("the market refuses the offer: %s", reason)
+                self._offers.unanswered()
+            case messages.Refused(reason=reason):
+                logger.info("the market does not know a lease: %s", reason)
+                self._parts.leases.doubt(self._parts.clock.monotonic())
+                self._offers.start_over()
+            case _:
+                logger.debug("%s of the market", type(message).__name__)
+
+    def reachable_again(self) -> None:
+        """The market, or the way to it, may be another: offer at once."""
+        self._offers.start_over()
+
+    def undelivered(self) -> None:
+        """Something said to the market did not arrive: offer when the pause is over."""
+        self._offers.unanswered()
+
+    def give_back(self, lease: bytes, expert: ExpertId, reason: str) -> None:
+        """Tell the market that an expert cannot be held here."""
+        self._release(lease, (expert,), reason)
+
+    def leave(self, reason: str) -> None:
+        """Tell the market that this worker is draining."""
+        self.is_draining = True
+        self._say(messages.Draining(reason=reason[:_MAX_REASON_CHARS]))
+
+    def end(self, reason: str) -> None:
+        """Give all leases back."""
+        for lease in self._parts.leases.ids():
+            self._release(lease, (), reason)
+        self._parts.leases.drop_all()
+
+    def tick(self, now: float, *, relay_is_up: bool) -> None:
+        """Do what is due: lapses, offers, renewals, reports."""
+        parts = self._parts
+        suspended = self._suspension.look(now, parts.clock.wall_us())
+        if suspended:
+            logger.warning("this machine was suspended: offering again")
+            parts.leases.drop_all()
+        if parts.leases.lapse(now) or suspended:
+            logger.warning("a lease has lapsed")
+            self._offers.start_over()
+            self.on_leases()
+        if self.is_draining or not relay_is_up:
+            return
+        if self._offers.is_due(now):
+            self._say(replace(parts.offer, record=parts.node.record.encoded))
+            parts.leases.forget_reports()
+        for renewal in parts.leases.renewals(now):
+            self._say(renewal)
+        for report in parts.leases.reports():
+            self._say(report)
+
+    def _leased(self, lease: messages.Lease) -> None:
+        parts = self._parts
+        if self.is_draining:
+            return
+        try:
+            record = _record_of(lease)
+            parts.accounts.priced(lease.price_table, lease.price_signature)
+        except (RecordError, LedgerError) as error:
+            logger.warning("a lease is not taken: %s", error)
+            return
+        parts.node.learn(record)
+        self._offers.answered()
+        if lease.experts:
+            self._was_leased = True
+            parts.accounts.expect(lease.backbone, lease.manifest_hash)
+            parts.leases.take(lease, parts.clock.monotonic())
+        else:
+            parts.leases.release(lease.lease, ())
+        self.on_leases()
+
+    def _release(
+        self, lease: bytes, experts: tuple[ExpertId, ...], reason: str
+    ) -> None:
+        self._say(
+            messages.Release(
+                lease=lease, experts=experts, reason=reason[:_MAX_REASON_CHARS]
+            )
+        )
+
+    def _say(self, message: messages.Message) -> None:
+        try:
+            self._parts.node.send(self._parts.market, message)
+        except LocalError as error:
+            logger.info("to the market: %s", error)
+            self._offers.unanswered()
+
+
+def _record_of(lease: messages.Lease) -> PeerRecord:
+    record = parse_record(lease.backbone_record)
+    if record.peer_id != lease.backbone:
+        raise RecordError("the record of a lease is another peer's")
+    return record

@@ -1,0 +1,82 @@
+"""What a worker is told at its start, and how its memory is divided.
+
+Of the memory limit a part is kept for weights decoded by the kernel, so that experts
+rest in their file's own bytes and the whole stays within the limit.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+
+from relay.endpoint import Endpoint
+from relay.keys import PeerId
+from relay.tokens import Role
+
+__all__ = ["ContributeSettings", "DeviceClass"]
+
+_DECODED_SHARE = 4  # a quarter of the memory
+_MAX_DECODED_BYTES = 48 << 20
+
+
+class DeviceClass(IntEnum):
+    """What kind of machine this is; the numbers are the wire's."""
+
+    HUB = 0
+    LAPTOP = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContributeSettings:
+    """data: folder of key, shards and spool. network: None takes the relay's word.
+
+    listen, advertise: `host:port` for direct links of a hub. domain: failure domain.
+    drain_s: how long a clean stop may take.
+    """
+
+    data: Path
+    endpoint: Endpoint
+    token: bytes
+    network: PeerId | None
+    memory_bytes: int
+    disk_bytes: int
+    domain: str
+    hub: bool = False
+    listen: str | None = None
+    advertise: tuple[str, ...] = ()
+    n_threads: int = 1
+    drain_s: float = 10.0
+
+    @property
+    def decoded_bytes(self) -> int:
+        """Bytes of decoded weights that the kernel may keep."""
+        return min(self.memory_bytes // _DECODED_SHARE, _MAX_DECODED_BYTES)
+
+    @property
+    def expert_bytes(self) -> int:
+        """Bytes of experts that fit into memory: what is offered."""
+        return self.memory_bytes - self.decoded_bytes
+
+    @property
+    def device_class(self) -> DeviceClass:
+        """The class told to the market."""
+        return DeviceClass.HUB if self.hub else DeviceClass.LAPTOP
+
+    @property
+    def role(self) -> Role:
+        """The role told to the relay and in the record."""
+        return Role.HUB if self.hub else Role.WORKER
+
+    @property
+    def identity_file(self) -> Path:
+        """Where the key is."""
+        return self.data / "identity"
+
+    @property
+    def shard_folder(self) -> Path:
+        """Where shards are."""
+        return self.data / "shards"
+
+    @property
+    def spool_folder(self) -> Path:
+        """Where unfiled vouchers are."""
+        return self.data / "spool"
