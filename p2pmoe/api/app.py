@@ -13,14 +13,15 @@ refused, so that no web page can reach it by a name that it controls.
 
 import hmac
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
 import trio
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
@@ -79,6 +80,7 @@ def build_app(parts: ApiParts) -> ASGIApp:
         exception_handlers={
             ApiRefusal: _refused,
             HTTPException: _http_error,
+            ClientDisconnect: _gone,
             Exception: _internal_error,
         },
     )
@@ -202,6 +204,12 @@ async def _http_error(request: Request, error: Exception) -> Response:
     )
 
 
+async def _gone(_: Request, error: Exception) -> Response:
+    """Answer a client that left in mid-request; nobody reads it."""
+    del error
+    return Response(status_code=HTTPStatus.BAD_REQUEST)
+
+
 async def _internal_error(_: Request, error: Exception) -> Response:
     body = failure_body(error)
     return JSONResponse(body, status_code=HTTPStatus.INTERNAL_SERVER_ERROR)
@@ -217,12 +225,23 @@ async def _read_body(request: Request) -> bytes:
         raise _too_large()
     parts: list[bytes] = []
     size = 0
-    async for part in request.stream():
-        size += len(part)
-        if size > MAX_BODY_BYTES:
-            raise _too_large()
-        parts.append(part)
+    async with aclosing(_body_parts(request)) as stream:
+        async for part in stream:
+            size += len(part)
+            if size > MAX_BODY_BYTES:
+                raise _too_large()
+            parts.append(part)
     return b"".join(parts)
+
+
+async def _body_parts(request: Request) -> AsyncGenerator[bytes]:
+    more = True
+    while more:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        yield message.get("body", b"")
+        more = message.get("more_body", False)
 
 
 def _too_large() -> ApiRefusal:

@@ -12,6 +12,7 @@
 import json
 import logging
 from collections.abc import Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -96,7 +97,8 @@ class CompletionAnswer:
         try:
             async with parts.generator.generate(generation) as run:
                 running = Running(run, self._prepared, parts.tokenizer)
-                text = "".join([piece async for piece in running.pieces()])
+                async with aclosing(running.pieces()) as pieces:
+                    text = "".join([piece async for piece in pieces])
                 answer = running.answer()
         except Exception as failure:  # noqa: BLE001 - root of the request's task
             _note(failure)
@@ -114,9 +116,10 @@ class CompletionAnswer:
             async with parts.generator.generate(self._prepared.generation) as run:
                 running = Running(run, self._prepared, parts.tokenizer)
                 first = True
-                async for piece in running.pieces():
-                    await events.frame(bodies.piece(piece, first=first))
-                    first = False
+                async with aclosing(running.pieces()) as pieces:
+                    async for piece in pieces:
+                        await events.frame(bodies.piece(piece, first=first))
+                        first = False
                 answer = running.answer()
         except Exception as failure:  # noqa: BLE001 - root of the request's task
             _note(failure)
@@ -165,11 +168,13 @@ class _EventStream:
         """Send a comment whenever nothing else went out for `PING_S`."""
         opened = trio.current_time()
         while True:
-            waits = self._sent_at + PING_S if self._started else opened + COMMIT_S
-            await trio.sleep_until(waits)
+            due = self._sent_at + PING_S if self._started else opened + COMMIT_S
+            now = trio.current_time()
+            if now < due:
+                await trio.sleep(min(due - now, PING_S))
+                continue
             async with self._lock:
-                silent = trio.current_time() - self._sent_at
-                if silent >= (PING_S if self._started else COMMIT_S):
+                if self._sent_at <= now - PING_S:
                     await self._start()
                     await self._write(": ping\n\n")
 

@@ -4,7 +4,7 @@ A run that ends without saying why is a failure, not an answer (fault B23). When
 rule ends the text first, leaving the generator's context stops the engine.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from p2pmoe.api.bodies import Answer
 from p2pmoe.api.preparation import Prepared
@@ -32,18 +32,23 @@ class Running:
         self._text = CompletionText(prepared.rules, tokenizer.token_bytes)
         self._finish: FinishReason | None = None
 
-    async def pieces(self) -> AsyncIterator[str]:
-        """Yield the text of each accepted block, often an empty one.
+    async def pieces(self) -> AsyncGenerator[str]:
+        """Yield the text of each accepted block, often an empty one; close it after.
 
         Raises:
             GenerationFailed: The engine gave up, or ended without a reason.
         """
-        async for step in self._run:
-            delta = self._text.accept(step.tokens)
-            yield delta.text
-            if delta.finish is not None:
-                self._finish = delta.finish
-                return
+        steps = aiter(self._run)
+        try:
+            async for step in steps:
+                delta = self._text.accept(step.tokens)
+                yield delta.text
+                if delta.finish is not None:
+                    self._finish = delta.finish
+                    return
+        finally:
+            if isinstance(steps, AsyncGenerator):
+                await steps.aclose()
         self._finish = self._run.end().finish_reason
         if self._finish is None:
             reason = "the generation stopped without an end"

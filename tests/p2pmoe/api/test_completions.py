@@ -1,0 +1,230 @@
+"""Faults B18 to B23 at the ASGI border, with a clock that jumps: no sockets."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import trio
+
+from p2pmoe.api.bodies import Bodies, CompletionKind
+from p2pmoe.api.completions import COMMIT_S, PING_S, CompletionAnswer, CompletionParts
+from p2pmoe.api.metrics import ApiCounters
+from p2pmoe.api.preparation import prepare
+from p2pmoe.api.requests import parse_chat
+from p2pmoe.backbone.generation import FailureKind, GenerationFailed
+from tests.support.api import EOS, Script, small_model, spell
+from tests.support.trio_test import trio_test
+
+MODEL = small_model()
+USAGE = {"include_usage": True}
+LOST = GenerationFailed(FailureKind.UPSTREAM_LOST, "expert 3.7 has no holder")
+
+
+@dataclass
+class Exchange:
+    """One ASGI exchange: what was sent, and a client that may leave."""
+
+    sent: list[dict[str, Any]] = field(default_factory=list)
+    left: trio.Event = field(default_factory=trio.Event)
+    counters: ApiCounters = field(default_factory=ApiCounters)
+
+    async def receive(self) -> dict[str, Any]:
+        await self.left.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: dict[str, Any]) -> None:
+        await trio.lowlevel.checkpoint()
+        self.sent.append(message)
+
+    async def run(self, script: Script, *, stream: bool, **fields: object) -> None:
+        messages = [{"role": "user", "content": "x"}]
+        body = {"messages": messages, "stream": stream, **fields}
+        prepared = prepare(parse_chat(json.dumps(body).encode()), MODEL, 7)
+        bodies = Bodies(
+            kind=CompletionKind.CHAT,
+            id="chatcmpl-1",
+            model="small",
+            created_s=1,
+            include_usage="stream_options" in fields,
+        )
+        parts = CompletionParts(
+            generator=script,
+            tokenizer=MODEL.tokenizer,
+            counters=self.counters,
+            route="/v1/chat/completions",
+        )
+        answer = CompletionAnswer(parts, prepared, bodies, stream=stream)
+        await answer({"type": "http"}, self.receive, self.send)
+
+    @property
+    def status(self) -> int:
+        return int(self.sent[0]["status"])
+
+    @property
+    def body(self) -> str:
+        return b"".join(message.get("body", b"") for message in self.sent).decode()
+
+    @property
+    def events(self) -> list[Any]:
+        lines = [line[6:] for line in self.body.splitlines() if line[:6] == "data: "]
+        return [line if line == "[DONE]" else json.loads(line) for line in lines]
+
+    @property
+    def outcomes(self) -> str:
+        return self.counters.render()
+
+
+def deltas(events: list[Any]) -> list[str]:
+    return [
+        event["choices"][0]["delta"]["content"]
+        for event in events
+        if isinstance(event, dict)
+        and event.get("choices")
+        and "content" in event["choices"][0]["delta"]
+    ]
+
+
+@trio_test(autojump=True)
+async def test_b21_a_stream_is_a_delta_for_each_step() -> None:
+    exchange = Exchange()
+    await exchange.run(Script(blocks=[*spell("😊"), (EOS,)]), stream=True)
+    assert exchange.status == 200
+    assert deltas(exchange.events) == ["", "", "", "😊", ""]
+    assert exchange.events[-1] == "[DONE]"
+    assert exchange.events[-2]["choices"][0]["finish_reason"] == "stop"
+    assert exchange.events[-2]["p2pmoe"]["calls"]["hub"] == 3
+    assert exchange.sent[-1]["more_body"] is False
+    assert (b"connection", b"close") in exchange.sent[0]["headers"]
+
+
+@trio_test(autojump=True)
+async def test_b19_usage_is_one_extra_chunk_if_asked_for() -> None:
+    exchange = Exchange()
+    script = Script(blocks=[*spell("hello"), (EOS,)])
+    await exchange.run(script, stream=True, stream_options=USAGE)
+    with_usage = [e for e in exchange.events[:-1] if e["usage"] is not None]
+    assert len(with_usage) == 1
+    assert with_usage[0] == exchange.events[-2]
+    usage = with_usage[0]["usage"]
+    assert with_usage[0]["choices"] == []
+    assert usage["completion_tokens"] == 2
+    assert usage["prompt_tokens"] + 2 == usage["total_tokens"]
+    exchange = Exchange()
+    await exchange.run(Script(blocks=[(EOS,)]), stream=True)
+    assert all("usage" not in event for event in exchange.events[:-1])
+
+
+@trio_test(autojump=True)
+async def test_b23_a_failure_before_the_first_token_is_503() -> None:
+    for stream in (True, False):
+        exchange = Exchange()
+        await exchange.run(Script(failure=LOST), stream=stream)
+        assert exchange.status == 503
+        error = json.loads(exchange.body)["error"]
+        assert error["type"] == "upstream_lost"
+        assert "expert 3.7" in error["message"]
+        assert 'outcome="503"' in exchange.outcomes
+
+
+@trio_test(autojump=True)
+async def test_b23_a_failure_after_token_7_is_an_error_frame() -> None:
+    exchange = Exchange()
+    await exchange.run(Script(blocks=[(100,)] * 7, failure=LOST), stream=True)
+    assert exchange.status == 200
+    assert len(deltas(exchange.events)) == 7
+    assert exchange.events[-1]["error"]["type"] == "upstream_lost"
+    assert "[DONE]" not in exchange.body
+    assert '"finish_reason":"' not in exchange.body
+    assert exchange.sent[-1]["more_body"] is False
+    assert 'outcome="upstream_lost"' in exchange.outcomes
+
+
+@trio_test(autojump=True)
+async def test_b23_a_failure_before_the_usage_chunk_is_an_error_frame() -> None:
+    exchange = Exchange()
+    script = Script(blocks=spell("hello"), failure=LOST)
+    await exchange.run(script, stream=True, stream_options=USAGE)
+    assert deltas(exchange.events) == ["hello"]
+    assert "error" in exchange.events[-1]
+
+
+@trio_test(autojump=True)
+async def test_b23_a_fault_of_our_own_is_a_failure_too() -> None:
+    exchange = Exchange()
+    await exchange.run(Script(blocks=[(100,), (99_999,)]), stream=True)
+    assert exchange.events[-1]["error"]["type"] == "internal_error"
+    assert "[DONE]" not in exchange.body
+    exchange = Exchange()
+    await exchange.run(Script(failure=ValueError("/secret")), stream=False)
+    assert exchange.status == 500
+    assert "secret" not in exchange.body
+
+
+@trio_test(autojump=True)
+async def test_b20_a_client_that_leaves_ends_its_own_request_only() -> None:
+    gone, other = Exchange(), Exchange()
+    hanging = Script(blocks=[(100,)], hang=True)
+    quiet = Script(hang=True)
+    going_on = Script(blocks=[(100,)] * 20, delay_s=1.0)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lambda: gone.run(hanging, stream=True))
+        nursery.start_soon(lambda: other.run(going_on, stream=True))
+        whole = Exchange()
+        nursery.start_soon(lambda: whole.run(quiet, stream=False))
+        await trio.sleep(5)
+        gone.left.set()
+        whole.left.set()
+        await hanging.left.wait()
+        await quiet.left.wait()
+        assert trio.current_time() < 1e9
+        assert (hanging.n_inside, quiet.n_inside, going_on.n_inside) == (0, 0, 1)
+    assert len(deltas(other.events)) == 20
+    assert other.events[-1] == "[DONE]"
+    assert 'outcome="cancelled"' in gone.outcomes
+    assert gone.counters.active == 0
+
+
+@trio_test(autojump=True)
+async def test_b20_a_thousand_cancelled_requests_leave_nothing_behind() -> None:
+    script = Script(hang=True)
+    tasks = trio.lowlevel.current_statistics().tasks_living
+    for _ in range(1000):
+        exchange = Exchange()
+        exchange.left.set()
+        await exchange.run(script, stream=True)
+    assert script.n_inside == 0
+    assert trio.lowlevel.current_statistics().tasks_living == tasks
+
+
+@trio_test(autojump=True)
+async def test_comments_go_out_while_a_stream_is_silent() -> None:
+    exchange = Exchange()
+    script = Script(blocks=[(100,), (100,), (EOS,)], delay_s=3.5 * PING_S)
+    await exchange.run(script, stream=True)
+    assert exchange.body.count(": ping\n\n") == 3 + 3
+    assert exchange.events[-1] == "[DONE]"
+
+
+@trio_test(autojump=True)
+async def test_a_very_long_wait_commits_to_a_stream() -> None:
+    exchange = Exchange()
+    script = Script(blocks=[(100,)], delay_s=COMMIT_S + 1)
+    await exchange.run(script, stream=True)
+    assert exchange.body.startswith(": ping\n\n")
+    exchange = Exchange()
+    await exchange.run(
+        Script(blocks=[(100,)], delay_s=COMMIT_S - 1, failure=LOST), stream=True
+    )
+    assert ": ping" not in exchange.body
+
+
+@trio_test(autojump=True)
+async def test_b18_usage_counts_what_was_delivered() -> None:
+    exchange = Exchange()
+    script = Script(blocks=[(100,) * 5, (100,) * 5], hang=True)
+    await exchange.run(script, stream=False, max_tokens=8)
+    body = json.loads(exchange.body)
+    assert body["usage"]["completion_tokens"] == 8
+    assert len(body["p2pmoe"]["tokens"]) == 8
+    assert body["choices"][0]["finish_reason"] == "length"
+    assert 'kind="completion"} 8' in exchange.outcomes

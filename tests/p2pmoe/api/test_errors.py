@@ -1,0 +1,46 @@
+from http import HTTPStatus
+
+import pytest
+
+from p2pmoe.api.errors import (
+    ApiRefusal,
+    failure_body,
+    failure_kind,
+    failure_status,
+)
+from p2pmoe.backbone.generation import FailureKind, GenerationFailed
+from p2pmoe.errors import ExpertsUnavailable, NotFinite, QueueFull
+
+
+def test_a_refusal_has_openais_shape() -> None:
+    refusal = ApiRefusal("top_p must be a number", param="top_p", code="invalid_value")
+    assert refusal.body() == {
+        "error": {
+            "message": "top_p must be a number",
+            "type": "invalid_request_error",
+            "param": "top_p",
+            "code": "invalid_value",
+        }
+    }
+    assert refusal.status == 400
+
+
+@pytest.mark.parametrize(
+    ("failure", "kind", "status"),
+    [
+        (GenerationFailed(FailureKind.UPSTREAM_LOST, "x"), "upstream_lost", 503),
+        (ExpertsUnavailable("x"), "upstream_lost", 503),
+        (QueueFull("x"), "overloaded", 503),
+        (GenerationFailed(FailureKind.DEADLINE, "x"), "deadline_exceeded", 503),
+        (NotFinite("x"), "arithmetic_error", 500),
+        (ValueError("/home/secret"), "internal_error", 500),
+    ],
+)
+def test_failures(failure: Exception, kind: str, status: int) -> None:
+    assert failure_kind(failure) == kind
+    assert failure_status(failure) == HTTPStatus(status)
+
+
+def test_internal_texts_are_not_told() -> None:
+    assert "secret" not in str(failure_body(ValueError("/home/secret")))
+    assert "expert 3" in str(failure_body(ExpertsUnavailable("expert 3")))
