@@ -32,7 +32,7 @@ def parse_size(text: str, *, option: str) -> int:
             f"{option} {text!r} is no size", advice="write it like 512M or 1.5G"
         )
     whole, fraction, unit = match[1], match[2] or "", match[3] or ""
-    n_bytes = int(whole + fraction) * _UNITS[unit] // 10 ** len(fraction)
+    n_bytes: int = int(whole + fraction) * _UNITS[unit] // 10 ** len(fraction)
     if not 0 < n_bytes <= _MAX_BYTES:
         raise ConfigurationError(
             f"{option} {text!r} is {n_bytes} bytes",

@@ -1,0 +1,204 @@
+"""`p2pmoe contribute`: give memory and compute to a network, and earn for it.
+
+Shows what it will use and asks once, unless `--yes` or without a terminal. States and
+figures go to stderr (`--json`: to stdout). SIGTERM drains and ends with 0, an interrupt
+drains and ends with 130, a second signal ends at once.
+"""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from mobile_worker.contribute.service import Started
+    from mobile_worker.contribute.settings import ContributeSettings
+    from p2pmoe.network.invite import Invite
+    from relay.endpoint import Endpoint
+    from relay.keys import PeerId
+
+__all__ = ["register"]
+
+Url = Annotated[str | None, typer.Argument(help="wss://HOST/relay of an open network.")]
+InviteFile = Annotated[
+    Path | None, typer.Option("--invite", help="Invite file; else P2PMOE_INVITE.")
+]
+Memory = Annotated[str, typer.Option(help="Memory for experts, like 512M or 1.5G.")]
+Disk = Annotated[str, typer.Option(help="Disk for shards, like 2G.")]
+Hub = Annotated[bool, typer.Option("--hub", help="A fast peer with direct links.")]
+Listen = Annotated[
+    str | None, typer.Option(help="HOST:PORT for direct links, with --hub.")
+]
+Advertise = Annotated[
+    list[str] | None, typer.Option(help="HOST:PORT that others reach it by.")
+]
+Data = Annotated[Path | None, typer.Option(help="Folder for key, shards, vouchers.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+Domain = Annotated[
+    str | None, typer.Option(help="Failure domain; what fails together shares one.")
+]
+Threads = Annotated[int, typer.Option(help="Threads that compute.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Report as JSON lines on stdout.")]
+ReadyFile = Annotated[
+    Path | None, typer.Option(help="Write the peer id here once it has joined.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command("contribute")(_contribute)
+
+
+def _contribute(
+    url: Url = None,
+    invite: InviteFile = None,
+    memory: Memory = "512M",
+    disk: Disk = "2G",
+    hub: Hub = False,
+    listen: Listen = None,
+    advertise: Advertise = None,
+    data: Data = None,
+    yes: Yes = False,
+    domain: Domain = None,
+    threads: Threads = 1,
+    as_json: AsJson = False,
+    ready_file: ReadyFile = None,
+) -> None:
+    """Serve experts of a network's models from this machine's memory."""
+    import functools
+
+    import trio
+
+    from mobile_worker.contribute.machine import (
+        check_limits,
+        default_domain,
+        this_machine,
+    )
+    from mobile_worker.contribute.process import run_worker
+    from mobile_worker.contribute.service import Hooks
+    from mobile_worker.contribute.settings import ContributeSettings
+    from p2pmoe.cli.contribute_view import open_view
+    from p2pmoe.cli.sizes import parse_size
+
+    endpoint, token, network = _network_of(url, invite)
+    settings = ContributeSettings(
+        data=data or _default_folder(),
+        endpoint=endpoint,
+        token=token,
+        network=network,
+        memory_bytes=parse_size(memory, option="--memory"),
+        disk_bytes=parse_size(disk, option="--disk"),
+        domain=_domain(domain) or default_domain(),
+        hub=hub,
+        listen=_listen(listen, hub=hub),
+        advertise=tuple(advertise or ()),
+        n_threads=threads,
+    )
+    check_limits(
+        this_machine(settings.data),
+        memory_bytes=settings.memory_bytes,
+        n_threads=threads,
+    )
+    _ask(settings, yes=yes)
+    _log_to_stderr()
+    with open_view(as_json=as_json) as view:
+        hooks = Hooks(
+            report=view, started=functools.partial(_tell, ready_file=ready_file)
+        )
+        exit_code = trio.run(run_worker, settings, hooks)
+    raise typer.Exit(exit_code)
+
+
+def _network_of(
+    url: str | None, invite: Path | None
+) -> "tuple[Endpoint, bytes, PeerId | None]":
+    """Return relay, token and network: of the invite, or of an open relay's URL."""
+    import os
+
+    from p2pmoe.errors import ConfigurationError
+    from p2pmoe.network.invite import INVITE_VARIABLE, find_invite
+    from relay.endpoint import parse_endpoint
+
+    if url is None:
+        member: Invite = find_invite(invite, os.environ)
+        return member.relay, member.token, member.network
+    endpoint = parse_endpoint(url)
+    if invite is None and INVITE_VARIABLE not in os.environ:
+        return endpoint, b"", None
+    member = find_invite(invite, os.environ)
+    if endpoint.relay_id not in (None, member.relay.relay_id):
+        raise ConfigurationError(
+            f"the URL's relay is not the one of the invite ({member.relay.url})",
+            advice="give either the URL or --invite",
+        )
+    return member.relay, member.token, member.network
+
+
+def _default_folder() -> Path:
+    import platformdirs
+
+    return Path(platformdirs.user_data_dir("p2pmoe", appauthor=False)) / "worker"
+
+
+def _domain(domain: str | None) -> str | None:
+    from p2pmoe.errors import ConfigurationError
+
+    if domain is not None and not (0 < len(domain) <= 100 and domain.isprintable()):
+        raise ConfigurationError(
+            f"--domain {domain[:40]!r} is not 1 to 100 printable characters"
+        )
+    return domain
+
+
+def _listen(listen: str | None, *, hub: bool) -> str | None:
+    from p2pmoe.config import parse_listen
+    from p2pmoe.errors import ConfigurationError
+
+    if hub != (listen is not None):
+        raise ConfigurationError(
+            "--hub and --listen belong together",
+            advice="a hub takes direct links: --hub --listen 0.0.0.0:7070",
+        )
+    if listen is not None:
+        parse_listen(listen)
+    return listen
+
+
+def _ask(settings: "ContributeSettings", *, yes: bool) -> None:
+    from p2pmoe.cli.sizes import format_size
+
+    lines = [
+        f"This machine will serve experts through {settings.endpoint.url}, using",
+        f"  memory  up to {format_size(settings.memory_bytes)}",
+        f"  disk    up to {format_size(settings.disk_bytes)} in {settings.data}",
+        f"  compute {settings.n_threads} thread(s)",
+    ]
+    if settings.listen:
+        lines.append(f"  direct links on {settings.listen}")
+    print("\n".join(lines), file=sys.stderr, flush=True)
+    if yes or not sys.stdin.isatty():
+        return
+    if not typer.confirm("Go on?", default=True, err=True):
+        raise typer.Exit(0)
+
+
+def _log_to_stderr() -> None:
+    """Show warnings on stderr; the view says the rest."""
+    import logging
+
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+    logger = logging.getLogger("p2pmoe")
+    logger.addHandler(handler)
+    logger.setLevel(logging.WARNING)
+
+
+def _tell(started: "Started", *, ready_file: Path | None) -> None:
+    from p2pmoe.network.running import write_ready_file
+
+    report = {
+        "peer_id": started.peer_id.hex(),
+        "direct_addresses": list(started.direct_addresses),
+    }
+    write_ready_file(ready_file, report)
