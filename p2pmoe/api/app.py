@@ -37,7 +37,7 @@ from p2pmoe.backbone.generation import Generator, Phase, Readiness
 
 __all__ = ["MAX_BODY_BYTES", "ApiParts", "build_app"]
 
-MAX_BODY_BYTES = 4 << 20
+MAX_BODY_BYTES = 8 << 20
 
 _LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _OPEN_PAGES = frozenset({"/livez", "/readyz"})

@@ -20,8 +20,15 @@ import jinja2
 from p2pmoe.text.errors import TemplateError
 from p2pmoe.text.sandbox import Budget, MessagesRefused, Sandbox, spending
 from p2pmoe.text.tokenizer import Tokenizer
+from p2pmoe.weights.model_file import ModelFile
 
-__all__ = ["ChatMessage", "ChatTemplate", "TemplateLimits", "guard_text"]
+__all__ = [
+    "ChatMessage",
+    "ChatTemplate",
+    "TemplateLimits",
+    "guard_text",
+    "load_template",
+]
 
 _GUARDS = "".join(map(chr, range(0xFDD0, 0xFDF0)))
 _MAX_TEMPLATE_CHARACTERS = 1 << 18
@@ -137,6 +144,25 @@ class ChatTemplate:
                 return guard
         reason = "messages hold every Unicode noncharacter"
         raise TemplateError(reason, by_messages=True)
+
+
+def load_template(
+    model: ModelFile,
+    tokenizer: Tokenizer,
+    n_context: int,
+    *,
+    monotonic: Callable[[], float],
+) -> ChatTemplate | None:
+    """Return the file's chat template for a context of `n_context` tokens, if any.
+
+    Raises:
+        TemplateError: It does not compile, or asks for what is not allowed.
+    """
+    source = model.metadata.text("tokenizer.chat_template", "")
+    if not source:
+        return None
+    limits = TemplateLimits(max_characters=n_context * 16 + (1 << 16))
+    return ChatTemplate(source, tokenizer, limits, monotonic=monotonic)
 
 
 def guard_text(text: str, controls: Sequence[str], guard: str) -> str:

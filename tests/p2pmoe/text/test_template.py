@@ -14,6 +14,7 @@ from p2pmoe.text.template import (
     ChatTemplate,
     TemplateLimits,
     guard_text,
+    load_template,
 )
 from p2pmoe.text.tokenizer import Tokenizer, load_tokenizer
 from tests.support.vocabularies import byte_level_metadata, vocabulary_file
@@ -143,3 +144,13 @@ def test_b07_a_template_that_does_not_compile_is_refused(tokenizer: Tokenizer) -
     for source in ("{% if %}", "{% include '/etc/passwd' %}", "x" * 300_000):
         with pytest.raises(TemplateError):
             template(source, tokenizer)
+
+
+def test_the_template_of_a_file_is_loaded(tmp_path: Path) -> None:
+    meta = byte_level_metadata(**{"tokenizer.chat_template": CHATML})
+    with vocabulary_file(tmp_path, meta) as model:
+        loaded = load_template(model, SHARED, 100, monotonic=lambda: 0.0)
+        assert loaded is not None
+        assert controls(loaded.encode(user("x"))) == [0, 1, 2, 1]
+    with vocabulary_file(tmp_path, byte_level_metadata()) as model:
+        assert load_template(model, SHARED, 100, monotonic=lambda: 0.0) is None

@@ -180,3 +180,8 @@ def test_sizes_and_digest(small: Tokenizer) -> None:
     assert small.n_vocab == 268
     assert small.control_texts == tuple(CONTROLS)
     assert small.digest == small.vocabulary.digest()
+
+
+def test_the_held_out_text_has_the_documented_number_of_ids() -> None:
+    text = shared_path("models/pocket/held-out.txt").read_text(encoding="utf-8")
+    assert len(loaded(DEMO).encode(text, bos=True)) == 67_013
