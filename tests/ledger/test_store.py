@@ -1,7 +1,13 @@
 """The store as a whole: many at once, a full disk, restarts, and a model of it."""
 
 import dataclasses
+import random
+import subprocess
+import sys
+import tempfile
 import threading
+import time
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -18,6 +24,7 @@ from sqlalchemy import func, select
 from ledger.accounts import AccountKind
 from ledger.audit import verify_ledger
 from ledger.claims import FiledStatus
+from ledger.database import Reader
 from ledger.errors import FolderInUse, LedgerError, StoreUnavailable
 from ledger.periods import ALL_TIME
 from ledger.schema import filing, voucher
@@ -132,13 +139,55 @@ def test_one_process_one_folder_one_ledger(tmp_path):
     world.open(tmp_path).close()  # the lock was given back
 
 
+@pytest.mark.slow
+def test_kill_9_at_20_random_moments_loses_no_acknowledged_voucher(tmp_path):
+    rng = random.Random(20)
+    acknowledged: dict[str, tuple[int, int]] = {}
+    for _ in range(20):
+        child = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.ledger_process", tmp_path, "4"],
+            cwd=Path(__file__).resolve().parents[2],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        n_lines = rng.randrange(1, 120)
+        for _ in range(n_lines):
+            acknowledge(child.stdout.readline(), acknowledged)
+        time.sleep(rng.random() * 0.01)
+        child.kill()
+        rest = child.stdout.read()
+        child.wait()
+        child.stdout.close()
+        for line in rest.splitlines():
+            acknowledge(line, acknowledged)
+        check_acknowledged(tmp_path, acknowledged)
+    assert len(acknowledged) > 40
+
+
+def acknowledge(line: str, acknowledged: dict[str, tuple[int, int]]) -> None:
+    words = line.split()
+    if len(words) == 3:
+        acknowledged[words[0]] = int(words[1]), int(words[2])
+
+
+def check_acknowledged(path, acknowledged: dict[str, tuple[int, int]]) -> None:
+    """Everything acknowledged is stored, and the next life starts from sound books."""
+    world = World()
+    world.open(path).close()  # recovers
+    reader = Reader(path)
+    verify_ledger(reader, world.identity)
+    with reader.session() as connection:
+        rows = connection.execute(select(voucher)).all()
+    stored = {row.tab.hex(): (row.number, row.amount_uc) for row in rows}
+    for tab, (number, amount_uc) in acknowledged.items():
+        assert stored[tab] >= (number, amount_uc)
+
+
 class LedgerModel(RuleBasedStateMachine):
     """Grants, filings, repeats, restarts against plain dictionaries."""
 
     @initialize()
     def begin(self) -> None:
-        import tempfile
-        from pathlib import Path
 
         self.holder = tempfile.TemporaryDirectory()
         self.path = Path(self.holder.name) / "ledger"

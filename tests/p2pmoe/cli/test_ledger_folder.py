@@ -1,0 +1,34 @@
+"""Where the ledger's commands look, and what ids they expect."""
+
+import pytest
+
+from ledger.errors import StoreUnavailable
+from p2pmoe.cli.ledger_folder import expected_identity, open_reader, parse_hex
+from p2pmoe.errors import ConfigurationError
+from tests.support.ledger_world import Party, World
+
+
+def test_the_default_folder_is_the_users(tmp_path, monkeypatch):
+    monkeypatch.setattr("platformdirs.user_data_dir", lambda name: str(tmp_path / name))
+    with pytest.raises(StoreUnavailable, match=r"no ledger in .*/p2pmoe/ledger"):
+        open_reader(None)
+    world = World()
+    world.open(tmp_path / "p2pmoe" / "ledger").close()
+    assert open_reader(None).identity == world.identity
+
+
+def test_ids_given_come_before_the_folders(tmp_path):
+    world, other = World(), Party("other").id
+    world.open(tmp_path).close()
+    assert expected_identity(None, None, None, tmp_path) == world.identity
+    mixed = expected_identity(None, other.hex(), None, tmp_path)
+    assert (mixed.network, mixed.ledger) == (world.network.id, other)
+    # With all three, no folder is needed.
+    given = expected_identity(other.hex(), other.hex(), other.hex(), tmp_path / "no")
+    assert given.market == other
+
+
+@pytest.mark.parametrize("text", ["", "zz", "00" * 31, "00" * 33])
+def test_what_is_no_id(text):
+    with pytest.raises(ConfigurationError, match=r"network id .* is not 64 hex"):
+        parse_hex(text, "network id", 32)
