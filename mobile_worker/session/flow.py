@@ -34,7 +34,8 @@ class Receiving:
     """What arrived of one class, and up to where we granted."""
 
     reached: int = 0
-    granted: int = FIRST_WINDOW_BYTES
+    granted: int = FIRST_WINDOW_BYTES  # the most ever granted: all of it is taken
+    told: int = FIRST_WINDOW_BYTES  # the last grant, by which the sender goes
 
     def arrived(self, end: int) -> None:
         """Note a frame whose bytes end at this stream offset."""
@@ -47,10 +48,11 @@ class Receiving:
         owner has not taken. A step below a quarter of the window is not worth it.
         """
         limit = self.reached + max(0, window - waiting)
-        if not force and limit - self.granted < max(1, window // 4):
+        if not force and limit - self.told < max(1, window // 4):
             return None
+        self.told = limit
         self.granted = max(self.granted, limit)
-        return self.granted
+        return limit
 
 
 def _sending() -> list[Sending]:
@@ -67,3 +69,8 @@ class Flow:
 
     sending: list[Sending] = field(default_factory=_sending)
     receiving: list[Receiving] = field(default_factory=_receiving)
+
+    def narrow(self, message_class: MessageClass, window: int) -> None:
+        """Go on as if no more than `window` bytes had been granted either way."""
+        sending = self.sending[message_class]
+        sending.limit = min(sending.limit, sending.offset + window)

@@ -29,7 +29,7 @@ import struct
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from mobile_worker.errors import HandshakeError, SealError
+from mobile_worker.errors import HandshakeError, ProtocolBreach, SealError
 from mobile_worker.messages.classes import MessageClass
 
 __all__ = [
@@ -45,7 +45,9 @@ __all__ = [
     "HandshakePacket",
     "Packet",
     "PacketKind",
+    "class_at",
     "parse_handshake",
+    "parse_stream",
     "parse_unknown",
     "unknown_packet",
 ]
@@ -118,6 +120,22 @@ def parse_handshake(packet: bytes) -> HandshakePacket:
         raise HandshakeError(f"unknown packet kind {kind}")
     noise = packet[_HANDSHAKE_HEAD.size :]
     return HandshakePacket(PacketKind(kind), sender, receiver, instance, noise)
+
+
+def parse_stream(frame: bytes) -> tuple[MessageClass, int]:
+    """Return class and offset of a CREDIT or BLOCKED frame, or raise ProtocolBreach."""
+    if len(frame) != STREAM_HEAD.size:
+        raise ProtocolBreach(f"a grant of {len(frame)} bytes")
+    _, message_class, offset = STREAM_HEAD.unpack(frame)
+    return class_at(message_class), offset
+
+
+def class_at(number: int) -> MessageClass:
+    """Return the class with this number, or raise ProtocolBreach."""
+    try:
+        return MessageClass(number)
+    except ValueError as error:
+        raise ProtocolBreach(f"unknown class {number}") from error
 
 
 def unknown_packet(index: int) -> bytes:

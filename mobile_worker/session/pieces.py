@@ -19,9 +19,10 @@ from mobile_worker.session.packets import (
     PIECE_HEAD,
     STREAM_HEAD,
     FrameKind,
+    class_at,
 )
 
-__all__ = ["MAX_QUEUED_BYTES", "Assembly", "Outbox", "Piece"]
+__all__ = ["MAX_QUEUED_BYTES", "Assembly", "Outbox", "Piece", "parse_piece"]
 
 MAX_QUEUED_BYTES = 256 << 20
 _MAX_QUEUED_MESSAGES = 20_000
@@ -127,13 +128,24 @@ def _piece(waiting: _Waiting) -> int:
 
 
 class Piece(NamedTuple):
-    """A PIECE frame taken apart."""
+    """A PIECE frame taken apart; `stream_end`: the stream offset behind it."""
 
     message_class: MessageClass
     number: int
     total: int
     offset: int
     content: memoryview
+    stream_end: int = 0
+
+
+def parse_piece(frame: bytes) -> Piece:
+    """Take a PIECE frame apart, or raise ProtocolBreach."""
+    if len(frame) <= PIECE_HEAD.size:
+        raise ProtocolBreach("a frame without a piece")
+    _, number_of_class, offset, number, total, at = PIECE_HEAD.unpack_from(frame)
+    content = memoryview(frame)[PIECE_HEAD.size :]
+    end = offset + len(content)
+    return Piece(class_at(number_of_class), number, total, at, content, end)
 
 
 @dataclass(slots=True)

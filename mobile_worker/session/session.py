@@ -31,18 +31,19 @@ from mobile_worker.session.outcomes import (
 )
 from mobile_worker.session.packets import (
     MAX_PACKET_BYTES,
-    PIECE_HEAD,
     SEALED_HEAD,
     STREAM_HEAD,
     TOKEN,
     FrameKind,
     Packet,
     PacketKind,
+    class_at,
     parse_handshake,
+    parse_stream,
     parse_unknown,
     unknown_packet,
 )
-from mobile_worker.session.pieces import Assembly, Outbox, Piece
+from mobile_worker.session.pieces import Assembly, Outbox, parse_piece
 from mobile_worker.session.records import PeerRecord
 from relay.keys import PeerId
 
@@ -50,6 +51,7 @@ __all__ = ["Session"]
 
 OLD_KEYS_S: Final = 60.0
 _HINT_PAUSE_S = 1.0
+_CROSSED_S = 2.0
 _BLOCKED_FIRST_S = 0.25
 _BLOCKED_LAST_S = 2.0
 _CLASSES = tuple(MessageClass)
@@ -67,6 +69,7 @@ class Session:
         self.window_bytes = FIRST_WINDOW_BYTES
         self.max_window_bytes = FIRST_WINDOW_BYTES
         self.replies: list[bytes] = []
+        self._begins_first = own.identity.peer_id < peer
         self._handshakes = Handshakes(own, peer, lambda: self.record)
         self._current: Channel | None = None
         self._old: list[tuple[float, Channel]] = []
@@ -110,6 +113,11 @@ class Session:
     def add(self, message: bytes, message_class: MessageClass) -> None:
         """Queue a message; raises SendQueueFull."""
         self._outbox.add(message, message_class)
+
+    def begin(self, now: float) -> None:
+        """Begin a handshake though nothing waits yet, unless there are keys."""
+        if not self.established and self._handshakes.may_begin(now):
+            self._raw.append(self._handshakes.begin(now))
 
     def suspect(self) -> None:
         """Prove the peer anew before the next message: it was reported gone."""
@@ -166,16 +174,21 @@ class Session:
         self._waiting_bytes[message_class] -= n_bytes
         return self._grant(message_class, force=False)
 
-    def widen(self, window_bytes: int, max_window_bytes: int) -> None:
+    def set_window(self, window_bytes: int, max_window_bytes: int) -> None:
         """Set how much we take unconsumed by the present path, and what it may become.
 
-        The window doubles up to the latter whenever it is what holds the peer back.
+        The window doubles up to the latter whenever it is what holds the peer back. If
+        it is narrower than before, what either side may send shrinks to it as well.
         """
+        narrower = max_window_bytes < self.max_window_bytes
         self.window_bytes = window_bytes
         self.max_window_bytes = max(window_bytes, max_window_bytes)
-        if self._current is not None:
-            for message_class in _CLASSES:
-                self._grant(message_class, force=False)
+        if self._current is None:
+            return
+        for message_class in _CLASSES:
+            if narrower:
+                self._current.flow.narrow(message_class, window_bytes)
+            self._grant(message_class, force=narrower)
 
     def probe(self, token: int) -> bytes | None:
         """Return a packet that asks for an answer by the same link, if keys exist."""
@@ -216,11 +229,29 @@ class Session:
             record = self._handshakes.confirm(channel)
             if record is not None:
                 outcomes.append(self._switch(channel, record, now))
+            else:
+                self._straighten(now)
         else:
             frame = channel.open(packet)
         self._suspect = False
         self._take_frame(channel, frame, outcomes)
         return outcomes
+
+    def _straighten(self, now: float) -> None:
+        """Begin anew if the peer goes on with old keys long after we changed ours.
+
+        That is what remains if both began at once and packets crossed badly; the side
+        with the greater id leaves the first move to the other.
+        """
+        current = self._current
+        patience_s = _CROSSED_S * (1 if self._begins_first else 2)
+        if current is not None and now - current.opened_at > patience_s:
+            self._begin_again(now)
+
+    def _begin_again(self, now: float) -> None:
+        if now >= self._next_reaction_at and self._handshakes.may_begin(now):
+            self._next_reaction_at = now + _HINT_PAUSE_S
+            self._raw.append(self._handshakes.begin(now))
 
     def _find(self, index: int, now: float) -> Channel | None:
         found = self._handshakes.unconfirmed(index)
@@ -258,56 +289,46 @@ class Session:
         take = self._takers.get(frame[0]) if frame else None
         if take is None:
             raise ProtocolBreach(f"unknown frame {frame[:1].hex()}", peer=self.peer)
-        take(channel, frame, outcomes)
+        try:
+            take(channel, frame, outcomes)
+        except ProtocolBreach as breach:
+            breach.peer = self.peer
+            raise
 
     def _take_whole(
         self, channel: Channel, frame: bytes, outcomes: list[Outcome]
     ) -> None:
         if len(frame) <= STREAM_HEAD.size:
-            raise ProtocolBreach("a frame without a message", peer=self.peer)
-        _, message_class, offset = STREAM_HEAD.unpack_from(frame)
-        if message_class not in _CLASSES:
-            raise ProtocolBreach(f"unknown class {message_class}", peer=self.peer)
+            raise ProtocolBreach("a frame without a message")
+        _, number, offset = STREAM_HEAD.unpack_from(frame)
+        message_class = class_at(number)
         message = frame[STREAM_HEAD.size :]
         self._arrived(channel, message_class, offset + len(message))
         self._waiting_bytes[message_class] += len(message)
-        outcomes.append(Delivered(message, _CLASSES[message_class]))
+        outcomes.append(Delivered(message, message_class))
 
     def _take_piece(
         self, channel: Channel, frame: bytes, outcomes: list[Outcome]
     ) -> None:
-        if len(frame) <= PIECE_HEAD.size:
-            raise ProtocolBreach("a frame without a piece", peer=self.peer)
-        _, message_class, offset, number, total, at = PIECE_HEAD.unpack_from(frame)
-        if message_class not in _CLASSES:
-            raise ProtocolBreach(f"unknown class {message_class}", peer=self.peer)
-        content = memoryview(frame)[PIECE_HEAD.size :]
-        self._arrived(channel, message_class, offset + len(content))
-        piece = Piece(_CLASSES[message_class], number, total, at, content)
+        piece = parse_piece(frame)
+        message_class = piece.message_class
+        self._arrived(channel, message_class, piece.stream_end)
         message = self._assembly.add(piece)
         if message is not None:
             self._waiting_bytes[message_class] += len(message)
-            outcomes.append(Delivered(message, piece.message_class))
-        self._grant(piece.message_class, force=False)
+            outcomes.append(Delivered(message, message_class))
+        self._grant(message_class, force=False)
 
-    def _arrived(self, channel: Channel, message_class: int, end: int) -> None:
+    def _arrived(self, channel: Channel, message_class: MessageClass, end: int) -> None:
         receiving = channel.flow.receiving[message_class]
         if end > receiving.granted:
-            raise ProtocolBreach(f"{end} bytes, above the credit", peer=self.peer)
+            raise ProtocolBreach(f"{end} bytes, above the credit")
         receiving.arrived(end)
-
-    def _stream(self, frame: bytes) -> tuple[int, int]:
-        if len(frame) != STREAM_HEAD.size:
-            raise ProtocolBreach(f"a grant of {len(frame)} bytes", peer=self.peer)
-        _, message_class, offset = STREAM_HEAD.unpack(frame)
-        if message_class not in _CLASSES:
-            raise ProtocolBreach(f"unknown class {message_class}", peer=self.peer)
-        return message_class, offset
 
     def _take_credit(
         self, channel: Channel, frame: bytes, _outcomes: list[Outcome]
     ) -> None:
-        message_class, limit = self._stream(frame)
+        message_class, limit = parse_stream(frame)
         sending = channel.flow.sending[message_class]
         sending.limit = max(sending.limit, limit)
         self._blocked_pause_s = _BLOCKED_FIRST_S
@@ -316,7 +337,7 @@ class Session:
         self, channel: Channel, frame: bytes, outcomes: list[Outcome]
     ) -> None:
         if len(frame) != TOKEN.size:
-            raise ProtocolBreach(f"a probe of {len(frame)} bytes", peer=self.peer)
+            raise ProtocolBreach(f"a probe of {len(frame)} bytes")
         kind, token = TOKEN.unpack(frame)
         if kind == FrameKind.PROBED:
             outcomes.append(ProbeAnswered(token))
@@ -332,12 +353,12 @@ class Session:
     def _take_blocked(
         self, channel: Channel, frame: bytes, _outcomes: list[Outcome]
     ) -> None:
-        message_class, offset = self._stream(frame)
+        message_class, offset = parse_stream(frame)
         self._arrived(channel, message_class, offset)
         if not self._waiting_bytes[message_class]:
             doubled = 2 * self.window_bytes
             self.window_bytes = min(self.max_window_bytes, doubled)
-        self._grant(_CLASSES[message_class], force=True)
+        self._grant(message_class, force=True)
 
     def _grant(self, message_class: MessageClass, *, force: bool) -> bool:
         if self._current is None:
@@ -368,8 +389,5 @@ class Session:
 
     def _heed_hint(self, index: int, now: float) -> None:
         channel = self._current
-        if channel is None or channel.remote != index:
-            return
-        if now >= self._next_reaction_at and self._handshakes.may_begin(now):
-            self._next_reaction_at = now + _HINT_PAUSE_S
-            self._raw.append(self._handshakes.begin(now))
+        if channel is not None and channel.remote == index:
+            self._begin_again(now)
