@@ -1,6 +1,5 @@
 """The switch: where frames go, what is NACKed, who is told."""
 
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
