@@ -19,7 +19,7 @@ from http import HTTPStatus
 import trio
 from starlette.types import Message, Receive, Scope, Send
 
-from p2pmoe.api.bodies import Bodies
+from p2pmoe.api.bodies import Answer, Bodies
 from p2pmoe.api.errors import failure_body, failure_kind, failure_status
 from p2pmoe.api.metrics import ApiCounters
 from p2pmoe.api.preparation import Prepared
@@ -68,30 +68,31 @@ class CompletionAnswer:
         self._prepared = prepared
         self._bodies = bodies
         self._stream = stream
+        self._outcome = "cancelled"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer; returns early and silently if the client leaves."""
         del scope
         counters = self._parts.counters
-        outcome = "cancelled"
         counters.active += 1
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_cancel_when_gone, receive, nursery.cancel_scope)
-                outcome = await self._answer(send, nursery)
+                await self._answer(send, nursery)
                 nursery.cancel_scope.cancel()
         finally:
             counters.active -= 1
-            counters.answered(self._parts.route, outcome)
+            counters.answered(self._parts.route, self._outcome)
 
-    async def _answer(self, send: Send, nursery: trio.Nursery) -> str:
+    async def _answer(self, send: Send, nursery: trio.Nursery) -> None:
         if not self._stream:
-            return await self._send_whole(send)
+            await self._send_whole(send)
+            return
         events = _EventStream(send)
         nursery.start_soon(events.keep_alive)
-        return await self._send_stream(events)
+        await self._send_stream(events)
 
-    async def _send_whole(self, send: Send) -> str:
+    async def _send_whole(self, send: Send) -> None:
         generation = self._prepared.generation
         parts = self._parts
         try:
@@ -103,13 +104,13 @@ class CompletionAnswer:
         except Exception as failure:  # noqa: BLE001 - root of the request's task
             _note(failure)
             status = failure_status(failure)
+            self._outcome = str(status.value)
             await _send_json(send, status, failure_body(failure))
-            return str(status.value)
-        parts.counters.delivered(answer.n_prompt, len(answer.tokens))
+            return
+        self._complete(answer)
         await _send_json(send, HTTPStatus.OK, self._bodies.whole(text, answer))
-        return str(HTTPStatus.OK.value)
 
-    async def _send_stream(self, events: "_EventStream") -> str:
+    async def _send_stream(self, events: "_EventStream") -> None:
         parts = self._parts
         bodies = self._bodies
         try:
@@ -123,13 +124,19 @@ class CompletionAnswer:
                 answer = running.answer()
         except Exception as failure:  # noqa: BLE001 - root of the request's task
             _note(failure)
-            return await events.fail(failure)
-        parts.counters.delivered(answer.n_prompt, len(answer.tokens))
+            self._outcome = events.outcome_of(failure)
+            await events.fail(failure)
+            return
+        self._complete(answer)
         await events.frame(bodies.last(answer))
         if bodies.include_usage:
             await events.frame(bodies.usage(answer))
         await events.done()
-        return str(HTTPStatus.OK.value)
+
+    def _complete(self, answer: Answer) -> None:
+        """Count an answer before its end is sent: the client may leave upon it."""
+        self._outcome = str(HTTPStatus.OK.value)
+        self._parts.counters.delivered(answer.n_prompt, len(answer.tokens))
 
 
 class _EventStream:
@@ -153,16 +160,20 @@ class _EventStream:
             await self._start()
             await self._write("data: [DONE]\n\n", more=False)
 
-    async def fail(self, failure: BaseException) -> str:
-        """End with an error; return how, for the counters."""
+    def outcome_of(self, failure: BaseException) -> str:
+        """Return how a failure will look to the client, for the counters."""
+        if self._started:
+            return failure_kind(failure).value
+        return str(failure_status(failure).value)
+
+    async def fail(self, failure: BaseException) -> None:
+        """End with an error: a status before the first frame, a frame after it."""
         body = failure_body(failure)
         async with self._lock:
-            if not self._started:
-                status = failure_status(failure)
-                await _send_json(self._send, status, body)
-                return str(status.value)
-            await self._write(f"data: {_compact(body)}\n\n", more=False)
-        return failure_kind(failure).value
+            if self._started:
+                await self._write(f"data: {_compact(body)}\n\n", more=False)
+            else:
+                await _send_json(self._send, failure_status(failure), body)
 
     async def keep_alive(self) -> None:
         """Send a comment whenever nothing else went out for `PING_S`."""

@@ -189,6 +189,9 @@ async def test_the_whole_and_the_streamed_answer_are_the_same_text() -> None:
         pieces = [json.loads(line[6:])["choices"][0]["text"] for line in lines]
         assert "".join(pieces) == text == "hello é 😊!"
         assert script.requests[0].sampling.seed == 7
+        page = (await client.get("/metrics")).text
+        assert 'outcome="200"} 2\n' in page
+        assert "cancelled" not in page
 
 
 async def post_raw(client: httpx.AsyncClient, body: bytes) -> trio.SocketStream:
