@@ -1,0 +1,115 @@
+"""`p2pmoe contribute` as people meet it: a real relay, and wrong options."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.worker_processes import Process, run_command
+
+MEGABYTE = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Return the invite of a running network without a model."""
+    folder = tmp_path_factory.mktemp("network")
+    relay = Process(
+        folder,
+        "relay",
+        *("relay", "--self-signed", "--listen", "127.0.0.1:0"),
+        *("--data", str(folder / "net")),
+    )
+    yield Path(relay.report["invite"])
+    relay.kill()
+
+
+def worker(folder: Path, invite: Path, *options: str) -> Process:
+    return Process(
+        folder,
+        "worker",
+        *("contribute", "--invite", str(invite), "--yes", "--memory", "64M"),
+        *("--data", str(folder / "data"), *options),
+    )
+
+
+def assert_one_line(shown, reason: str) -> None:
+    assert shown.returncode == 2, shown.stderr
+    errors = [line for line in shown.stderr.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1, shown.stderr
+    assert reason in errors[0]
+    assert "Traceback" not in shown.stderr
+
+
+def test_it_joins_small_and_drains_on_sigterm(network: Path, tmp_path: Path) -> None:
+    process = worker(tmp_path, network)
+    assert len(bytes.fromhex(process.report["peer_id"])) == 32
+    second = run_command(
+        *("contribute", "--invite", str(network), "--yes", "--memory", "64M"),
+        *("--data", str(tmp_path / "data")),
+    )
+    assert_one_line(second, "in use by another process")
+    assert process.resident_bytes() < 110 * MEGABYTE
+    assert process.stop(signal.SIGTERM) == 0
+    log = process.log.read_text()
+    assert "up to 64M" in log
+    assert "idle_no_demand: " in log
+    assert "draining: stopped by its user" in log
+    assert "Traceback" not in log
+
+
+def test_a_hub_says_where_it_listens_and_an_interrupt_is_130(
+    network: Path, tmp_path: Path
+) -> None:
+    process = worker(tmp_path, network, "--hub", "--listen", "127.0.0.1:0", "--json")
+    (address,) = process.report["direct_addresses"]
+    assert address.startswith("127.0.0.1:")
+    assert process.stop(signal.SIGINT) == 130
+    assert '"state": "draining"' in process.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ((), "no invite to a network was given"),
+        (("--invite", "absent.json"), "cannot read invite absent.json"),
+        (("http://x",), "http://x"),
+        (("wss://127.0.0.1:1/relay",), "cannot be reached"),
+        (("wss://127.0.0.1:1/relay", "--memory", "lots"), "--memory 'lots'"),
+        (("wss://127.0.0.1:1/relay", "--memory", "1000T"), "above 90 %"),
+        (("wss://127.0.0.1:1/relay", "--memory", "1M"), "too little"),
+        (("wss://127.0.0.1:1/relay", "--disk", "-1"), "--disk '-1'"),
+        (("wss://127.0.0.1:1/relay", "--threads", "0"), "0 threads"),
+        (("wss://127.0.0.1:1/relay", "--hub"), "--hub and --listen"),
+        (("wss://127.0.0.1:1/relay", "--listen", ":1"), "--hub and --listen"),
+        (("wss://127.0.0.1:1/relay", "--hub", "--listen", "x"), "is not HOST:PORT"),
+        (("wss://127.0.0.1:1/relay", "--domain", ""), "--domain ''"),
+    ],
+)
+def test_each_wrong_option_is_one_line(
+    options: tuple[str, ...],
+    reason: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("P2PMOE_INVITE", raising=False)
+    shown = run_command("contribute", *options, "--yes", "--data", str(tmp_path / "d"))
+    assert_one_line(shown, reason)
+    assert shown.stdout == ""
+
+
+def test_a_folder_that_cannot_be_used_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    shown = run_command(
+        *("contribute", "wss://127.0.0.1:1/relay", "--yes"),
+        *("--data", str(tmp_path / "file")),
+    )
+    assert_one_line(shown, "cannot write identity file")
+
+
+def test_another_relay_than_the_invites_is_refused(network: Path) -> None:
+    other = f"wss://127.0.0.1:1/relay#{'03' * 32}"
+    shown = run_command("contribute", other, "--invite", str(network), "--yes")
+    assert shown.returncode == 2
+    assert "error: " in shown.stderr

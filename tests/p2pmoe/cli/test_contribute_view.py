@@ -1,0 +1,69 @@
+"""Lines, JSON and the live table say the same."""
+
+import json
+import sys
+
+import pytest
+
+from mobile_worker.contribute.states import Facts, status_of
+from p2pmoe.cli.contribute_view import facts_line, open_view
+
+FACTS = Facts(
+    joined=True,
+    relay_is_up=True,
+    n_leased=4,
+    n_held=4,
+    served=12,
+    served_last_minute=3,
+    signed_uc=1_250_000,
+    waiting_to_file=2,
+    rejected=1,
+    refused=5,
+)
+
+
+def test_figures_in_one_line() -> None:
+    assert facts_line(FACTS) == (
+        "12 served, 3 in the last minute, 1.250000 credits signed, 2 vouchers to file, "
+        "1 vouchers rejected, 5 dispatches refused"
+    )
+
+
+def test_piped_a_line_at_each_change_and_once_a_minute(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    status = status_of(FACTS, 0.0)
+    with open_view(as_json=False) as view:
+        view(status_of(Facts(), 0.0), Facts())
+        for _ in range(121):
+            view(status, FACTS)
+    shown = capsys.readouterr()
+    lines = shown.err.splitlines()
+    assert lines[0] == "starting: reading its key"
+    assert lines[1].startswith("ready: holds 4 experts, waiting for work (12 served")
+    assert len(lines) == 1 + 3
+    assert shown.out == ""
+
+
+def test_json_goes_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    with open_view(as_json=True) as view:
+        view(status_of(FACTS, 0.0), FACTS)
+    shown = capsys.readouterr()
+    event = json.loads(shown.out)
+    assert (event["state"], event["experts_held"], event["signed_uc"]) == (
+        "ready",
+        4,
+        1_250_000,
+    )
+    assert shown.err == ""
+
+
+def test_on_a_terminal_a_live_table(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with open_view(as_json=False) as view:
+        view(status_of(FACTS, 0.0), FACTS)
+    shown = capsys.readouterr().err
+    for part in ("ready: holds 4 experts", "4 of 4", "12, 3 in the last minute"):
+        assert part in shown
