@@ -8,8 +8,10 @@ One `WorkerCost` per worker and one `LocalCost` per process keep running estimat
 - `spread`: quantiles of elapsed / expected over the last calls, from which p95 and
   p99 of a coming call follow whatever its size.
 
-Before the first sample the defaults below hold; the first sample replaces them. All
-times are seconds on the caller's monotonic clock.
+Before the first sample the defaults below hold; the first sample replaces them. A
+worker that is not asked is not measured, so the round trip of an idle one shrinks
+(`relax`) until it is tried again: one bad sample never decides for good. All times are
+seconds on the caller's monotonic clock.
 """
 
 import math
@@ -25,6 +27,7 @@ LARGE_BYTES = 64 * 1024
 DEFAULT_RTT_S = 0.05
 DEFAULT_PER_ROW_S = 0.001
 DEFAULT_SPREAD = 4.0
+RELAXED = 0.97  # a call, four calls a second: half in six seconds
 DEADLINE_FLOOR_S = 0.4
 DEADLINE_CEILING_S = 1.5
 DEADLINE_MARGIN = 1.5
@@ -41,7 +44,7 @@ class CallSample:
 
 
 class _Mean:
-    """Exponentially weighted mean whose first sample counts whole."""
+    """Exponentially weighted mean; plain while there are few samples."""
 
     __slots__ = ("n", "value")
 
@@ -50,10 +53,8 @@ class _Mean:
         self.n = 0
 
     def add(self, sample: float) -> None:
-        self.value = (
-            sample if self.n == 0 else self.value + ALPHA * (sample - self.value)
-        )
         self.n += 1
+        self.value += max(ALPHA, 1.0 / self.n) * (sample - self.value)
 
 
 class WorkerCost:
@@ -64,6 +65,7 @@ class WorkerCost:
         "_per_row",
         "_ratios",
         "_rtt",
+        "_sampled",
         "in_flight_rows",
         "n_rows_sent",
     )
@@ -76,6 +78,7 @@ class WorkerCost:
         self._ratios: deque[float] = deque(maxlen=WINDOW)
         self.in_flight_rows = 0
         self.n_rows_sent = 0
+        self._sampled = False
 
     @property
     def rtt_s(self) -> float:
@@ -91,6 +94,7 @@ class WorkerCost:
         """Take one answered call in."""
         if sample.n_rows < 1 or not sample.elapsed_s >= 0.0:
             return
+        self._sampled = True
         expected = self.expected_s(sample.n_rows, sample.n_bytes)
         compute = min(max(sample.compute_s, 0.0), sample.elapsed_s)
         transport = sample.elapsed_s - compute
@@ -100,6 +104,12 @@ class WorkerCost:
         elif sample.n_bytes >= LARGE_BYTES:
             self._per_byte.add(max(0.0, transport - self.rtt_s) / sample.n_bytes)
         self._ratios.append(sample.elapsed_s / max(expected, 1e-6))
+
+    def relax(self) -> None:
+        """Think a little better of a worker that was not measured since last time."""
+        if not self._sampled and not self.in_flight_rows:
+            self._rtt.value *= RELAXED
+        self._sampled = False
 
     def expected_s(self, n_rows: int, n_bytes: int) -> float:
         """Return the time a call of this size takes on an idle worker."""

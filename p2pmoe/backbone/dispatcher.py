@@ -186,11 +186,14 @@ class Dispatcher:
     # Time.
 
     def next_time(self) -> float | None:
-        """Return when `expire` should run next, or None if nothing is under way."""
+        """Return when `expire` should run next, None if there is no reason to.
+
+        Deadlines of answered requests count, so that `on_sooner` misses none.
+        """
         if self._stranded:
             soon = self._parts.clock() + STRANDED_RETRY_S
             return min(soon, self._deadlines.next or soon)
-        return self._deadlines.next if self._attempts else None
+        return self._deadlines.next
 
     def expire(self) -> None:
         """Act on all that is late by now."""

@@ -204,6 +204,12 @@ class Fleet:
             if worker.placed and worker.status not in settled and worker.until <= now
         ]
 
+    def relax(self) -> None:
+        """Let the estimates of idle workers fade, a few times a second."""
+        for worker in self.workers.values():
+            if worker.askable:
+                worker.cost.relax()
+
     def covered(self) -> set[ExpertId]:
         """Return the experts with at least one askable holder."""
         return {

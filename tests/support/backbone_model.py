@@ -92,6 +92,20 @@ class Backbone:
         self.local = local
         self.counters = counters
         self._joined = joined
+        self._changed: list[trio.Event] = []
+
+    def note_change(self) -> None:
+        """Hear that coverage may have changed."""
+        for event in self._changed:
+            event.set()
+        self._changed.clear()
+
+    async def covers(self, experts: set[ExpertId]) -> None:
+        """Wait until all of these have a live holder."""
+        with trio.fail_after(10):
+            while not experts <= self.joined.fleet.covered():
+                self._changed.append(trio.Event())
+                await self._changed[-1].wait()
 
     @property
     def joined(self) -> Joined:
@@ -128,6 +142,7 @@ async def scattered_backbone(
     counters = BackboneCounters()
     settings = NodeSettings(identity=identity, role=Role.BACKBONE)
     token = trio.lowlevel.current_trio_token()
+    backbones: list[Backbone] = []
     with Spool(world.folder / f"backbone-{identity.peer_id.hex()[:8]}") as spool:
         async with world.network.open_node(settings) as node:
             joined = join(
@@ -140,7 +155,7 @@ async def scattered_backbone(
                     spool=spool,
                     counters=counters,
                     tuning=tuning or Tuning(),
-                    on_coverage=lambda: None,
+                    on_coverage=lambda: [b.note_change() for b in backbones],
                 )
             )
             dispatcher = joined.dispatcher
@@ -171,7 +186,8 @@ async def scattered_backbone(
                 ) as engine,
             ):
                 nursery.start_soon(joined.side.run)
-                yield Backbone(engine, local, counters, joined)
+                backbones.append(Backbone(engine, local, counters, joined))
+                yield backbones[0]
                 nursery.cancel_scope.cancel()
 
 

@@ -54,6 +54,7 @@ def test_one_message_a_worker_sent_at_once() -> None:
     assert isinstance(done, LayerDone)
     assert sorted(done.values) == [0, 1, 2, 3]
     assert len(rig.accounts.accepted) == 2
+    rig.wait(2.0)
     assert rig.dispatcher.next_time() is None
 
 
@@ -285,6 +286,17 @@ def test_a_worker_at_its_float_is_passed_over() -> None:
     check_complete(rig, work)
 
 
+def test_what_a_float_does_not_take_goes_elsewhere() -> None:
+    rig = DispatchRig({1: set(ROUTED), 2: set(ROUTED)})
+    rig.accounts.rooms[peer_id(1)] = 3
+    work = started(rig)
+    assert [c.index for c in rig.dispatches(1)[0].calls] == [0, 1, 2]
+    assert [c.index for c in rig.dispatches(2)[0].calls] == [3]
+    rig.answer(1, rig.dispatches(1)[0])
+    rig.answer(2, rig.dispatches(2)[0])
+    check_complete(rig, work)
+
+
 def test_a_full_send_queue_sends_elsewhere() -> None:
     rig = DispatchRig({1: set(ROUTED), 2: set(ROUTED)})
     rig.full.add(peer_id(1))
@@ -305,7 +317,6 @@ def test_policy_wait_takes_a_holder_that_comes_in_time() -> None:
     (done,) = rig.replies(work)
     assert isinstance(done, LayerDone)
     assert list(done.values) == [2]
-    assert rig.dispatcher.next_time() is None
 
 
 def test_b20_a_cancelled_request_ends_at_once_and_another_goes_on() -> None:
@@ -334,6 +345,20 @@ def test_busy_moves_one_request_without_a_demotion() -> None:
     assert rig.fleet.workers[peer_id(1)].status is Status.LIVE
     rig.answer(2, rig.dispatches(2)[0])
     check_complete(rig, work)
+
+
+def test_a_new_deadline_is_heard_of_behind_those_of_answered_requests() -> None:
+    rig = DispatchRig({1: set(ROUTED)})
+    heard: list[float | None] = []
+    rig.dispatcher.on_sooner = lambda: heard.append(rig.dispatcher.next_time())
+    started(rig)
+    rig.answer(1, rig.dispatches(1)[0])
+    first = rig.dispatcher.next_time()
+    rig.now += 0.1
+    started(rig)
+    assert first is not None
+    assert rig.dispatcher.next_time() == first  # the timer looks again by then
+    assert heard == [first]
 
 
 def test_in_flight_is_counted_by_worker() -> None:
