@@ -7,11 +7,10 @@ error that a person should see, inside trio's exception groups too.
 import dataclasses
 import errno
 
-from mobile_worker.errors import WorkerError
-from relay.errors import RelayError
-
 from ledger.errors import LedgerError
+from mobile_worker.errors import WorkerError
 from p2pmoe.errors import P2pmoeError
+from relay.errors import RelayError
 
 __all__ = ["Complaint", "complaint_of"]
 

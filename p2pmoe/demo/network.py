@@ -14,7 +14,14 @@ import trio
 
 from p2pmoe.demo.processes import Child, ChildFailed, Stage
 
-__all__ = ["Api", "DemoNetwork", "raise_network", "start_backbone"]
+__all__ = [
+    "Api",
+    "DemoNetwork",
+    "api_of",
+    "raise_network",
+    "start_backbone",
+    "wait_until_ready",
+]
 
 START_WITHIN_S = 60.0
 COVER_WITHIN_S = 90.0
@@ -93,7 +100,7 @@ async def raise_network(stage: Stage, ram: str, progress: Progress) -> DemoNetwo
     for child in workers:
         names[str((await child.ready(START_WITHIN_S))["peer_id"])] = child.name
     api = await api_of(backbone)
-    await _wait_for_coverage(api, backbone, progress)
+    await wait_until_ready(api, backbone, progress)
     return DemoNetwork(
         relay=relay,
         backbone=backbone,
@@ -134,7 +141,12 @@ async def _start_worker(stage: Stage, name: str, invite: str, *, hub: bool) -> C
     )
 
 
-async def _wait_for_coverage(api: Api, backbone: Child, progress: Progress) -> None:
+async def wait_until_ready(api: Api, backbone: Child, progress: Progress) -> None:
+    """Wait until the backbone takes traffic, telling how far coverage has come.
+
+    Raises:
+        ChildFailed: It ended, or took too long.
+    """
     with trio.move_on_after(COVER_WITHIN_S):
         while True:
             if not backbone.is_running:

@@ -1,4 +1,4 @@
-"""The demo on a terminal: a bar while it starts, the text as it comes, tables at the end.
+"""The demo on a terminal: a bar at the start, the text as it comes, tables at the end.
 
 Everything for people goes to the stream given; piped, there is no bar and no colour.
 """
@@ -111,9 +111,7 @@ def _statement(facts: DemoFacts) -> Table:
     for peer, amount_uc in facts.payouts.items():
         name = facts.names.get(peer, "?")
         memory = facts.worker_memory.get(name, 0) / _MIB
-        table.add_row(
-            name, peer[:8], f"{amount_uc / _CREDIT_UC:.6f}", f"{memory:.0f}"
-        )
+        table.add_row(name, peer[:8], f"{amount_uc / _CREDIT_UC:.6f}", f"{memory:.0f}")
     return table
 
 

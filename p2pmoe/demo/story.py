@@ -17,10 +17,16 @@ import trio
 
 from p2pmoe.client import Completion, complete
 from p2pmoe.demo.facts import DemoFacts, Metrics
-from p2pmoe.demo.network import DemoNetwork, api_of, raise_network, start_backbone
+from p2pmoe.demo.network import (
+    DemoNetwork,
+    api_of,
+    raise_network,
+    start_backbone,
+    wait_until_ready,
+)
 from p2pmoe.demo.processes import ChildFailed, Stage
 
-__all__ = ["Script", "Screen", "play"]
+__all__ = ["Screen", "Script", "play"]
 
 KILL_AFTER_PIECES = 20
 _CATCH_WITHIN_S = 20.0
@@ -64,6 +70,14 @@ class _Scattered:
     seconds: float
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    scattered: _Scattered
+    alone: Completion
+    metrics: Metrics
+    ledger: dict[str, Any]
+
+
 async def play(folder: Path, script: Script, screen: Screen) -> DemoFacts:
     """Play the whole demo in `folder` and return what it found.
 
@@ -86,12 +100,10 @@ async def play(folder: Path, script: Script, screen: Screen) -> DemoFacts:
     finally:
         await stage.stop_all()
     screen.step("done", 1.0)
+    told = _Told(scattered=scattered, alone=alone, metrics=metrics, ledger=ledger)
     return _facts(
         script,
-        scattered,
-        alone,
-        metrics,
-        ledger,
+        told,
         names=network.names,
         worker_memory=memory,
         seconds=time.monotonic() - started,
@@ -183,8 +195,7 @@ async def _settle(network: DemoNetwork) -> Metrics:
 async def _single_process(stage: Stage, script: Script) -> Completion:
     child = await start_backbone(stage, "single", [], "256M")
     api = await api_of(child)
-    while (await api.readiness())["phase"] != "ready":
-        await trio.sleep(0.05)
+    await wait_until_ready(api, child, lambda _label, _share: None)
     answer = await trio.to_thread.run_sync(
         lambda: complete(api.url, script.body(), show=lambda _: None)
     )
@@ -197,12 +208,8 @@ async def _read_ledger(network: DemoNetwork) -> dict[str, Any]:
     """Return what the ledger's own commands say, each run as a process."""
     folder = str(network.ledger_folder)
     verify = await _command("ledger", "verify", "--data", folder, "--json")
-    statements = {}
-    for peer in network.names:
-        statements[peer] = await _command(
-            *("ledger", "statement", "--worker", peer, "--data", folder, "--json")
-        )
-    return {"verify": verify, "statements": statements}
+    listed = await _command("ledger", "statement", "--data", folder, "--json")
+    return {"verify": verify, "statements": listed["statements"]}
 
 
 async def _command(*arguments: str) -> dict[str, Any]:
@@ -220,10 +227,37 @@ async def _command(*arguments: str) -> dict[str, Any]:
 
 def _facts(
     script: Script,
-    scattered: _Scattered,
-    alone: Completion,
-    metrics: Metrics,
-    ledger: dict[str, Any],
-    **rest: Any,
+    told: _Told,
+    *,
+    names: dict[str, str],
+    worker_memory: dict[str, int],
+    seconds: float,
 ) -> DemoFacts:
-    raise RuntimeError
+    extension = told.scattered.answer.extension
+    verify = told.ledger["verify"]
+    statements = told.ledger["statements"]
+    tokens = tuple(extension["tokens"])
+    return DemoFacts(
+        prompt=script.prompt,
+        text=told.scattered.answer.text,
+        tokens=tokens,
+        single_process_tokens=tuple(told.alone.extension["tokens"]),
+        killed_worker=names[told.scattered.killed],
+        failovers=extension["failovers"],
+        round_trips_per_token=extension["round_trips_per_token"],
+        calls=extension["calls"],
+        bytes_up=extension["bytes_up"],
+        bytes_down=extension["bytes_down"],
+        tokens_per_s=len(tokens) / told.scattered.seconds,
+        servings_accepted=int(told.metrics.total("p2pmoe_servings_accepted_total")),
+        servings_unsigned_at_kill=int(
+            told.metrics.total("p2pmoe_servings_unsigned_at_kill_total")
+        ),
+        receipts_count=sum(each["servings"] for each in statements),
+        receipts_verified=verify.get("receipts", 0),
+        payouts={each["worker"]: each["earned_uc"] for each in statements},
+        names=names,
+        ledger_verified=verify["exit_code"] == 0 and verify["verified"],
+        worker_memory=worker_memory,
+        seconds=seconds,
+    )

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import trio
 import websockets
+
 from tests.benchmarks.figures import Figure
 
 FOLDER = Path(__file__).resolve().parent

@@ -4,7 +4,8 @@ import dataclasses
 
 import pytest
 
-from p2pmoe.demo.facts import DemoFacts, Metrics, hash_tokens
+from p2pmoe.demo.facts import Metrics, hash_tokens
+from tests.support.demo_facts import GOOD_FACTS
 
 PAGE = """# HELP p2pmoe_expert_calls_total calls
 # TYPE p2pmoe_expert_calls_total counter
@@ -15,28 +16,7 @@ p2pmoe_failovers_total 1
 rubbish
 """
 
-FACTS = DemoFacts(
-    prompt="Once",
-    text=" upon",
-    tokens=(1, 2),
-    single_process_tokens=(1, 2),
-    killed_worker="edge-1",
-    failovers=1,
-    round_trips_per_token=3.25,
-    calls={"ram": 40, "disk": 0, "hub": 20, "edge": 40},
-    bytes_up=10,
-    bytes_down=20,
-    tokens_per_s=8.0,
-    servings_accepted=10,
-    servings_unsigned_at_kill=2,
-    receipts_count=8,
-    receipts_verified=8,
-    payouts={"aa": 80},
-    names={"aa": "edge-1"},
-    ledger_verified=True,
-    worker_memory={"edge-1": 1},
-    seconds=1.0,
-)
+FACTS = GOOD_FACTS
 
 
 def test_metrics_are_summed_and_keyed():
