@@ -57,7 +57,6 @@ class Tally:
         self.prices = prices
         self.rows = 0
         self.amount_uc = 0
-        self._window = window
         self._tree = MerkleSum(window)
         self._price_hash = prices.content_hash
         self._ranges: list[tuple[int, int]] = []  # canonical
@@ -80,7 +79,7 @@ class Tally:
 
     def copy(self) -> "Tally":
         """Return an independent copy; O(window)."""
-        twin = Tally(self.terms, self.prices, window=self._window)
+        twin = Tally(self.terms, self.prices)
         twin.rows, twin.amount_uc = self.rows, self.amount_uc
         twin._tree = self._tree.copy()
         twin._ranges = self._ranges.copy()
