@@ -15,7 +15,7 @@ from relay.tokens import Role
 __all__ = ["ContributeSettings", "DeviceClass"]
 
 _DECODED_SHARE = 4  # a quarter of the memory
-_MAX_DECODED_BYTES = 48 << 20
+_MAX_DECODED_BYTES = 32 << 20
 
 
 class DeviceClass(IntEnum):

@@ -44,7 +44,7 @@ class _Entry:
 class AnswerCache:
     """Requests under way and answered, within a budget of bytes."""
 
-    def __init__(self, *, max_bytes: int = 8 << 20, max_entries: int = 4096) -> None:
+    def __init__(self, *, max_bytes: int = 4 << 20, max_entries: int = 1024) -> None:
         """Keep at most so many bytes of results and so many requests."""
         self._max_bytes = max_bytes
         self._max_entries = max_entries
