@@ -11,8 +11,10 @@ from enum import StrEnum
 from pathlib import Path
 
 from p2pmoe.errors import ConfigurationError
+from relay.endpoint import Endpoint
+from relay.keys import PeerId
 
-__all__ = ["DiskPolicy", "ServeConfig", "Tuning", "parse_listen"]
+__all__ = ["DiskPolicy", "NetworkAccess", "ServeConfig", "Tuning", "parse_listen"]
 
 
 class DiskPolicy(StrEnum):
@@ -52,25 +54,33 @@ class Tuning:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkAccess:
+    """The relay to join, by which right, and the network meant. `token` is secret."""
+
+    endpoint: Endpoint
+    token: bytes = field(default=b"", repr=False)
+    network: PeerId | None = None  # None takes it from the relay's descriptor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServeConfig:
     """All that `p2pmoe serve` was asked for.
 
-    `relay` None runs everything in this process (the single-process oracle).
+    `access` None runs everything in this process (the single-process oracle).
     `ram_bytes` None keeps every routed expert resident. `n_context` 0 means the
-    model's own. `wait_coverage` is the share of experts (0 to 1) that must have a
-    live holder, RAM or disk before `/readyz` says ready.
+    model's own. `wait_coverage` is the share of experts (0 to 1) that must be in RAM or
+    have a live holder before `/readyz` says ready.
     """
 
     model: Path
     data: Path
-    relay: str | None = None
-    invite: Path | None = None
+    access: NetworkAccess | None = None
     ram_bytes: int | None = None
     disk: DiskPolicy = DiskPolicy.FALLBACK
     profile: str = "r16"
     listen: str = "127.0.0.1:8080"
     n_context: int = 0
-    wait_coverage: float = 0.0
+    wait_coverage: float = 1.0
     ready_file: Path | None = None
     pretokenizer: str | None = None
     api_key: str | None = None
@@ -91,7 +101,7 @@ class ServeConfig:
             raise ConfigurationError(f"--ram {self.ram_bytes} is not positive")
         if self.n_context < 0:
             raise ConfigurationError(f"--context {self.n_context} is negative")
-        if self.relay is None and self.disk is DiskPolicy.OFF and self.ram_bytes:
+        if self.access is None and self.disk is DiskPolicy.OFF and self.ram_bytes:
             raise ConfigurationError(
                 "--disk off with --ram and without --relay leaves experts nowhere",
                 advice="name a relay, or drop --disk off",

@@ -294,6 +294,7 @@ class Dispatcher:
         trace = progress.work.trace
         trace.bytes_down += n_bytes
         trace.calls[attempt.tier] += len(results)
+        worker.n_calls += len(results)
         served = attempt.served(results)
         share = self._parts.checks.share(worker.passes)
         if progress.work.local_allowed and self._parts.random.random() < share:

@@ -140,6 +140,7 @@ class Engine:
         self._threads = trio.CapacityLimiter(parts.n_lanes)
         self._token = trio.lowlevel.current_trio_token()
         self._runs: set[EngineRun] = set()
+        self._left = trio.Event()
         self.n_waiting = 0
 
     @asynccontextmanager
@@ -162,6 +163,11 @@ class Engine:
     def n_active(self) -> int:
         """Requests that hold a lane."""
         return len(self._runs)
+
+    async def idle(self) -> None:
+        """Wait until no request holds a lane."""
+        while self._runs:
+            await self._left.wait()
 
     def cancel_all(self) -> None:
         """Cancel every request."""
@@ -213,6 +219,8 @@ class Engine:
             # The thread's tokens came through `run_sync_soon`, all before its result.
             self._runs.discard(run)
             self._lanes.release()
+            self._left.set()
+            self._left = trio.Event()
             tokens = (len(run.request.prompt_ids), run.n_tokens)
             parts.counters.finished(run.trace, outcome, tokens)
             run.finish(reason, failure)

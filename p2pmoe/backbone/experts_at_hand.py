@@ -100,6 +100,10 @@ class HotSet:
         """Return the resident experts of a layer by index; a snapshot."""
         return self._layers.get(layer, {})
 
+    def layers(self) -> Mapping[int, Mapping[int, ExpertWeights]]:
+        """Return the resident experts by layer and index; a snapshot of each layer."""
+        return dict(self._layers)
+
     def resident(self) -> tuple[ExpertId, ...]:
         """Return the resident experts, ascending."""
         return tuple(sorted(self._resident))

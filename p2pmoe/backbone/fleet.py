@@ -11,7 +11,7 @@ replaced, never changed in place (`holders`). Rules:
 - a worker caught with a wrong result is DROPPED for the life of this process.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
 
 from mobile_worker.expert_id import ExpertId
@@ -44,6 +44,7 @@ class WorkerState:
         "experts",
         "failures",
         "holder",
+        "n_calls",
         "n_refused",
         "passes",
         "payable",
@@ -65,6 +66,7 @@ class WorkerState:
         self.until = 0.0
         self.failures = 0
         self.n_refused = 0
+        self.n_calls = 0  # accepted
         self.passes = 0
         self.payable = False
         self.placed = False
@@ -209,6 +211,19 @@ class Fleet:
         for worker in self.workers.values():
             if worker.askable:
                 worker.cost.relax()
+
+    def n_covered(self, at_hand: Mapping[int, Collection[int]]) -> int:
+        """Count experts that are at hand (by layer) or have an askable holder."""
+        workers = [worker for worker in self.workers.values() if worker.askable]
+        layers = set(at_hand).union(*(worker.experts for worker in workers))
+        return sum(
+            len(
+                set(at_hand.get(layer, ())).union(
+                    *(worker.experts.get(layer, ()) for worker in workers)
+                )
+            )
+            for layer in layers
+        )
 
     def covered(self) -> set[ExpertId]:
         """Return the experts with at least one askable holder."""

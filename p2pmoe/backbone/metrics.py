@@ -1,0 +1,67 @@
+"""The backbone's page of samples, put together from its parts when asked.
+
+Names and labels are stable: the demo and the operators' dashboards read them. Workers
+are named by their whole peer id in hex, as their own logs and the ledger name them.
+"""
+
+from p2pmoe.backbone.engine import Engine
+from p2pmoe.backbone.joining import Joined
+from p2pmoe.backbone.local_side import LocalSide
+from p2pmoe.backbone.trace import BackboneCounters, render_metric
+
+__all__ = ["engine_page", "local_page", "network_page"]
+
+
+def local_page(local: LocalSide) -> str:
+    """Return the memory plan, the hot set and what was read from disk."""
+    items = {**local.plan.items(), "hot": local.hot.budget_bytes}
+    plan = [({"item": item}, n) for item, n in items.items()]
+    disk = local.disk
+    return "".join(
+        (
+            render_metric("p2pmoe_ram_planned_bytes", plan),
+            render_metric("p2pmoe_hot_bytes", [({}, local.hot.n_bytes)]),
+            render_metric("p2pmoe_hot_experts", [({}, len(local.hot.resident()))]),
+            render_metric("p2pmoe_disk_reads_total", [({}, disk.n_reads)]),
+            render_metric("p2pmoe_disk_read_bytes_total", [({}, disk.n_read_bytes)]),
+            render_metric("p2pmoe_disk_cache_hits_total", [({}, disk.n_hits)]),
+        )
+    )
+
+
+def engine_page(engine: Engine, counters: BackboneCounters) -> str:
+    """Return requests, tokens, expert calls and what went wrong with them."""
+    return counters.render() + "".join(
+        (
+            render_metric("p2pmoe_requests_active", [({}, engine.n_active)]),
+            render_metric("p2pmoe_requests_waiting", [({}, engine.n_waiting)]),
+        )
+    )
+
+
+def network_page(joined: Joined) -> str:
+    """Return what each worker does, and how the accounts stand."""
+    totals = joined.settlement.totals()
+    open_servings = totals.accepted - totals.receipted - totals.unsigned_at_kill
+    in_flight = joined.dispatcher.in_flight()
+    workers = joined.fleet.workers
+    flying = [({"worker": p.hex()}, in_flight.get(p, 0)) for p in workers]
+    calls = [({"worker": p.hex()}, w.n_calls) for p, w in workers.items()]
+    states = [({"worker": p.hex(), "status": w.status}, 1) for p, w in workers.items()]
+    round_trips = [({"worker": p.hex()}, w.cost.rtt_s) for p, w in workers.items()]
+    unsigned: list[tuple[dict[str, str], int]] = [({}, totals.unsigned_at_kill)]
+    return "".join(
+        (
+            render_metric("p2pmoe_dispatches_in_flight", flying),
+            render_metric("p2pmoe_worker_calls_total", calls),
+            render_metric("p2pmoe_worker_status", states),
+            render_metric("p2pmoe_worker_rtt_seconds", round_trips),
+            render_metric("p2pmoe_servings_accepted_total", [({}, totals.accepted)]),
+            render_metric("p2pmoe_servings_receipted_total", [({}, totals.receipted)]),
+            render_metric("p2pmoe_servings_unsigned_at_kill_total", unsigned),
+            render_metric("p2pmoe_servings_open", [({}, open_servings)]),
+            render_metric(
+                "p2pmoe_vouchers_rejected_total", [({}, joined.bookkeeper.rejected)]
+            ),
+        )
+    )

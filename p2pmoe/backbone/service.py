@@ -1,0 +1,350 @@
+"""`p2pmoe serve` as one async function: from a model file to an API that answers.
+
+    listen    the API is there at once and tells the phase
+    load      weights, tokenizer, measured use, hot set (on a thread)
+    join      the relay, market and ledger, if a network was named
+    serve     until `stop` is set
+    drain     no new requests, running ones get a moment, last vouchers are signed
+
+Without a network everything is computed here: the single-process oracle. A start that
+fails raises its error and leaves nothing running. Data of a run lies in one folder:
+identity, measured use, spool.
+"""
+
+import functools
+import logging
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import trio
+
+from ledger.spool import Spool
+from mobile_worker.arithmetic.profiles import Profile
+from mobile_worker.arithmetic.self_test_digest import SELF_TEST_DIGEST
+from mobile_worker.clock import Clock
+from mobile_worker.links import NodeSettings, open_node
+from mobile_worker.session.identity import load_or_create
+from mobile_worker.shards.manifest import Manifest
+from p2pmoe.api.app import ApiParts
+from p2pmoe.api.preparation import ServedModel
+from p2pmoe.api.server import ListenAddress, serve_api
+from p2pmoe.backbone.engine import Engine, EngineParts, open_engine
+from p2pmoe.backbone.generation import (
+    FailureKind,
+    GenerationFailed,
+    GenerationRequest,
+    GenerationRun,
+    Phase,
+)
+from p2pmoe.backbone.joining import Joined, Joining, join
+from p2pmoe.backbone.local_side import LocalOptions, LocalSide
+from p2pmoe.backbone.metrics import engine_page, local_page, network_page
+from p2pmoe.backbone.readiness import ReadinessGate
+from p2pmoe.backbone.scattered import Network, ScatteredExperts
+from p2pmoe.backbone.trace import BackboneCounters, RequestTrace
+from p2pmoe.backbone.warm_up import WARM_UP_TEXT
+from p2pmoe.config import DiskPolicy, NetworkAccess, ServeConfig, parse_listen
+from p2pmoe.errors import ConfigurationError
+from p2pmoe.text.template import load_template
+from p2pmoe.text.tokenizer import load_tokenizer
+from p2pmoe.weights.manifest import ManifestOptions, build_manifest
+from p2pmoe.weights.model_file import ModelFile, open_model
+from relay.tokens import Role
+
+__all__ = ["Service", "Started"]
+
+log = logging.getLogger("p2pmoe.backbone")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """Where the API listens."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Loaded:
+    local: LocalSide
+    served: ServedModel
+    manifest: Manifest | None
+
+
+class Service:
+    """One backbone process; see the module. `run` it once."""
+
+    def __init__(self, config: ServeConfig, clock: Clock) -> None:
+        """Check what can be checked before anything runs.
+
+        Raises:
+            ConfigurationError: the data folder cannot be used.
+            ModelFileError, UnsupportedModel: the model file is refused.
+        """
+        self.config = config
+        self.counters = BackboneCounters()
+        self._clock = clock
+        self._file = open_model(config.model)
+        _make_folder(config.data)
+        self._gate = ReadinessGate(
+            wanted=config.wait_coverage if config.access else 0.0,
+            has_disk=config.disk is not DiskPolicy.OFF,
+        )
+        self._served: ServedModel | None = None
+        self._local: LocalSide | None = None
+        self._joined: Joined | None = None
+        self._engine: Engine | None = None
+
+    def generate(
+        self, request: GenerationRequest
+    ) -> AbstractAsyncContextManager[GenerationRun]:
+        """Hand a request to the engine; `GenerationFailed` while it is not ready."""
+        if self._engine is None or self._gate.phase is not Phase.READY:
+            raise GenerationFailed(
+                FailureKind.NOT_READY, f"not ready: {self._gate.phase.value}"
+            )
+        return self._engine.generate(request)
+
+    async def run(
+        self,
+        stop: trio.Event,
+        *,
+        task_status: trio.TaskStatus[Started] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Serve until `stop` is set, then drain."""
+        host, port = parse_listen(self.config.listen)
+        api_stop = trio.Event()
+        async with trio.open_nursery() as nursery:
+            address = await nursery.start(
+                functools.partial(
+                    serve_api,
+                    self._api_parts(),
+                    ListenAddress(host, port),
+                    shutdown=api_stop.wait,
+                )
+            )
+            task_status.started(Started(host=address.host, port=address.port))
+            try:
+                loaded = await self._loaded_unless(stop)
+                if loaded is not None:
+                    await self._serve(loaded, stop)
+            finally:
+                api_stop.set()
+
+    # Loading, on a thread.
+
+    def _load(self) -> _Loaded:
+        config = self.config
+        tokenizer = load_tokenizer(
+            self._file, pretokenizer_override=config.pretokenizer
+        )
+        local = LocalSide(
+            self._file,
+            LocalOptions(
+                data=config.data,
+                ram_bytes=config.ram_bytes,
+                n_lanes=config.tuning.n_lanes,
+                n_context=config.n_context,
+                profile=Profile[config.profile.upper()],
+                policy=config.disk,
+            ),
+        )
+        self._gate.warming()
+        tokens = tokenizer.encode(WARM_UP_TEXT, bos=tokenizer.vocabulary.add_bos)
+        local.warm_up(tokens)
+        served = ServedModel(
+            name=_model_name(config.model, self._file),
+            n_context=local.n_context,
+            tokenizer=tokenizer,
+            template=load_template(
+                self._file, tokenizer, local.n_context, monotonic=self._clock.monotonic
+            ),
+            created_s=self._clock.wall_us() // 1_000_000,
+        )
+        manifest = None
+        if config.access is not None:
+            options = ManifestOptions(tokenizer_digest=tokenizer.digest)
+            manifest = build_manifest(self._file, options)
+        return _Loaded(local=local, served=served, manifest=manifest)
+
+    async def _loaded_unless(self, stop: trio.Event) -> _Loaded | None:
+        """Load on a thread; None if `stop` comes first."""
+        loaded: list[_Loaded] = []
+        async with trio.open_nursery() as nursery:
+
+            async def give_up() -> None:
+                await stop.wait()
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(give_up)
+            loaded.append(
+                await trio.to_thread.run_sync(self._load, abandon_on_cancel=True)
+            )
+            nursery.cancel_scope.cancel()
+        return loaded[0] if loaded else None
+
+    # Serving.
+
+    async def _serve(self, loaded: _Loaded, stop: trio.Event) -> None:
+        self._local, self._served = loaded.local, loaded.served
+        try:
+            async with AsyncExitStack() as stack:
+                network = None
+                if self.config.access is not None and loaded.manifest is not None:
+                    network = await stack.enter_async_context(
+                        self._network(self.config.access, loaded.manifest)
+                    )
+                self._engine = await stack.enter_async_context(
+                    open_engine(self._engine_parts(loaded.local, network))
+                )
+                nursery = await stack.enter_async_context(trio.open_nursery())
+                nursery.start_soon(self._follow_use, loaded.local)
+                self._cover()
+                await stop.wait()
+                await self._drain()
+                nursery.cancel_scope.cancel()
+        finally:
+            self._engine = None
+            loaded.local.save()
+
+    @asynccontextmanager
+    async def _network(
+        self, access: NetworkAccess, manifest: Manifest
+    ) -> AsyncIterator[Network]:
+        """Join the network and keep its side running."""
+        data = self.config.data
+        identity = load_or_create(data / "identity")
+        settings = NodeSettings(
+            identity=identity,
+            role=Role.BACKBONE,
+            endpoints=(access.endpoint,),
+            token=access.token,
+            self_test=SELF_TEST_DIGEST,
+            network=access.network,
+        )
+        token = trio.lowlevel.current_trio_token()
+        with Spool(data / "spool") as spool:
+            async with open_node(settings, clock=self._clock) as node:
+                joined = join(
+                    Joining(
+                        node=node,
+                        sign=identity.sign,
+                        clock=self._clock,
+                        local=self._needed_local(),
+                        manifest=manifest,
+                        spool=spool,
+                        counters=self.counters,
+                        tuning=self.config.tuning,
+                        on_coverage=self._cover,
+                    )
+                )
+                await joined.bookkeeper.restore()
+                self._joined = joined
+                dispatcher = joined.dispatcher
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(joined.side.run)
+                    yield Network(
+                        fleet=joined.fleet,
+                        submit=lambda work: token.run_sync_soon(dispatcher.start, work),
+                        report=lambda ticket, passed: token.run_sync_soon(
+                            functools.partial(dispatcher.checked, ticket, passed=passed)
+                        ),
+                    )
+                    nursery.cancel_scope.cancel()
+
+    async def _follow_use(self, local: LocalSide) -> None:
+        while True:
+            await trio.sleep(self.config.tuning.rebalance_interval_s)
+            await trio.to_thread.run_sync(local.rebalance)
+            await trio.to_thread.run_sync(local.save)
+
+    async def _drain(self) -> None:
+        """Let running requests end and the last vouchers be signed, within bounds."""
+        self._gate.draining()
+        drain_s = self.config.tuning.drain_s
+        if self._engine is not None:
+            with trio.move_on_after(drain_s):
+                await self._engine.idle()
+            self._engine.cancel_all()
+        if self._joined is not None:
+            settled = await self._joined.side.drain(drain_s)
+            log.info("accounts are %s", "settled" if settled else "left in the spool")
+
+    def _engine_parts(self, local: LocalSide, network: Network | None) -> EngineParts:
+        tuning = self.config.tuning
+        places = local.places(network)
+        joined = self._joined
+
+        def cancel(trace: RequestTrace) -> None:
+            if joined is not None:
+                joined.dispatcher.cancel(trace)
+
+        return EngineParts(
+            model=local.model,
+            experts=lambda trace, deadline: ScatteredExperts(places, trace, deadline),
+            cancel=cancel,
+            counters=self.counters,
+            monotonic=self._clock.monotonic,
+            n_lanes=tuning.n_lanes,
+            max_queued=tuning.max_queued_requests,
+            deadline_s=tuning.request_deadline_s,
+            chunk_tokens=tuning.prefill_chunk_tokens,
+        )
+
+    # What others look at.
+
+    def _cover(self) -> None:
+        if self._engine is None or self._local is None:
+            return
+        hot = self._local.hot
+        share = 1.0
+        if self._joined is not None:
+            n = self._joined.fleet.n_covered(hot.layers())
+            share = n / max(1, len(hot.sizes))
+        self._gate.cover(share, self._clock.monotonic())
+
+    def _needed_local(self) -> LocalSide:
+        if self._local is None:
+            raise ConfigurationError("the model is not loaded")
+        return self._local
+
+    def _api_parts(self) -> ApiParts:
+        return ApiParts(
+            generator=self,
+            model=lambda: self._served,
+            readiness=self._gate.readiness,
+            clock=self._clock,
+            metrics=(self._metrics,),
+            key=self.config.api_key,
+        )
+
+    def _metrics(self) -> str:
+        pages = []
+        if self._engine is not None:
+            pages.append(engine_page(self._engine, self.counters))
+        if self._local is not None:
+            pages.append(local_page(self._local))
+        if self._joined is not None:
+            pages.append(network_page(self._joined))
+        return "".join(pages)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        probe = folder / ".writable"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise ConfigurationError(
+            f"cannot use the data folder {folder}: {reason}",
+            advice="name a folder that can be written with --data",
+        ) from error
+
+
+def _model_name(path: Path, model_file: ModelFile) -> str:
+    name = model_file.metadata.text("general.name", "") or path.stem
+    return "".join(c for c in name if c.isprintable())[:100] or path.stem

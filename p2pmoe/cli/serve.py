@@ -1,0 +1,182 @@
+"""`p2pmoe serve`: an OpenAI-compatible API on a model larger than this machine.
+
+The phase and every loss go to stderr. SIGTERM drains and ends with 0, an interrupt
+drains and ends with 130, a second signal ends at once.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    import trio
+
+    from p2pmoe.backbone.service import Service, Started
+    from p2pmoe.config import DiskPolicy, NetworkAccess, ServeConfig
+
+__all__ = ["model_path", "register"]
+
+Model = Annotated[str, typer.Argument(help="A GGUF file, or `pocket`, shipped inside.")]
+Relay = Annotated[
+    str | None, typer.Option(help="wss://HOST/relay[#RELAY_ID] of an open network.")
+]
+InviteFile = Annotated[
+    Path | None, typer.Option("--invite", help="Invite file; else P2PMOE_INVITE.")
+]
+Ram = Annotated[
+    str | None, typer.Option(help="Memory for model and caches, like 8G; else all.")
+]
+Disk = Annotated[
+    str, typer.Option(help="off | fallback | tier: what the local disk is to experts.")
+]
+ResultProfile = Annotated[str, typer.Option(help="r16 | r8 | r32: coding of results.")]
+Listen = Annotated[str, typer.Option(help="HOST:PORT of the API; port 0 is any.")]
+Data = Annotated[Path | None, typer.Option(help="Folder for key, use and vouchers.")]
+Context = Annotated[int, typer.Option(help="Positions a sequence; 0 is the model's.")]
+Coverage = Annotated[
+    float, typer.Option(help="Share of experts that must be held before it is ready.")
+]
+ReadyFile = Annotated[
+    Path | None, typer.Option(help="Write the API's address here once it listens.")
+]
+Pretokenizer = Annotated[
+    str | None, typer.Option(help="Use this pre-tokenizer whatever the file says.")
+]
+KeyFile = Annotated[
+    str | None, typer.Option("--api-key-file", help="File with the API's key.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command("serve")(_serve)
+
+
+def _serve(
+    model: Model,
+    relay: Relay = None,
+    invite: InviteFile = None,
+    ram: Ram = None,
+    disk: Disk = "fallback",
+    profile: ResultProfile = "r16",
+    listen: Listen = "127.0.0.1:8080",
+    data: Data = None,
+    context: Context = 0,
+    wait_coverage: Coverage = 1.0,
+    ready_file: ReadyFile = None,
+    pretokenizer: Pretokenizer = None,
+    api_key_file: KeyFile = None,
+) -> None:
+    """Serve a model whose experts may live on other people's machines."""
+    import trio
+
+    from mobile_worker.clock import SystemClock
+    from p2pmoe.backbone.service import Service
+    from p2pmoe.cli.api_key import read_api_key
+    from p2pmoe.cli.sizes import parse_size
+    from p2pmoe.config import ServeConfig
+    from p2pmoe.network.running import log_to_stderr
+
+    config = ServeConfig(
+        model=model_path(model),
+        data=data or _default_folder(),
+        access=_access(relay, invite),
+        ram_bytes=None if ram is None else parse_size(ram, option="--ram"),
+        disk=_policy(disk),
+        profile=profile,
+        listen=listen,
+        n_context=context,
+        wait_coverage=wait_coverage,
+        ready_file=ready_file,
+        pretokenizer=pretokenizer,
+        api_key=read_api_key(api_key_file) or None,
+    )
+    log_to_stderr()
+    service = Service(config, SystemClock())
+    if trio.run(_run, service, config):
+        raise KeyboardInterrupt
+
+
+def model_path(model: str) -> Path:
+    """Return the file that MODEL names: a path, or a model shipped in the package."""
+    if model == "pocket":
+        return Path(__file__).resolve().parents[1] / "models" / "pocket-q4_0.gguf"
+    return Path(model)
+
+
+async def _run(service: "Service", config: "ServeConfig") -> bool:
+    """Run until a signal; True if it was an interrupt."""
+    import os
+    import signal
+
+    import trio
+
+    from p2pmoe.network.running import write_ready_file
+
+    stop = trio.Event()
+    signals: list[int] = []
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as arriving:
+        async with trio.open_nursery() as nursery:
+
+            async def heed() -> None:
+                async for number in arriving:
+                    if stop.is_set():
+                        nursery.cancel_scope.cancel()
+                    signals.append(number)
+                    stop.set()
+
+            nursery.start_soon(heed)
+
+            async def serve(*, task_status: "trio.TaskStatus[Started]") -> None:
+                await service.run(stop, task_status=task_status)
+                nursery.cancel_scope.cancel()
+
+            started = await nursery.start(serve)
+            report = {"listen": [started.host, started.port], "pid": os.getpid()}
+            write_ready_file(config.ready_file, report)
+    return signal.SIGINT in signals
+
+
+def _access(relay: str | None, invite: Path | None) -> "NetworkAccess | None":
+    """Return the network to join, None for none: of the invite, or an open relay's."""
+    import os
+
+    from p2pmoe.config import NetworkAccess
+    from p2pmoe.errors import ConfigurationError
+    from p2pmoe.network.invite import INVITE_VARIABLE, find_invite
+    from relay.endpoint import parse_endpoint
+
+    named = invite is not None or bool(os.environ.get(INVITE_VARIABLE))
+    if relay is None and not named:
+        return None
+    endpoint = parse_endpoint(relay) if relay is not None else None
+    if not named and endpoint is not None:
+        return NetworkAccess(endpoint=endpoint)
+    member = find_invite(invite, os.environ)
+    if endpoint and endpoint.relay_id not in (None, member.relay.relay_id):
+        raise ConfigurationError(
+            f"the URL's relay is not the one of the invite ({member.relay.url})",
+            advice="give either --relay or --invite",
+        )
+    return NetworkAccess(
+        endpoint=member.relay, token=member.token, network=member.network
+    )
+
+
+def _policy(disk: str) -> "DiskPolicy":
+    from p2pmoe.config import DiskPolicy
+    from p2pmoe.errors import ConfigurationError
+
+    try:
+        return DiskPolicy(disk)
+    except ValueError as error:
+        raise ConfigurationError(
+            f"unknown --disk {disk!r}", advice="use off, fallback or tier"
+        ) from error
+
+
+def _default_folder() -> Path:
+    import platformdirs
+
+    return Path(platformdirs.user_data_dir("p2pmoe", appauthor=False)) / "backbone"
