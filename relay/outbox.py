@@ -1,10 +1,11 @@
 """All that the relay has to write to one peer, in the order in which it leaves.
 
 First the relay's own notices (pings, states, NACKs counted together per destination,
-reason and flow, GONE at most 20 a second), then the frames of `DestinationQueue`. What
-leaves is ready for the wire: WebSocket messages from a server are unmasked, a header
-and the bytes (RFC 6455, section 5.2). A SEND becomes a RECV by a new header of the same
-40 bytes; its payload is not copied before the write.
+reason and flow, GONE at most 20 a second and behind the frames of the one that left),
+then the frames of `DestinationQueue`. What leaves is ready for the wire: WebSocket
+messages from a server are unmasked, a header and the bytes (RFC 6455, section 5.2). A
+SEND becomes a RECV by a new header of the same 40 bytes; its payload is not copied
+before the write.
 
 Notices are bounded too: a peer that lets 4,096 kinds of NACK wait does not read, and
 `is_overrun` says so.
@@ -159,6 +160,9 @@ class Outbox:
         if self._gone_bucket is None:
             self._gone_bucket = Bucket(_GONE_PER_S, _GONE_PER_S, now)
         for peer in list(self._gone):
+            # The last words of a peer come before the news that it left.
+            if self.queue.holds_frames_of(peer):
+                continue
             if not self._gone_bucket.try_take(1, now):
                 break
             due.append(encode_frame(Gone(peer=peer, reason=self._gone.pop(peer))))

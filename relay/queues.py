@@ -243,6 +243,10 @@ class DestinationQueue:
             lane.n_bytes = 0
         return shed
 
+    def holds_frames_of(self, source: PeerId) -> bool:
+        """Tell whether frames of this source wait here."""
+        return any(source in lane.sources for lane in self._lanes)
+
     def waiting(self, frame_class: FrameClass) -> int:
         """Return the bytes that wait in one class."""
         return self._lanes[frame_class].n_bytes

@@ -124,12 +124,28 @@ def test_notices_leave_before_frames_and_only_the_last_pong() -> None:
     )
     outbox.queue.push(A, encode_frame(send), 0.0)
     outbox.notice(encode_frame(Status(code=StatusCode.SLOW, text="x")))
-    outbox.gone(A, GoneReason.SLOW)
+    outbox.gone(B, GoneReason.SLOW)
     outbox.pong(encode_frame(Pong(nonce=b"1" * 8)))
     outbox.pong(encode_frame(Pong(nonce=b"2" * 8)))
     kinds = parsed(outbox)
     assert [type(frame) for frame in kinds] == [Pong, Gone, Status, Recv]
     assert kinds[0] == Pong(nonce=b"2" * 8)
+
+
+def test_a_gone_comes_behind_the_last_frames_of_its_peer() -> None:
+    outbox = new_outbox()
+    send = Send(
+        destination=B,
+        payload=b"last words",
+        frame_class=FrameClass.BULK,
+        flow=0,
+        ttl_ms=0,
+        nack=False,
+    )
+    outbox.queue.push(A, encode_frame(send), 0.0)
+    outbox.gone(A, GoneReason.DISCONNECTED)
+    assert [type(frame) for frame in parsed(outbox)] == [Recv]
+    assert [type(frame) for frame in parsed(outbox)] == [Gone]
 
 
 def test_a_gone_can_be_taken_back() -> None:
