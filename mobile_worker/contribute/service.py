@@ -14,30 +14,19 @@ from dataclasses import dataclass, field
 import trio
 
 from ledger.spool import Spool
-from mobile_worker import messages
 from mobile_worker.arithmetic.kernel import Kernel
 from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
 from mobile_worker.clock import Clock, SystemClock
-from mobile_worker.contribute.contributor import Contributor, ContributorParts
+from mobile_worker.contribute.assembly import Base, Services, assemble
 from mobile_worker.contribute.errors import NetworkUnfit
-from mobile_worker.contribute.figures import FigureParts, Figures, Report
-from mobile_worker.contribute.gathering import Gatherer, GatherParts
-from mobile_worker.contribute.leases import LeaseBook
-from mobile_worker.contribute.market_side import MarketParts, MarketSide
+from mobile_worker.contribute.figures import Figures, Report
 from mobile_worker.contribute.outcome import only_error
 from mobile_worker.contribute.proving import measure_rate, prove_arithmetic
 from mobile_worker.contribute.settings import ContributeSettings
 from mobile_worker.links.node import Node, NodeSettings
 from mobile_worker.links.open_node import open_node
-from mobile_worker.serve.held import HeldExperts, HeldModel
-from mobile_worker.serve.server import ExpertServer, ServeSettings
-from mobile_worker.servings.accounts import Accounts
-from mobile_worker.servings.grants import GrantReader
-from mobile_worker.servings.settling import Settling
-from mobile_worker.servings.tab import Tab
 from mobile_worker.session.descriptor import NetworkDescriptor
 from mobile_worker.session.identity import Identity, load_or_create
-from mobile_worker.shards.desk import BlobDesk
 from mobile_worker.shards.fetch import FetchSettings
 from mobile_worker.shards.store import ShardStore
 from relay.keys import PeerId
@@ -119,10 +108,11 @@ async def _start(
         node_settings = _node_settings(settings, identity, self_test)
         with Spool(settings.spool_folder) as spool:
             async with hooks.open_node(node_settings) as node:
-                base = _Base(
+                base = Base(
                     settings=settings,
                     identity=identity,
-                    hooks=hooks,
+                    clock=clock,
+                    fetch=hooks.fetch,
                     store=store,
                     spool=spool,
                     kernel=kernel,
@@ -131,33 +121,17 @@ async def _start(
                     node=node,
                     figures=figures,
                 )
-                return await _work(base, stop)
+                return await _work(base, hooks, stop)
     finally:
         identity.release()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Base:
-    """Everything that exists before the parts of a worker are put together."""
-
-    settings: ContributeSettings
-    identity: Identity
-    hooks: Hooks
-    store: ShardStore
-    spool: Spool
-    kernel: Kernel
-    self_test: bytes
-    rate_macs_s: int
-    node: Node
-    figures: Figures
-
-
-async def _work(base: _Base, stop: trio.Event) -> bool:
-    contributor = _assemble(base, *_services_of(base.node.descriptor))
+async def _work(base: Base, hooks: Hooks, stop: trio.Event) -> bool:
+    contributor = assemble(base, _services_of(base.node.descriptor))
     facts = base.figures.facts
     facts.joined = facts.relay_is_up = True
     record = base.node.record
-    base.hooks.started(
+    hooks.started(
         Started(peer_id=record.peer_id, direct_addresses=record.direct_addresses)
     )
     settled = False
@@ -172,110 +146,15 @@ async def _work(base: _Base, stop: trio.Event) -> bool:
     return settled
 
 
-def _assemble(
-    base: _Base, descriptor: NetworkDescriptor, market: PeerId, ledger: PeerId
-) -> Contributor:
-    settings, node, clock = base.settings, base.node, base.hooks.clock
-    reader = GrantReader(
-        network=descriptor.network,
-        worker=base.identity.peer_id,
-        ledger=ledger,
-        market=market,
-    )
-    accounts = Accounts(reader, base.identity.sign)
-    settling = Settling(
-        accounts, base.spool, send=node.send, ledger=ledger, clock=clock
-    )
-    leases, held = LeaseBook(), HeldExperts(settings.expert_bytes)
-    desk = BlobDesk(node.send)
-    market_side = MarketSide(
-        MarketParts(
-            node=node,
-            market=market,
-            offer=_offer(base),
-            clock=clock,
-            leases=leases,
-            accounts=accounts,
-        )
-    )
-    gatherer = Gatherer(
-        GatherParts(
-            store=base.store,
-            held=held,
-            leases=leases,
-            desk=desk,
-            market=market,
-            give_back=market_side.give_back,
-            settings=base.hooks.fetch,
-        )
-    )
-    market_side.on_leases = gatherer.leases_changed
-
-    def find(peer: PeerId, tab_id: bytes) -> tuple[Tab, HeldModel] | None:
-        tab = accounts.find(peer, tab_id)
-        model = held.model(tab.terms.manifest_hash) if tab is not None else None
-        return None if tab is None or model is None else (tab, model)
-
-    server = ExpertServer(
-        base.kernel,
-        find=find,
-        send=node.send,
-        clock=clock,
-        settings=ServeSettings(n_threads=settings.n_threads),
-    )
-    base.figures.connect(
-        FigureParts(
-            leases=leases,
-            held=held,
-            gatherer=gatherer,
-            server=server,
-            accounts=accounts,
-            settling=settling,
-        )
-    )
-    return Contributor(
-        ContributorParts(
-            node=node,
-            market=market,
-            self_test=base.self_test,
-            clock=clock,
-            leases=leases,
-            store=base.store,
-            desk=desk,
-            accounts=accounts,
-            settling=settling,
-            market_side=market_side,
-            gatherer=gatherer,
-            server=server,
-            figures=base.figures,
-        )
-    )
-
-
-def _offer(base: _Base) -> messages.Offer:
-    settings = base.settings
-    return messages.Offer(
-        record=base.node.record.encoded,
-        memory_bytes=settings.expert_bytes,
-        disk_bytes=settings.disk_bytes,
-        rate_macs_s=base.rate_macs_s,
-        up_bytes_s=0,  # not measured: nothing has been sent yet
-        down_bytes_s=0,
-        device_class=int(settings.device_class),
-        domain=settings.domain,
-        models=(),
-    )
-
-
-def _services_of(
-    descriptor: NetworkDescriptor | None,
-) -> tuple[NetworkDescriptor, PeerId, PeerId]:
+def _services_of(descriptor: NetworkDescriptor | None) -> Services:
     if descriptor is None or descriptor.market is None or descriptor.ledger is None:
         raise NetworkUnfit(
             "the relay names no market and ledger to work for",
             advice="use the URL or the invite of a network",
         )
-    return descriptor, descriptor.market, descriptor.ledger
+    return Services(
+        network=descriptor.network, market=descriptor.market, ledger=descriptor.ledger
+    )
 
 
 def _open_store(settings: ContributeSettings) -> ShardStore:

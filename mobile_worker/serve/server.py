@@ -28,7 +28,7 @@ from mobile_worker.serve.jobs import Job, JobQueue
 from mobile_worker.servings.tab import Refusal, Tab
 from relay.keys import PeerId, short_id
 
-__all__ = ["ExpertServer", "ServeCounts", "ServeSettings"]
+__all__ = ["ExpertServer", "Find", "ServeCounts", "ServeSettings"]
 
 logger = logging.getLogger("p2pmoe.serve")
 
