@@ -19,7 +19,13 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import ConnectionPoolEntry, NullPool, StaticPool
 
-from ledger.errors import FolderInUse, LedgerError, StoreBusy, StoreUnavailable
+from ledger.errors import (
+    FolderInUse,
+    LedgerError,
+    NoLedger,
+    StoreBusy,
+    StoreUnavailable,
+)
 from ledger.migrations import migrate, stored_version
 from ledger.schema import SCHEMA_VERSION, identity
 
@@ -131,11 +137,12 @@ class Reader:
         """Look at a ledger's folder.
 
         Raises:
-            StoreUnavailable: there is no readable ledger, or of another schema.
+            NoLedger: there is none.
+            StoreUnavailable: it cannot be read, or is of another schema.
         """
         self.folder = LedgerFolder(path)
         if not self.folder.database.exists():
-            raise StoreUnavailable(f"no ledger in {path}")
+            raise NoLedger(f"no ledger in {path}")
         self._engine = create_engine(
             "sqlite://", creator=self._connect, poolclass=NullPool
         )

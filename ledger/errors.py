@@ -9,6 +9,7 @@ one line and exits with `exit_code`.
     LedgerError
       LocalError
         StoreUnavailable     the data folder cannot be used (full, read-only, missing)
+          NoLedger           there is no ledger in the folder
         StoreBusy            a write did not get through in time; may be retried
         FolderInUse          another process writes this folder
         TransferConflict     one transfer id, two different bodies
@@ -44,6 +45,7 @@ __all__ = [
     "KeyRefused",
     "LedgerError",
     "LocalError",
+    "NoLedger",
     "NotFound",
     "OutOfWindow",
     "PeriodRefused",
@@ -82,6 +84,12 @@ class StoreUnavailable(LocalError):
     """The data folder cannot be used; nothing that was acknowledged is lost."""
 
     advice = "Check free space and permissions of the data folder, then start again."
+
+
+class NoLedger(StoreUnavailable):
+    """There is no ledger in the folder."""
+
+    advice = "Name the ledger's folder with --data."
 
 
 class StoreBusy(LocalError):
