@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import random
+import resource
 import struct
 import zlib
 
@@ -23,10 +24,20 @@ from relay import (
     SendQueueFull,
     StatusCode,
 )
+from relay.dial import dial
 from relay.frame_types import Gone, Send
 from relay.frames import encode_frame
+from relay.joining import join
 from relay.keys import PeerId
-from tests.support.relays import joined, key, raw_peer, running_relay, tls_config
+from tests.support.relays import (
+    credentials,
+    joined,
+    key,
+    raw_peer,
+    running_relay,
+    tls_config,
+    wall_us,
+)
 from tests.support.trio_test import trio_test
 
 A, B, C = (key(number) for number in (1, 2, 3))
@@ -96,13 +107,22 @@ async def test_b25_text_and_fragments_are_refused() -> None:
     assert relay.counters.accepted == 0
 
 
-@trio_test
-async def test_b25_ten_thousand_mutated_messages_leave_the_relay_up() -> None:
+@pytest.mark.parametrize(
+    "n_messages", [5_000, pytest.param(100_000, marks=pytest.mark.slow)]
+)
+def test_b25_mutated_messages_leave_the_relay_up(n_messages: int) -> None:
+    before_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    trio.run(send_mutated, n_messages)
+    grown_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kb
+    assert grown_kb < 50_000
+
+
+async def send_mutated(n_messages: int) -> None:
     choose = random.Random(7)
     good = [send_frame(B.peer_id), b"\x01" + bytes(8), b"\x14\x00\x01" + B.peer_id]
     n_sent = 0
     async with running_relay() as relay:
-        while n_sent < 10_000:
+        while n_sent < n_messages:
             async with raw_peer(relay, A) as raw:
                 with contextlib.suppress(trio.BrokenResourceError):
                     for _ in range(500):
@@ -160,6 +180,24 @@ async def test_b29_a_stuck_reader_never_slows_others() -> None:
         assert slowest < 0.5
         assert relay.counters.left[GoneReason.SLOW] == 1
         assert relay.switch.budget.n_bytes < 1_000_000
+
+
+@trio_test
+async def test_b30_a_stuck_reader_behind_tls_is_cut_too() -> None:
+    async with running_relay(tls_config()) as relay, joined(relay, A) as a:
+        endpoint = relay.endpoint("127.0.0.1")
+        dialled = await dial(endpoint)
+        await join(dialled.stream, endpoint, credentials(C), wall_us)
+        events = a.events()
+        with trio.fail_after(5):
+            while True:
+                with contextlib.suppress(SendQueueFull):
+                    a.send(C.peer_id, bytes(60_000), ttl_ms=500)
+                with trio.move_on_after(0.01):
+                    if isinstance(event := await anext(events), PeerGone):
+                        break
+        assert event == PeerGone(C.peer_id, GoneReason.SLOW)
+        dialled.transport.close()
 
 
 async def flood(connection: RelayConnection, to: PeerId, n_frames: int) -> None:
