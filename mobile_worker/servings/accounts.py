@@ -16,7 +16,7 @@ from ledger.errors import GrantRefused
 from ledger.tally import TabTerms
 from mobile_worker.messages.accounts import Countersign, Grant
 from mobile_worker.messages.serving import Accept
-from mobile_worker.servings.allowance import Allowance
+from mobile_worker.servings.allowance import Allowance, GrantUse
 from mobile_worker.servings.chain import Proposal, Settled
 from mobile_worker.servings.exposure import Exposure
 from mobile_worker.servings.grants import GrantReader
@@ -71,6 +71,7 @@ class Accounts:
         self._exposures: dict[PeerId, Exposure] = {}
         self._tabs: dict[bytes, tuple[PeerId, Tab]] = {}
         self._closing: list[_Closing] = []
+        self._claimed_before: dict[bytes, int] = {}
 
     @property
     def is_settled(self) -> bool:
@@ -144,6 +145,10 @@ class Accounts:
                 return
         raise refused or GrantRefused("a grant before any lease", peer=peer)
 
+    def recall(self, use: GrantUse) -> None:
+        """Note what an earlier run of this worker claimed under a grant."""
+        self._claimed_before[use.name] = use.claimed_uc
+
     def expect(self, peer: PeerId, manifest_hash: bytes) -> None:
         """Note that this backbone may ask for experts of this model: it has a lease."""
         self._relation(peer, manifest_hash)
@@ -216,6 +221,8 @@ class Accounts:
         if allowance.name in relation.seen:
             return
         relation.seen.add(allowance.name)
+        allowance.used_uc = self._claimed_before.get(allowance.name, 0)
+        allowance.claimed_uc = allowance.used_uc
         roomy = [known for known in relation.allowances if known.room_uc > 0]
         relation.allowances = [*roomy, allowance][-_MAX_GRANTS:]
         if relation.tab is not None:

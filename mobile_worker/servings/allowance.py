@@ -5,12 +5,41 @@ counted when it is taken, and given back if it is never accepted, so `used_uc` i
 below what vouchers may come to claim.
 """
 
+import struct
 from dataclasses import dataclass
 
+from ledger.errors import FormatRefused
 from ledger.grant import Grant
 from ledger.prices import PriceTable
 
-__all__ = ["Allowance"]
+__all__ = ["Allowance", "GrantUse"]
+
+_USE = struct.Struct(">32sqQ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantUse:
+    """What vouchers have claimed under a grant so far."""
+
+    name: bytes  # SHA-256 of the grant's bytes
+    claimed_uc: int
+    expiry_us: int
+
+    def pack(self) -> bytes:
+        """Return the spool payload."""
+        return _USE.pack(self.name, self.claimed_uc, self.expiry_us)
+
+    @staticmethod
+    def parse(raw: bytes) -> "GrantUse":
+        """Read a spool payload back.
+
+        Raises:
+            FormatRefused: another length.
+        """
+        if len(raw) != _USE.size:
+            raise FormatRefused(f"a use of a grant of {len(raw)} bytes")
+        name, claimed_uc, expiry_us = _USE.unpack(raw)
+        return GrantUse(name=name, claimed_uc=claimed_uc, expiry_us=expiry_us)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -21,6 +50,7 @@ class Allowance:
     name: bytes  # SHA-256 of the grant's bytes
     prices: PriceTable
     used_uc: int = 0
+    claimed_uc: int = 0  # of it, in vouchers
 
     @property
     def room_uc(self) -> int:
@@ -30,3 +60,12 @@ class Allowance:
     def is_valid(self, wall_us: int) -> bool:
         """Say whether the grant has not expired."""
         return wall_us < self.grant.expiry_us
+
+    @property
+    def use(self) -> GrantUse:
+        """What is to be remembered of this grant."""
+        return GrantUse(
+            name=self.name,
+            claimed_uc=self.claimed_uc,
+            expiry_us=self.grant.expiry_us,
+        )

@@ -16,9 +16,9 @@ from ledger.leaf import LEAF_BYTES, LEAF_STRUCT
 from ledger.prices import PriceTable
 from ledger.tally import TabTerms, Tally
 from ledger.voucher import Voucher, sign_voucher, verify_voucher, voucher_hash
-from mobile_worker.servings.allowance import Allowance
+from mobile_worker.servings.allowance import Allowance, GrantUse
 
-__all__ = ["MAX_LEAVES", "Chain", "Proposal", "Settled"]
+__all__ = ["MAX_LEAVES", "Chain", "Proposal", "Settled", "amount_of"]
 
 MAX_LEAVES = 512  # added by one voucher
 RESEND_S = 2.0
@@ -36,6 +36,7 @@ class Proposal:
     name: bytes  # its hash
     worker_signature: bytes
     leaves: bytes  # the leaves it adds, 79 bytes each
+    use: GrantUse | None  # of the grant that they are claimed under
 
     @property
     def n_leaves(self) -> int:
@@ -60,7 +61,12 @@ class Settled:
     @property
     def amount_uc(self) -> int:
         """Micro-credits of the leaves it adds."""
-        return sum(fields[-1] for fields in LEAF_STRUCT.iter_unpack(self.leaves))
+        return amount_of(self.leaves)
+
+
+def amount_of(leaves: bytes) -> int:
+    """Return the micro-credits of a block of packed leaves."""
+    return sum(fields[-1] for fields in LEAF_STRUCT.iter_unpack(leaves))
 
 
 class Chain:
@@ -137,6 +143,8 @@ class Chain:
             issued_us=max(wall_us, self._last.issued_us if self._last else 0),
             final=final,
         )
+        if allowance is not None:
+            allowance.claimed_uc += amount_of(block)
         raw = voucher.pack()
         self._sent_at = now
         self._proposal = Proposal(
@@ -145,6 +153,7 @@ class Chain:
             name=voucher_hash(raw),
             worker_signature=sign_voucher(raw, sign),
             leaves=block,
+            use=allowance.use if allowance is not None else None,
         )
         return self._proposal
 

@@ -1,9 +1,11 @@
 """Filing doubly signed vouchers with the ledger until it acknowledges them; no I/O.
 
-Vouchers are cumulative, so those of one tab and epoch that wait together are filed as
-one: the newest, with the leaves of all of them. One filing at a time is under way for
-each tab; without an answer it is sent again, with growing pauses, for ever. The ledger
-answers a repeat with "duplicate", so nothing is paid twice.
+Vouchers are cumulative, so those of one tab and epoch that wait together, and claim
+under one grant, are filed as one: the newest, with the leaves of all of them. One
+filing at a time is under way for each tab; without an answer it is sent again, with
+growing pauses, for ever. The ledger answers a repeat with "duplicate", so nothing is
+paid twice. A rejected voucher is not sent again by itself, but its leaves go along with
+the next of its tab, which claims them too.
 
 Spool payload of a record: u32 length of the voucher | voucher | worker's signature 64 |
 backbone's signature 64, or zeros for a proposal | leaves.
@@ -41,6 +43,7 @@ class SpoolKind(IntEnum):
 
     PROPOSAL = 1  # signed by this worker alone
     SETTLED = 2  # signed by both
+    GRANT_USE = 3  # what was claimed under a grant
 
 
 class FilingStatus(IntEnum):
@@ -54,7 +57,7 @@ class FilingStatus(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of a filing: entries that are done with, and why if rejected."""
+    """What became of a filing: entries that are done with, or why it is rejected."""
 
     entries: tuple[int, ...]
     amount_uc: int
@@ -66,6 +69,7 @@ class _Account:
     """The vouchers of one tab and epoch that are not filed yet, oldest first."""
 
     waiting: list[tuple[int, Settled]] = field(default_factory=list)
+    n_rejected: int = 0  # of `waiting`, the first ones
     n_flying: int = 0  # of `waiting`, in the filing under way
     name: bytes = b""  # hash of the voucher under way
     due_at: float = 0.0
@@ -80,8 +84,11 @@ class FilingQueue:
         self._accounts: dict[VoucherKey, _Account] = {}
 
     def __len__(self) -> int:
-        """Return how many vouchers wait."""
-        return sum(len(account.waiting) for account in self._accounts.values())
+        """Return how many vouchers wait for an answer."""
+        return sum(
+            len(account.waiting) - account.n_rejected
+            for account in self._accounts.values()
+        )
 
     def add(self, entry: int, settled: Settled) -> None:
         """File a voucher; `entry` is its id in the spool.
@@ -97,13 +104,13 @@ class FilingQueue:
         files = []
         n_flying = sum(1 for a in self._accounts.values() if a.n_flying)
         for account in self._accounts.values():
-            if now < account.due_at or not account.waiting:
+            if now < account.due_at or len(account.waiting) == account.n_rejected:
                 continue
             if account.n_flying == 0:
                 if n_flying >= _MAX_FLYING:
                     continue
                 n_flying += 1
-                account.n_flying = _how_many(account.waiting)
+                account.n_flying = _how_many(account)
             files.append(self._file(account, now))
         return files
 
@@ -123,18 +130,20 @@ class FilingQueue:
         }:
             account.due_at = now + account.pause_s
             return None
+        amount_uc = Voucher.parse(
+            account.waiting[account.n_flying - 1][1].raw
+        ).amount_uc
+        if status == FilingStatus.REJECTED:
+            rest = _Account(waiting=account.waiting, n_rejected=account.n_flying)
+            self._accounts[key] = rest
+            reason = reason or "no reason given"
+            return Outcome(entries=(), amount_uc=amount_uc, rejected=reason)
         done = account.waiting[: account.n_flying]
-        del account.waiting[: account.n_flying]
-        if account.waiting:
-            self._accounts[key] = _Account(waiting=account.waiting)
-        else:
+        self._accounts[key] = _Account(waiting=account.waiting[account.n_flying :])
+        if not self._accounts[key].waiting:
             del self._accounts[key]
-        rejected = status == FilingStatus.REJECTED
-        return Outcome(
-            entries=tuple(entry for entry, _ in done),
-            amount_uc=Voucher.parse(done[-1][1].raw).amount_uc,
-            rejected=(reason or "no reason given") if rejected else "",
-        )
+        entries = tuple(entry for entry, _ in done)
+        return Outcome(entries=entries, amount_uc=amount_uc)
 
     def hurry(self) -> None:
         """Send everything again at once: the way to the ledger is back."""
@@ -197,10 +206,15 @@ def unpack_settled(payload: bytes) -> Settled:
     )
 
 
-def _how_many(waiting: list[tuple[int, Settled]]) -> int:
-    n_bytes = 0
-    for at, (_, settled) in enumerate(waiting):
+def _how_many(account: _Account) -> int:
+    """Return how many of the waiting vouchers go into one filing."""
+    n_bytes, grant = 0, b""
+    for at, (_, settled) in enumerate(account.waiting):
         n_bytes += len(settled.leaves)
-        if n_bytes > _MAX_LEAF_BYTES and at:
+        if at < account.n_rejected:
+            continue
+        named = Voucher.parse(settled.raw).grant_hash
+        if at > account.n_rejected and (named != grant or n_bytes > _MAX_LEAF_BYTES):
             return at
-    return len(waiting)
+        grant = named
+    return len(account.waiting)

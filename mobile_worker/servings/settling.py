@@ -4,8 +4,10 @@ Rules:
 - A voucher and the leaves it adds are synced to the spool before the voucher is sent;
   the same voucher with both signatures is synced before it is filed. What is filed and
   acknowledged leaves the spool.
+- What was claimed under a grant is synced with the voucher that claims it.
 - After a restart, doubly signed vouchers are filed; those that only this worker had
-  signed are offered to their backbone once more when it says HELLO, for seven days.
+  signed are offered to their backbone once more when it says HELLO. Nothing is kept
+  for more than 90 days.
 - The spool is used by one thread at a time. If it is full or its disk fails, no voucher
   is sent, so that the float ends serving; nothing that was synced is lost.
 """
@@ -17,13 +19,14 @@ from dataclasses import dataclass, field
 import trio
 
 from ledger.errors import LedgerError, SignatureRefused
-from ledger.spool import Spool
+from ledger.spool import Spool, SpoolEntry
 from ledger.voucher import Voucher, verify_voucher, voucher_hash
 from mobile_worker.clock import Clock
 from mobile_worker.errors import LocalError
 from mobile_worker.messages import accounts as wire
 from mobile_worker.messages.codec import Message
 from mobile_worker.servings.accounts import Accounts
+from mobile_worker.servings.allowance import GrantUse
 from mobile_worker.servings.chain import Proposal, Settled
 from mobile_worker.servings.filing import (
     FilingQueue,
@@ -39,7 +42,7 @@ __all__ = ["Earnings", "Settling"]
 logger = logging.getLogger("p2pmoe.settling")
 
 _TICK_S = 0.1
-_KEEP_US = 7 * 86_400 * 1_000_000
+_KEEP_US = 90 * 86_400 * 1_000_000
 
 
 @dataclass(slots=True)
@@ -82,6 +85,7 @@ class Settling:
         self._clock = clock
         self._filing = FilingQueue()
         self._open: dict[bytes, _Open] = {}  # by hash of the voucher
+        self._uses: dict[bytes, int] = {}  # grant -> entry
         self._signed: list[tuple[Settled, int | None]] = []  # not in the spool yet
         self._wake = trio.Event()
         self._moved = trio.Event()
@@ -191,10 +195,10 @@ class Settling:
             if not self._signed:
                 return
             batch = list(self._signed)
-            payloads = [pack_settled(settled) for settled, _ in batch]
-            entries = await trio.to_thread.run_sync(
-                self._write, SpoolKind.SETTLED, payloads
-            )
+            records = [
+                (SpoolKind.SETTLED, pack_settled(settled)) for settled, _ in batch
+            ]
+            entries = await trio.to_thread.run_sync(self._write, records)
             del self._signed[: len(batch)]
             for entry, (settled, _) in zip(entries, batch, strict=True):
                 self._filing.add(entry, settled)
@@ -204,38 +208,61 @@ class Settling:
     async def _keep_proposals(self, fresh: list[tuple[PeerId, Proposal]]) -> None:
         async with self._disk:
             payloads = [pack_proposal(proposal) for _, proposal in fresh]
-            entries = await trio.to_thread.run_sync(
-                self._write, SpoolKind.PROPOSAL, payloads
-            )
+            records = [(SpoolKind.PROPOSAL, payload) for payload in payloads]
+            uses = {p.use.name: p.use for _, p in fresh if p.use is not None}
+            records += [(SpoolKind.GRANT_USE, use.pack()) for use in uses.values()]
+            entries = await trio.to_thread.run_sync(self._write, records)
+            await self._replace_uses(list(uses), entries[len(payloads) :])
         for entry, payload, (peer, proposal) in zip(
-            entries, payloads, fresh, strict=True
+            entries[: len(payloads)], payloads, fresh, strict=True
         ):
             self._open[proposal.name] = _Open(
                 entry=entry, peer=peer, proposal=unpack_settled(payload)
             )
 
-    def _write(self, kind: SpoolKind, payloads: list[bytes]) -> list[int]:
-        entries = [self._spool.append(int(kind), payload) for payload in payloads]
+    async def _replace_uses(self, names: list[bytes], entries: list[int]) -> None:
+        stale = [self._uses[name] for name in names if name in self._uses]
+        self._uses.update(zip(names, entries, strict=True))
+        if stale:
+            await trio.to_thread.run_sync(self._spool.release, stale)
+
+    def _write(self, records: list[tuple[SpoolKind, bytes]]) -> list[int]:
+        entries = [self._spool.append(int(kind), payload) for kind, payload in records]
         self._spool.sync()
         return entries
 
     def _take_over(self) -> None:
         expired = []
         for entry in self._spool.entries():
-            settled = unpack_settled(entry.payload)
-            voucher = Voucher.parse(settled.raw)
-            if entry.kind == SpoolKind.SETTLED:
-                self._filing.add(entry.id, settled)
-            elif voucher.issued_us + _KEEP_US < self._clock.wall_us():
-                expired.append(entry.id)
+            if entry.kind == SpoolKind.GRANT_USE:
+                fresh = self._take_over_use(entry)
             else:
-                self._open[voucher_hash(settled.raw)] = _Open(
-                    entry=entry.id,
-                    peer=PeerId(voucher.backbone),
-                    proposal=settled,
-                    left_over=True,
-                )
+                fresh = self._take_over_voucher(entry)
+            if not fresh:
+                expired.append(entry.id)
         self._spool.release(expired)
+
+    def _take_over_use(self, entry: SpoolEntry) -> bool:
+        use = GrantUse.parse(entry.payload)
+        self._accounts.recall(use)
+        self._uses[use.name] = entry.id
+        return use.expiry_us + _KEEP_US > self._clock.wall_us()
+
+    def _take_over_voucher(self, entry: SpoolEntry) -> bool:
+        settled = unpack_settled(entry.payload)
+        voucher = Voucher.parse(settled.raw)
+        if voucher.issued_us + _KEEP_US < self._clock.wall_us():
+            return False
+        if entry.kind == SpoolKind.SETTLED:
+            self._filing.add(entry.id, settled)
+        else:
+            self._open[voucher_hash(settled.raw)] = _Open(
+                entry=entry.id,
+                peer=PeerId(voucher.backbone),
+                proposal=settled,
+                left_over=True,
+            )
+        return True
 
     def _left_over(self, peer: PeerId, answer: wire.Countersign) -> Settled | None:
         known = self._open.get(answer.voucher_hash)

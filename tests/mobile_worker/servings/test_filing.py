@@ -83,7 +83,9 @@ def test_retry_keeps_it_and_a_rejection_ends_it_with_the_reason() -> None:
     assert len(queue) == 1
     outcome = queue.filed(name, FilingStatus.REJECTED, "grant is closed", 1.0)
     assert outcome is not None
-    assert (outcome.entries, outcome.rejected) == ((7,), "grant is closed")
+    assert (outcome.entries, outcome.rejected) == ((), "grant is closed")
+    assert len(queue) == 0
+    assert queue.due(1000.0) == []
     assert queue.filed(b"?" * 32, FilingStatus.STORED, "", 1.0) is None
 
 
@@ -118,3 +120,29 @@ def test_a_proposal_is_spooled_without_the_backbones_signature() -> None:
     read = unpack_settled(pack_proposal(proposal))
     assert (read.raw, read.leaves) == (proposal.raw, proposal.leaves)
     assert read.backbone_signature == bytes(64)
+
+
+def test_vouchers_under_different_grants_are_not_merged() -> None:
+    money = Money()
+    tab = Tab(money.terms(), Exposure())
+    queue = FilingQueue()
+    for serving in range(6):
+        if serving in {0, 4}:
+            ceiling_uc = 40 if serving == 0 else 1000
+            allowance = money.allowance(
+                money.prices(), ceiling_uc=ceiling_uc, serial=serving
+            )
+            tab.allow(allowance)
+        taken = tab.admit(dispatch_of(serving), NOW_US)
+        tab.computed(taken, [CallHashes(b"x" * 16, b"o" * 16)], 0.0)
+        tab.accept([(serving, serving)], 0.0)
+        (proposal,) = tab.propose(10.0, NOW_US, money.worker.sign)
+        signature = sign_voucher(proposal.raw, money.backbone.sign)
+        queue.add(serving, tab.countersigned(proposal.name, signature))
+    (first,) = queue.due(0.0)
+    assert len(first.leaves) == 4 * LEAF_BYTES
+    outcome = queue.filed(voucher_hash(first.voucher), FilingStatus.STORED, "", 0.0)
+    assert outcome is not None
+    assert outcome.entries == (0, 1, 2, 3)
+    (second,) = queue.due(0.0)
+    assert len(second.leaves) == 2 * LEAF_BYTES

@@ -53,6 +53,14 @@ class Run:
             market=money.market.peer_id,
         )
         self.accounts = Accounts(reader, money.worker.sign)
+        self.spool = Spool(self.folder)
+        self.settling = Settling(
+            self.accounts,
+            self.spool,
+            send=lambda peer, message: self.sent.append((peer, message)),
+            ledger=money.ledger.peer_id,
+            clock=TrioClock(),
+        )
         self.accounts.expect(money.backbone.peer_id, MANIFEST)
         self.accounts.priced(*money.signed_prices(money.prices()))
         raw, signature = money.signed_grant(
@@ -61,14 +69,6 @@ class Run:
         self.accounts.granted(
             money.backbone.peer_id,
             wire.Grant(request=1, grant=raw, signature=signature, error=""),
-        )
-        self.spool = Spool(self.folder)
-        self.settling = Settling(
-            self.accounts,
-            self.spool,
-            send=lambda peer, message: self.sent.append((peer, message)),
-            ledger=money.ledger.peer_id,
-            clock=TrioClock(),
         )
 
     def serve(self, first: int, n: int = 1) -> Tab:
@@ -109,7 +109,7 @@ async def test_from_accept_to_filed(tmp_path: Path) -> None:
     await trio.sleep(2)
     await run.settling.step()
     (voucher,) = run.take(wire.Voucher)
-    assert len(run.spool) == 1
+    assert len(run.spool) == 2
     assert not run.settling.is_settled
     run.countersign(voucher)
     await run.settling.step()
@@ -117,7 +117,7 @@ async def test_from_accept_to_filed(tmp_path: Path) -> None:
     assert file.voucher == voucher.voucher
     assert file.leaves == voucher.leaves
     await run.filed(file, FilingStatus.STORED)
-    assert len(run.spool) == 0
+    assert len(run.spool) == 1  # what was claimed under the grant
     assert run.settling.is_settled
     assert run.settling.earnings.filed == 1
 
@@ -142,7 +142,7 @@ async def test_a_restart_files_what_both_signed(tmp_path: Path) -> None:
     await second.filed(file, FilingStatus.DUPLICATE)
     assert second.settling.is_settled
     second.spool.close()
-    assert len(Spool(tmp_path)) == 0
+    assert len(Spool(tmp_path)) == 1
 
 
 @trio_test(autojump=True)
@@ -176,7 +176,7 @@ async def test_a_restart_offers_what_only_we_signed(tmp_path: Path) -> None:
     (file,) = second.take(wire.File)
     await second.filed(file, FilingStatus.STORED)
     second.spool.close()
-    assert len(Spool(tmp_path)) == 0
+    assert len(Spool(tmp_path)) == 1
 
 
 @trio_test(autojump=True)
@@ -187,8 +187,11 @@ async def test_an_old_unsigned_voucher_is_forgotten(tmp_path: Path) -> None:
     await trio.sleep(2)
     await first.settling.step()
     first.spool.close()
-    await trio.sleep(8 * 86_400)
-    assert len(Run(tmp_path, money).spool) == 0
+    await trio.sleep(91 * 86_400)
+    again = Run(tmp_path, money)
+    again.settling.greeted(money.backbone.peer_id)
+    assert again.sent == []
+    assert len(again.spool) == 1
 
 
 @trio_test(autojump=True)
@@ -256,3 +259,48 @@ async def test_a_full_spool_sends_no_voucher_and_loses_none(tmp_path: Path) -> N
         await trio.sleep(1)
         assert len(run.take(wire.File)) == 1
         nursery.cancel_scope.cancel()
+
+
+@trio_test(autojump=True)
+async def test_a_grant_handed_over_again_has_only_the_rest_left(tmp_path: Path) -> None:
+    money = Money()
+    first = Run(tmp_path, money)
+    first.serve(0, 3)  # experts 0 to 2, 10 micro-credits each
+    await trio.sleep(2)
+    await first.settling.step()
+    first.countersign(first.take(wire.Voucher)[0])
+    first.serve(10)
+    await first.settling.step()
+    await trio.sleep(2)
+    await first.settling.step()
+    first.spool.close()
+
+    second = Run(tmp_path, money)
+    tab = second.accounts.greeted(money.backbone.peer_id, MANIFEST, 1, b"")
+    (allowance,) = tab._allowances
+    assert (allowance.used_uc, allowance.claimed_uc) == (40, 40)
+
+
+@trio_test(autojump=True)
+async def test_a_rejected_voucher_goes_along_with_the_next(tmp_path: Path) -> None:
+    run = Run(tmp_path, Money())
+    run.serve(0)
+    await trio.sleep(2)
+    await run.settling.step()
+    run.countersign(run.take(wire.Voucher)[0])
+    await run.settling.step()
+    (file,) = run.take(wire.File)
+    await run.filed(file, FilingStatus.REJECTED, "ceiling")
+    assert run.settling.is_settled
+    await trio.sleep(100)
+    await run.settling.step()
+    assert run.take(wire.File) == []
+    run.serve(1)
+    await trio.sleep(2)
+    await run.settling.step()
+    run.countersign(run.take(wire.Voucher)[0])
+    await run.settling.step()
+    (both,) = run.take(wire.File)
+    assert len(both.leaves) == 2 * len(file.leaves)
+    await run.filed(both, FilingStatus.STORED)
+    assert len(run.spool) == 1
