@@ -58,17 +58,19 @@ async def open_node(
         tasks.nursery = nursery
         node = tasks.node
         listeners = await open_listener(settings.listen) if settings.listen else []
-        if settings.endpoints:
-            await tasks.start_relay(relay_client or ClientSettings())
-        if listeners:
-            observed = tasks.presence.observed_address
-            tasks.presence.set_addresses(addresses_of(listeners, observed))
-            nursery.start_soon(accept_links, listeners, node.peer_id, tasks.take)
-        nursery.start_soon(tasks.tick)
         try:
+            if settings.endpoints:
+                await tasks.start_relay(relay_client or ClientSettings())
+            if listeners:
+                observed = tasks.presence.observed_address
+                tasks.presence.set_addresses(addresses_of(listeners, observed))
+                nursery.start_soon(accept_links, listeners, node.peer_id, tasks.take)
+            nursery.start_soon(tasks.tick)
             yield node
         finally:
             node.close()
+            for listener in listeners:
+                listener.socket.close()
             nursery.cancel_scope.cancel()
 
 
@@ -150,6 +152,8 @@ class _Tasks:
                     state.session.begin(self.clock.monotonic())
                     self.take(stream, peer)
                     return
+                if state.session.record is not record:
+                    continue  # it told other addresses meanwhile
                 if self.switchboard.relay is None:
                     break
                 await trio.sleep(pause_s)

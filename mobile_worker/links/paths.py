@@ -26,13 +26,16 @@ _MAX_DIRECT_WINDOW: Final = 32 << 20
 class PeerState:
     """One peer: its session, its direct links, what is known of its presence.
 
-    present: what the relay said last; None if it said nothing. lost: our owner was
-    told, and nothing authentic came since.
+    present: what the relay said last; None if it said nothing. held_until: our relay
+    connection is new, so the peer may be on its way back too: what is for it waits
+    until it is seen, or until then. lost: our owner was told, and nothing authentic
+    came since.
     """
 
     session: Session
     links: list[DirectLink] = field(default_factory=list)
     present: bool | None = None
+    held_until: float | None = None
     lost: bool = False
     dialling: bool = False
 
@@ -58,7 +61,7 @@ def choose_link(peer: PeerState, relay: RelayLink | None) -> Link | None:
     for link in peer.links:
         if link.proven:
             return link
-    up = relay is not None and relay.up
+    up = relay is not None and relay.up and peer.held_until is None
     if peer.links and not (up and peer.present is not False):
         return peer.links[-1]
     return relay if up else None

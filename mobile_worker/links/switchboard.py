@@ -61,6 +61,7 @@ _LOG = logging.getLogger("p2pmoe.links")
 MAX_PEERS: Final = 65_536
 MAX_UNPROVEN_LINKS: Final = 64
 MAX_LINKS_PER_PEER: Final = 4
+RETURN_S: Final = 15.0  # so long peers may need to come back to a restarted relay
 _HINTS_PER_TICK = 20
 _UNDELIVERED = {
     NackReason.QUEUE_FULL: UndeliveredReason.QUEUE_FULL,
@@ -110,7 +111,7 @@ class Switchboard:
             link = choose_link(state, self.relay)
             farewell = None if state.lost else state.session.farewell()
             if link is not None and farewell is not None:
-                link.send(peer, Packet(MessageClass.CONTROL, farewell))
+                self._put(link, peer, farewell)
         self.arrivals.close()
 
     def packet_arrived(self, link: Link, peer: PeerId, packet: bytes) -> None:
@@ -129,9 +130,10 @@ class Switchboard:
         except ProtocolBreach as error:
             self._expel(peer, error)
             return
+        state.held_until = None
         if session.replies:
             for reply in session.replies:
-                link.send(peer, Packet(MessageClass.CONTROL, reply))
+                self._put(link, peer, reply)
             session.replies.clear()
         for outcome in outcomes:
             self._take(link, peer, state, outcome)
@@ -176,7 +178,8 @@ class Switchboard:
         nowhere = fallback is None and self.relay is None
         if nowhere or (state.present is False and not state.links):
             self._lose(peer, state, LostReason.LINK)
-        elif fallback is not None:
+            return
+        if fallback is not None:
             for packet in unsent:
                 fallback.send(peer, packet)
             self.pump(peer, state)
@@ -195,8 +198,11 @@ class Switchboard:
         self.arrivals.put(RelayChanged(up=True, detail=short_id(welcome.relay_id)))
         if self.relay is not None:
             self.relay.watch(self.peers)
+        until = self._clock.monotonic() + RETURN_S
         for peer, state in tuple(self.peers.items()):
             state.present = None
+            state.held_until = None if state.lost else until
+            self._attention.add(peer)
             self.pump(peer, state)
 
     def relay_down(self, detail: str) -> None:
@@ -210,7 +216,10 @@ class Switchboard:
         if state is None:
             return
         state.present = here
-        if not here and state.direct is None:
+        if here:
+            state.held_until = None
+            self.pump(peer, state)
+        elif state.direct is None and state.held_until is None:
             self._lose(peer, state, LostReason.GONE)
 
     def frames_refused(self, peer: PeerId, reason: NackReason, count: int) -> None:
@@ -233,9 +242,13 @@ class Switchboard:
         now = self._clock.monotonic()
         for peer in tuple(self._attention):
             state = self.peers.get(peer)
-            if state is None or not (state.links or state.session.needs_time):
+            if state is None or not self._needs_time(state):
                 self._attention.discard(peer)
                 continue
+            if state.held_until is not None and now >= state.held_until:
+                state.held_until = None
+                if state.present is False:
+                    self.peer_present(peer, here=False)
             for link in tuple(state.links):
                 watch_link(link, state.session, self._token(), now)
             link_now = choose_link(state, self.relay)
@@ -255,6 +268,10 @@ class Switchboard:
                 self.relay.watch((peer,))
         return state
 
+    def _put(self, link: Link, peer: PeerId, payload: bytes) -> None:
+        self.traffic.up_bytes[link.kind] += len(payload)
+        link.send(peer, Packet(MessageClass.CONTROL, payload))
+
     def _admit(self, link: Link, peer: PeerId, packet: bytes) -> PeerState | None:
         """Make room for a stranger that begins a handshake."""
         if packet[:1] in _FIRST_PACKETS and len(self.peers) < MAX_PEERS:
@@ -262,7 +279,7 @@ class Switchboard:
         if packet[:1] == _SEALED and len(packet) > 5 and self._n_hints_left:
             self._n_hints_left -= 1
             hint = unknown_packet(int.from_bytes(packet[1:5], "big"))
-            link.send(peer, Packet(MessageClass.CONTROL, hint))
+            self._put(link, peer, hint)
         return None
 
     def pump(self, peer: PeerId, state: PeerState) -> None:
@@ -336,6 +353,11 @@ class Switchboard:
 
     def _token(self) -> int:
         return int.from_bytes(self._presence.own.random_bytes(8), "big")
+
+    @staticmethod
+    def _needs_time(state: PeerState) -> bool:
+        held = state.held_until is not None
+        return held or bool(state.links) or state.session.needs_time
 
     def _set_window(self, state: PeerState, kind: PathKind) -> None:
         windows = windows_of(kind, self._relay_queue_bytes)

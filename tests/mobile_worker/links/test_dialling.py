@@ -1,0 +1,110 @@
+"""Listening and dialling: addresses, greetings, refusals."""
+
+import pytest
+import trio
+
+from mobile_worker.errors import ListenError
+from mobile_worker.links.dialling import (
+    accept_links,
+    addresses_of,
+    dial_any,
+    open_listener,
+    split_address,
+)
+from tests.support.nodes import LOCAL, identity
+from tests.support.trio_test import trio_test
+
+ONE, OTHER = identity(1).peer_id, identity(2).peer_id
+
+
+@pytest.mark.parametrize(
+    ("address", "parts"),
+    [
+        ("127.0.0.1:7", ("127.0.0.1", 7)),
+        ("[::1]:65535", ("::1", 65_535)),
+        ("hub.example:0", ("hub.example", 0)),
+    ],
+)
+def test_addresses(address, parts):
+    assert split_address(address) == parts
+
+
+@pytest.mark.parametrize(
+    "address", ["", "7400", ":7", "a:", "a:b", "a:65536", "a:-1", "a:٣"]
+)
+def test_what_is_no_address(address):
+    with pytest.raises(ListenError, match="no such address"):
+        split_address(address)
+
+
+@trio_test
+async def test_an_address_in_use_is_refused_in_one_line():
+    [listener] = await open_listener(LOCAL)
+    port = listener.socket.getsockname()[1]
+    with pytest.raises(ListenError, match="cannot listen on"):
+        await open_listener(f"127.0.0.1:{port}")
+    await listener.aclose()
+
+
+@trio_test
+async def test_what_is_told_of_a_listener_on_all_addresses():
+    [listener] = await open_listener("0.0.0.0:0")
+    port = listener.socket.getsockname()[1]
+    assert addresses_of([listener], "192.0.2.7:999") == (f"192.0.2.7:{port}",)
+    assert addresses_of([listener], "[2001:db8::1]:9") == (f"[2001:db8::1]:{port}",)
+    assert addresses_of([listener], "") == ()
+    await listener.aclose()
+    [listener] = await open_listener(LOCAL)
+    port = listener.socket.getsockname()[1]
+    assert addresses_of([listener], "192.0.2.7:9") == (f"127.0.0.1:{port}",)
+    await listener.aclose()
+
+
+@trio_test
+async def test_the_first_address_where_the_peer_answers_is_taken():
+    taken = []
+    listeners = await open_listener(LOCAL)
+    port = listeners[0].socket.getsockname()[1]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(
+            accept_links,
+            listeners,
+            ONE,
+            lambda stream, peer: taken.append((stream, peer)),
+        )
+        addresses = ("nonsense", "127.0.0.1:1", f"127.0.0.1:{port}")
+        stream = await dial_any(addresses, OTHER, ONE)
+        assert stream is not None
+        await trio.testing.wait_all_tasks_blocked()
+        assert [peer for _, peer in taken] == [OTHER]
+        await stream.aclose()
+        await taken[0][0].aclose()
+        assert await dial_any(addresses, OTHER, OTHER) is None
+        assert len(taken) == 1
+        nursery.cancel_scope.cancel()
+
+
+async def read_or_reset(stream):
+    try:
+        return await stream.receive_some(100)
+    except trio.BrokenResourceError:
+        return b""
+
+
+@trio_test(autojump=True)
+async def test_b25_nonsense_and_silence_before_the_greeting():
+    taken = []
+    listeners = await open_listener(LOCAL)
+    port = listeners[0].socket.getsockname()[1]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(
+            accept_links, listeners, ONE, lambda stream, peer: taken.append(peer)
+        )
+        weak = b"P2PMOED1" + bytes(32) + ONE
+        for greeting in (b"GET / HTTP/1.1\r\n\r\n" * 9, b"\x80\x04" * 36, weak, b""):
+            stream = await trio.open_tcp_stream("127.0.0.1", port)
+            await stream.send_all(greeting)
+            assert await read_or_reset(stream) == b""
+            await stream.aclose()
+        nursery.cancel_scope.cancel()
+    assert taken == []

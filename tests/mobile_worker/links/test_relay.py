@@ -1,0 +1,124 @@
+"""The relay link against a real relay: up, down, up again, and its word of peers."""
+
+import trio
+
+from mobile_worker.clock import SystemClock
+from mobile_worker.links.relay import RelayLink, RelaySettings
+from mobile_worker.messages.classes import MessageClass
+from mobile_worker.session.packets import Packet
+from relay.client import ClientSettings
+from relay.errors import RelayUnreachable
+from relay.frame_types import NackReason
+from tests.support.nodes import until
+from tests.support.relays import credentials, key, plain_config, running_relay
+from tests.support.trio_test import trio_test
+
+
+class Owner:
+    """Keeps what the relay says."""
+
+    def __init__(self):
+        self.packets, self.presence, self.refused = [], [], []
+        self.states = []
+        self.n_writable = 0
+
+    def packet_arrived(self, link, peer, packet):
+        self.packets.append((peer, packet))
+
+    def link_writable(self, link):
+        self.n_writable += 1
+
+    def link_lost(self, link, unsent, reason):
+        raise AssertionError
+
+    def relay_up(self, welcome):
+        self.states.append("up")
+
+    def relay_down(self, detail):
+        self.states.append("down")
+
+    def peer_present(self, peer, *, here):
+        self.presence.append((peer, here))
+
+    def frames_refused(self, peer, reason, count):
+        self.refused.append((peer, reason, count))
+
+
+def make(relay, number, **client):
+    owner = Owner()
+    settings = RelaySettings(
+        endpoints=(relay.endpoint("127.0.0.1"),),
+        credentials=credentials(key(number)),
+        client=ClientSettings(allow_plaintext=True, **client),
+    )
+    return RelayLink(settings, owner, SystemClock()), owner
+
+
+def packet(payload):
+    return Packet(MessageClass.INTERACTIVE, payload)
+
+
+@trio_test
+async def test_packets_presence_and_refusals():
+    async with running_relay() as relay, trio.open_nursery() as nursery:
+        one, ones = make(relay, 1)
+        other, others = make(relay, 2)
+        assert await nursery.start(one.run) is None
+        assert one.up
+        one.watch([key(2).peer_id])
+        one.send(key(2).peer_id, packet(b"too early"))
+        await until(lambda: ones.refused)
+        assert ones.refused == [(key(2).peer_id, NackReason.NOT_HERE, 1)]
+        assert ones.presence == [(key(2).peer_id, False)]
+        await nursery.start(other.run)
+        await until(lambda: ones.presence[-1][1])
+        one.send(key(2).peer_id, packet(b"now"))
+        await until(lambda: others.packets)
+        assert others.packets == [(key(1).peer_id, b"now")]
+        nursery.cancel_scope.cancel()
+
+
+@trio_test
+async def test_a_first_connection_that_fails_is_reported():
+    async with running_relay() as relay:
+        link, _ = make(relay, 1)
+    async with trio.open_nursery() as nursery:
+        error = await nursery.start(link.run)
+        assert isinstance(error, RelayUnreachable)
+    assert not link.up
+    link.send(key(2).peer_id, packet(b"nowhere"))
+    link.watch([key(2).peer_id])
+
+
+@trio_test
+async def test_a_lost_connection_comes_back():
+    identity = plain_config().identity
+    async with trio.open_nursery() as nursery:
+        async with running_relay() as relay:
+            port = relay.port
+            link, owner = make(relay, 1)
+            await nursery.start(link.run)
+        await until(lambda: not link.up)
+        config = plain_config(port=port, identity=identity)
+        async with running_relay(config):
+            await until(lambda: link.up)
+            assert owner.states == ["up", "down", "up"]
+            nursery.cancel_scope.cancel()
+
+
+@trio_test
+async def test_a_full_send_queue_holds_packets_in_order():
+    async with running_relay() as relay, trio.open_nursery() as nursery:
+        one, ones = make(relay, 1, send_queue_bytes=100_000)
+        other, others = make(relay, 2)
+        await nursery.start(one.run)
+        await nursery.start(other.run)
+        nursery.start_soon(one.drain)
+        for i in range(20):
+            one.send(key(2).peer_id, packet(bytes([i]) * 30_000))
+        assert not one.writable
+        await until(lambda: len(others.packets) == 20)
+        assert [payload[0] for _, payload in others.packets] == list(range(20))
+        assert one.writable
+        assert ones.n_writable > 0
+        nursery.cancel_scope.cancel()
