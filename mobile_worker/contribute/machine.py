@@ -16,7 +16,7 @@ from mobile_worker.contribute.errors import LimitRefused
 __all__ = ["Machine", "check_limits", "default_domain", "this_machine"]
 
 _SHARE_OF_FREE = 0.9
-_MIN_MEMORY_BYTES = 16 << 20
+_MIN_MEMORY_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

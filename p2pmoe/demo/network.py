@@ -26,7 +26,7 @@ __all__ = [
 START_WITHIN_S = 60.0
 COVER_WITHIN_S = 90.0
 _POLL_S = 0.1
-_WORKER_MEMORY = "96M"  # of experts and decoded codes; the process stays below 150 MB
+_HUB_MEMORY, _EDGE_MEMORY = "8M", "5M"  # of experts: none can hold all of them
 _OPENING_CREDIT = "1000"  # credits an operator lends each new backbone
 
 Progress = Callable[[str, float], None]
@@ -132,10 +132,11 @@ async def api_of(backbone: Child) -> Api:
 
 async def _start_worker(stage: Stage, name: str, invite: str, *, hub: bool) -> Child:
     options = ["--hub", "--listen", "127.0.0.1:0"] if hub else []
+    memory = _HUB_MEMORY if hub else _EDGE_MEMORY
     return await stage.start(
         name,
         [
-            *("contribute", "--invite", invite, "--yes", "--memory", _WORKER_MEMORY),
+            *("contribute", "--invite", invite, "--yes", "--memory", memory),
             *("--data", str(stage.folder / name), "--domain", name, *options),
         ],
     )

@@ -42,7 +42,7 @@ class Script:
     max_tokens: int = 64
     temperature: float = 0.8
     seed: int = 7
-    ram: str = "9M"
+    ram: str = "72M"  # about a third of the experts beside what must be there
 
     def body(self) -> dict[str, Any]:
         """Return the API request."""
@@ -68,6 +68,7 @@ class _Scattered:
     answer: Completion
     killed: str  # peer id in hex
     seconds: float
+    worker_memory: dict[str, int]  # by name, the largest resident memory
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +91,6 @@ async def play(folder: Path, script: Script, screen: Screen) -> DemoFacts:
     try:
         network = await raise_network(stage, script.ram, screen.step)
         scattered = await _generate_and_kill(network, script, screen)
-        memory = {child.name: child.resident_bytes() for child in network.workers}
         screen.step("final vouchers", 0.3)
         metrics = await _settle(network)
         screen.step("the same prompt in a single process", 0.6)
@@ -105,7 +105,6 @@ async def play(folder: Path, script: Script, screen: Screen) -> DemoFacts:
         script,
         told,
         names=network.names,
-        worker_memory=memory,
         seconds=time.monotonic() - started,
     )
 
@@ -134,8 +133,16 @@ async def _generate_and_kill(
     async def generate() -> None:
         answers.append(await trio.to_thread.run_sync(ask))
 
+    memory: dict[str, int] = {}
+
+    def measure() -> None:
+        for child in network.workers:
+            if child.is_running:
+                memory[child.name] = child.resident_bytes()
+
     async def kill() -> None:
         await enough.wait()
+        measure()
         victims.append(await _kill_in_flight(network))
         screen.note(f"killed {network.names[victims[0]]} with a request in flight")
 
@@ -145,7 +152,10 @@ async def _generate_and_kill(
         nursery.start_soon(generate)
         nursery.start_soon(kill)
     seconds = time.monotonic() - started
-    return _Scattered(answer=answers[0], killed=victims[0], seconds=seconds)
+    measure()
+    return _Scattered(
+        answer=answers[0], killed=victims[0], seconds=seconds, worker_memory=memory
+    )
 
 
 async def _kill_in_flight(network: DemoNetwork) -> str:
@@ -230,7 +240,6 @@ def _facts(
     told: _Told,
     *,
     names: dict[str, str],
-    worker_memory: dict[str, int],
     seconds: float,
 ) -> DemoFacts:
     extension = told.scattered.answer.extension
@@ -258,6 +267,6 @@ def _facts(
         payouts={each["worker"]: each["earned_uc"] for each in statements},
         names=names,
         ledger_verified=verify["exit_code"] == 0 and verify["verified"],
-        worker_memory=worker_memory,
+        worker_memory=told.scattered.worker_memory,
         seconds=seconds,
     )

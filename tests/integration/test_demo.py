@@ -8,7 +8,7 @@ import pytest
 
 # The ids of 64 tokens from the demo's prompt and seed; any placement, batch, device or
 # failover gives these.
-TOKENS_SHA256 = ""
+TOKENS_SHA256 = "29ac53c286f0ab1aa76c1aa86356f94b885efef9e5acfec879fc09fdcb3813a0"
 MAX_FLOAT_SERVINGS = 4096
 MAX_WORKER_BYTES = 150 * 1000 * 1000
 
@@ -59,4 +59,4 @@ def test_much_of_the_work_is_remote_and_a_worker_was_lost(report):
 def test_each_worker_stays_small(report):
     assert len(report["worker_memory_bytes"]) == 4
     for name, n_bytes in report["worker_memory_bytes"].items():
-        assert n_bytes < MAX_WORKER_BYTES, name
+        assert 0 < n_bytes < MAX_WORKER_BYTES, name
