@@ -7,10 +7,11 @@
     disk       shards read from disk and kept for a while
     hot        resident routed experts, in the file's own bytes
 
-The first three are fixed. Of what is left, the decoded base matrices come first (every
-token needs all of them) if they leave a fifth of it, else the kernel unpacks as it goes
-within a sixteenth; the disk cache gets a sixteenth, at most 64 MiB; the hot set gets
-the rest. Without `--ram` all routed experts are resident. Pure.
+The first three are fixed. Of what is left, the disk cache gets a sixteenth, at most
+64 MiB but never less than one expert; the decoded base matrices come next (every token
+needs all of them) if they leave a fifth of it and the disk cache, else the kernel
+unpacks as it goes within a sixteenth; the hot set gets the rest. The items add up to
+`--ram` exactly. Without it all routed experts are resident. Pure.
 """
 
 from dataclasses import dataclass
@@ -124,9 +125,9 @@ def plan_memory(
             f"(weights {sizes.base}, {n_lanes} x {n_context} tokens of KV {kv})",
             advice="raise --ram or lower --context",
         )
-    fits = sizes.base_decoded <= left * DECODED_SHARE
-    decoded = sizes.base_decoded if fits else left // 16
     disk = max(largest, min(left // 16, 64 * _MIB))
+    fits = sizes.base_decoded <= min(left * DECODED_SHARE, left - disk)
+    decoded = sizes.base_decoded if fits else left // 16
     return MemoryPlan(
         base=sizes.base,
         kv=kv,

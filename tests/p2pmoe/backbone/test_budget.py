@@ -1,0 +1,137 @@
+"""Budgets are in bytes, every item is counted, and their sum never passes --ram."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from mobile_worker.expert_id import ExpertId
+from p2pmoe.backbone.budget import (
+    MemoryPlan,
+    ModelSizes,
+    measure_sizes,
+    plan_memory,
+    ram_for_hot_bytes,
+)
+from p2pmoe.errors import RamTooSmall
+from p2pmoe.model.model import describe_model
+from p2pmoe.weights.model_file import open_model
+from tests.support.mini_m3 import write_mini_m3
+
+MIB = 1 << 20
+
+
+def sizes_of(
+    *, base: int = 10 * MIB, decoded: int = 40 * MIB, expert: int = MIB, n: int = 64
+) -> ModelSizes:
+    return ModelSizes(
+        base=base,
+        base_decoded=decoded,
+        kv_per_token=1024,
+        working=MIB,
+        experts={ExpertId(1, index): expert for index in range(n)},
+    )
+
+
+def total(plan: MemoryPlan) -> int:
+    return sum(plan.items().values())
+
+
+def test_without_a_budget_all_experts_are_resident() -> None:
+    plan = plan_memory(sizes_of(), ram_bytes=None, n_lanes=2, n_context=100)
+    assert plan.hot is None
+    assert plan.kv == 2 * 100 * 1024
+    assert plan.working == 2 * MIB
+    assert plan.disk == MIB
+    assert plan.items()["hot"] == 0
+
+
+def test_a_budget_is_divided_to_the_last_byte() -> None:
+    ram = 200 * MIB
+    plan = plan_memory(sizes_of(), ram_bytes=ram, n_lanes=2, n_context=1024)
+    assert total(plan) == ram
+    assert plan.decoded == 40 * MIB
+    assert plan.hot is not None
+    assert plan.hot > 100 * MIB
+
+
+def test_a_kernel_that_cannot_unpack_all_gets_a_sixteenth() -> None:
+    sizes = sizes_of(decoded=900 * MIB)
+    plan = plan_memory(sizes, ram_bytes=100 * MIB, n_lanes=1, n_context=0)
+    left = 100 * MIB - sizes.base - sizes.working
+    assert plan.decoded == left // 16
+    assert total(plan) == 100 * MIB
+
+
+def test_the_disk_cache_is_bounded_and_holds_the_largest_expert() -> None:
+    large = sizes_of(decoded=0, expert=100 * MIB, n=2)
+    plan = plan_memory(large, ram_bytes=1024 * MIB, n_lanes=1, n_context=0)
+    assert plan.disk == 100 * MIB
+    small = plan_memory(sizes_of(), ram_bytes=8192 * MIB, n_lanes=1, n_context=0)
+    assert small.disk == 64 * MIB
+
+
+def test_too_little_is_refused_with_what_is_needed() -> None:
+    sizes = sizes_of()
+    needed = sizes.base + 2 * 1024 * 1024 + 2 * sizes.working + 4 * MIB
+    with pytest.raises(RamTooSmall, match=f"below the {needed} bytes") as caught:
+        plan_memory(sizes, ram_bytes=needed - 1, n_lanes=2, n_context=1024)
+    assert caught.value.exit_code == 2
+    assert "--ram" in caught.value.advice
+    plan_memory(sizes, ram_bytes=needed, n_lanes=2, n_context=1024)
+
+
+@settings(max_examples=50)
+@given(
+    ram=st.integers(1, 1 << 34),
+    base=st.integers(0, 1 << 30),
+    decoded=st.integers(0, 1 << 32),
+    expert=st.integers(1, 1 << 28),
+    n_lanes=st.integers(1, 8),
+)
+@example(ram=5 * MIB, base=0, decoded=3 * MIB, expert=1_000_000, n_lanes=1)
+def test_no_item_is_negative_and_the_sum_is_the_budget(
+    ram: int, base: int, decoded: int, expert: int, n_lanes: int
+) -> None:
+    sizes = sizes_of(base=base, decoded=decoded, expert=expert, n=4)
+    try:
+        plan = plan_memory(sizes, ram_bytes=ram, n_lanes=n_lanes, n_context=128)
+    except RamTooSmall:
+        return
+    assert min(plan.items().values()) >= 0
+    assert total(plan) == ram
+    assert plan.disk >= expert
+
+
+@settings(max_examples=50)
+@given(
+    hot=st.integers(0, 1 << 32),
+    decoded=st.integers(0, 1 << 32),
+    expert=st.integers(1, 1 << 26),
+)
+def test_the_budget_for_a_hot_set_gives_at_least_that(
+    hot: int, decoded: int, expert: int
+) -> None:
+    sizes = sizes_of(decoded=decoded, expert=expert, n=4)
+    ram = ram_for_hot_bytes(sizes, hot, n_lanes=2, n_context=64)
+    plan = plan_memory(sizes, ram_bytes=ram, n_lanes=2, n_context=64)
+    assert plan.hot is not None
+    assert plan.hot >= hot
+    assert plan.decoded == decoded
+
+
+def test_sizes_are_those_of_the_files_own_bytes(tmp_path: Path) -> None:
+    with open_model(write_mini_m3(tmp_path / "mini.gguf")) as model_file:
+        description = describe_model(model_file)
+        sizes = measure_sizes(model_file, description)
+        tensors = model_file.tensors.values()
+        assert len(sizes.experts) == 4
+        # three Q8_0 matrices of 32 x 64: 34 bytes for 32 weights
+        assert set(sizes.experts.values()) == {3 * 32 * 64 // 32 * 34}
+        routed = sum(sizes.experts.values())
+        assert sizes.base + routed == sum(tensor.n_bytes for tensor in tensors)
+        assert sizes.kv_per_token == description.kv_bytes_per_token
+        plain = [t for t in tensors if len(t.shape) == 2 and "_exps." not in t.name]
+        n_weights = sum(t.shape[0] * t.shape[1] for t in plain)
+        assert sizes.base_decoded == int(n_weights * 4.125)
