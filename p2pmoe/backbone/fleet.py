@@ -107,7 +107,7 @@ class Fleet:
         """Take a full placement in; who is new in it is greeted without delay."""
         workers = dict(self.workers)
         for worker in workers.values():
-            worker.placed = worker.peer in placement
+            worker.placed = worker.placed and worker.peer in placement
         for peer, (tier, experts) in placement.items():
             worker = workers.get(peer) or WorkerState(peer, tier)
             if worker.tier is not tier:

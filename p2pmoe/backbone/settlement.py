@@ -101,12 +101,14 @@ class Settlement:
         account = self._accounts.get(peer)
         if account is None or account.withheld or account.paused:
             return 0
-        grants = self._valid(account)
-        if account.tab is None or not account.tab.live or not grants:
+        if account.tab is None or not account.tab.live:
             return 0
-        if sum(grant.ceiling_uc for grant in grants) <= account.used_uc:
-            return 0
-        return max(0, max(g.float_leaves for g in grants) - account.at_risk)
+        ceiling = 0
+        for grant in self._valid(account):  # used up oldest first, as workers do
+            ceiling += grant.ceiling_uc
+            if account.used_uc < ceiling:
+                return max(0, grant.float_leaves - account.at_risk)
+        return 0
 
     def number(self, peer: PeerId, n_calls: int, n_rows: int) -> ServingSlot | None:
         """Reserve serving numbers, or None if this worker must not be asked now."""

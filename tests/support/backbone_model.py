@@ -21,7 +21,7 @@ from p2pmoe.backbone.generation import GenerationRequest
 from p2pmoe.backbone.joining import Joined, Joining, join
 from p2pmoe.backbone.local_side import LocalOptions, LocalSide
 from p2pmoe.backbone.scattered import Network, ScatteredExperts
-from p2pmoe.backbone.trace import BackboneCounters, RequestTrace
+from p2pmoe.backbone.trace import BackboneCounters
 from p2pmoe.config import DiskPolicy, Tuning
 from p2pmoe.model.sampler import SamplingSettings
 from p2pmoe.weights.manifest import build_manifest

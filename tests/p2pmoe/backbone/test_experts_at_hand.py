@@ -1,0 +1,82 @@
+"""The hottest experts stay within the budget, and change rarely."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mobile_worker.expert_id import ExpertId
+from p2pmoe.backbone.experts_at_hand import HotSet, Moves, choose_hot, rebalance
+
+SIZES = {ExpertId(layer, index): 100 for layer in (1, 2) for index in range(4)}
+
+
+def use(**counts: float) -> np.ndarray:
+    table = np.zeros((3, 4))
+    for name, value in counts.items():
+        _, layer, index = name.split("_")
+        table[int(layer), int(index)] = value
+    return table
+
+
+def hot_set(budget: int | None, table: np.ndarray) -> HotSet:
+    hot = HotSet(SIZES, budget, lambda expert: object())
+    hot.fill(table)
+    return hot
+
+
+def test_the_hottest_are_chosen_ties_by_id() -> None:
+    table = use(e_2_3=5, e_1_1=5, e_1_0=1)
+    assert choose_hot(table, SIZES, 250) == [ExpertId(1, 1), ExpertId(2, 3)]
+    assert len(choose_hot(table, SIZES, 10_000)) == 8
+
+
+def test_heat_is_use_per_byte() -> None:
+    sizes = {ExpertId(1, 0): 400, ExpertId(1, 1): 100}
+    assert choose_hot(use(e_1_0=6, e_1_1=3), sizes, 400) == [ExpertId(1, 1)]
+
+
+def test_a_small_gain_moves_nothing_and_a_large_one_does() -> None:
+    hot = hot_set(200, use(e_1_0=10, e_1_1=8))
+    assert hot.resident() == (ExpertId(1, 0), ExpertId(1, 1))
+    assert hot.plan(use(e_1_0=10, e_1_1=8, e_2_0=9.9)) == Moves()
+    moves = hot.plan(use(e_1_0=10, e_1_1=8, e_2_0=10.1))
+    assert moves == Moves(evict=(ExpertId(1, 1),), load=(ExpertId(2, 0),))
+    layer = hot.layer(1)
+    hot.apply(moves)
+    assert hot.resident() == (ExpertId(1, 0), ExpertId(2, 0))
+    assert set(layer) == {0, 1}  # who has the snapshot keeps it
+    assert set(hot.layer(1)) == {0}
+    assert hot.n_bytes == 200
+
+
+def test_without_a_budget_all_are_resident() -> None:
+    assert len(hot_set(None, use()).resident()) == 8
+    assert {layer: len(e) for layer, e in hot_set(None, use()).layers().items()} == {
+        1: 4,
+        2: 4,
+    }
+
+
+@given(
+    st.integers(0, 900),
+    st.lists(st.integers(0, 50), min_size=8, max_size=8),
+    st.lists(st.integers(0, 50), min_size=8, max_size=8),
+    st.integers(1, 4),
+)
+def test_the_budget_holds_and_moves_are_few(
+    budget: int, before: list[int], after: list[int], most: int
+) -> None:
+    def table(values: list[int]) -> np.ndarray:
+        found = np.zeros((3, 4))
+        found[1:] = np.array(values, float).reshape(2, 4)
+        return found
+
+    hot = hot_set(budget, table(before))
+    assert hot.n_bytes <= budget
+    resident = {expert: object() for expert in hot.resident()}
+    moves = rebalance(table(after), SIZES, resident, budget, most)
+    assert len(moves.load) <= most
+    assert set(moves.evict) <= set(resident)
+    assert not set(moves.load) & set(resident)
+    hot.apply(moves)
+    assert hot.n_bytes <= budget

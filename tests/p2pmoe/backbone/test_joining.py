@@ -1,0 +1,1 @@
+"""The network side is put together, or refused with a clear line."""

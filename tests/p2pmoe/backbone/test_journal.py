@@ -1,0 +1,115 @@
+"""After a restart the books are what they were, whatever was filed meanwhile."""
+
+from pathlib import Path
+
+from ledger.spool import Spool
+from ledger.voucher import sign_voucher
+from p2pmoe.backbone.books import Book, build_leaves
+from p2pmoe.backbone.journal import Filing, Journal
+from tests.support.vouchers import (
+    GRANT,
+    GRANTS,
+    MONEY,
+    PRICES,
+    TERMS,
+    TabWorker,
+    served,
+)
+
+ME = MONEY.backbone.peer_id
+
+
+def blocks(n: int) -> list[bytes]:
+    return [
+        build_leaves(served(2 * at, (3, (0, 2)), (5, (1,))), PRICES) for at in range(n)
+    ]
+
+
+class Run:
+    """One life of the process over the same folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.spool = Spool(folder)
+        self.journal = Journal(self.spool, ME)
+        self.restored = self.journal.read()
+        self.book = self.restored.books[0] if self.restored.books else None
+
+    def begin(self) -> Book:
+        self.journal.write_prices(PRICES)
+        self.journal.write_prices(PRICES)
+        self.journal.write_grant(TERMS.worker, GRANT)
+        self.book = Book(TERMS, PRICES)
+        return self.book
+
+    def accept(self, block: bytes) -> None:
+        assert self.book is not None
+        self.journal.write_leaves([(TERMS, block)])
+        self.book.accept(block)
+
+    def sign(self, worker: TabWorker, block: bytes) -> Filing:
+        assert self.book is not None
+        examined = self.book.examine(*worker.voucher(block), GRANTS)
+        signature = sign_voucher(examined.raw, MONEY.backbone.sign)
+        filing = self.journal.write_signed(examined, signature)
+        self.book.commit(examined, signature)
+        return filing
+
+    def die(self) -> None:
+        self.spool.close()
+
+
+def test_leaves_vouchers_and_grants_come_back(tmp_path: Path) -> None:
+    first, second, third = blocks(3)
+    worker = TabWorker()
+    run = Run(tmp_path)
+    assert run.restored.books == []
+    run.begin()
+    run.accept(first)
+    run.accept(second)
+    filing = run.sign(worker, first)
+    run.die()
+
+    run = Run(tmp_path)
+    book = run.book
+    assert book is not None
+    assert book.terms == TERMS
+    assert (book.n_accepted, book.n_receipted, book.unsigned) == (4, 2, ((2, 3),))
+    assert [f.name for f in run.restored.filings] == [filing.name]
+    assert [g for _, g in run.restored.grants] == [GRANT]
+    again = run.sign(worker, second)
+    run.journal.filed(run.restored.filings[0])
+    run.journal.filed(again)
+    run.accept(third)
+    run.die()
+
+    run = Run(tmp_path)
+    assert run.book is not None
+    assert (run.book.n_accepted, run.book.n_receipted) == (6, 4)
+    assert [f.name for f in run.restored.filings] == [again.name]  # filed once more
+    run.sign(worker, third)
+    assert run.book.unsigned == ()
+    run.die()
+
+
+def test_a_complete_book_leaves_nothing_behind(tmp_path: Path) -> None:
+    (block,) = blocks(1)
+    run = Run(tmp_path)
+    run.begin()
+    run.accept(block)
+    run.journal.filed(run.sign(TabWorker(), block))
+    run.journal.forget(TERMS.tab, PRICES.epoch)
+    run.die()
+    run = Run(tmp_path)
+    assert run.restored.books == []
+    assert run.restored.filings == []
+    run.die()
+
+
+def test_another_backbones_id_is_in_its_books(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    run.begin()
+    run.accept(blocks(1)[0])
+    run.die()
+    with Spool(tmp_path) as spool:
+        (book,) = Journal(spool, bytes(32)).read().books
+        assert book.terms.backbone == bytes(32)

@@ -1,0 +1,1 @@
+"""The local side: memory, hot set, and measured use between runs."""

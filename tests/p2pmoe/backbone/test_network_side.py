@@ -1,0 +1,1 @@
+"""Events in, decisions to the right part, nothing ends the service."""

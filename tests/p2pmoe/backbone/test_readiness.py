@@ -1,0 +1,34 @@
+"""Phases in order; ready at the wanted share, or when a disk stands behind."""
+
+from p2pmoe.backbone.generation import Phase
+from p2pmoe.backbone.readiness import PATIENCE_S, ReadinessGate
+
+
+def test_phases_in_order() -> None:
+    gate = ReadinessGate(wanted=1.0, has_disk=False)
+    assert gate.phase is Phase.LOADING
+    gate.warming()
+    assert gate.phase is Phase.WARMING
+    gate.cover(0.961, 0.0)
+    assert gate.readiness().phase is Phase.COVERING
+    assert gate.readiness().detail == "covering 96%"
+    gate.cover(0.999, 1e6)
+    assert gate.phase is Phase.COVERING
+    gate.cover(1.0, 1e6)
+    assert gate.phase is Phase.READY
+    gate.cover(0.5, 1e6)
+    assert gate.readiness().covered == 0.5
+    assert gate.phase is Phase.READY
+    gate.draining()
+    gate.cover(1.0, 1e6)
+    assert gate.phase is Phase.DRAINING
+
+
+def test_with_a_disk_patience_ends() -> None:
+    gate = ReadinessGate(wanted=1.0, has_disk=True)
+    gate.cover(0.3, 0.0)
+    gate.cover(0.4, PATIENCE_S - 1)
+    gate.cover(0.4, 2 * PATIENCE_S - 2)
+    assert gate.phase is Phase.COVERING
+    gate.cover(0.4, 2 * PATIENCE_S)
+    assert gate.phase is Phase.READY

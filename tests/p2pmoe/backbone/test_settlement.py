@@ -1,0 +1,172 @@
+"""Who may be asked: tab, prices, grant, ceiling and float, each by itself."""
+
+import pytest
+
+from ledger.grant import Grant
+from p2pmoe.backbone.books import Book
+from p2pmoe.backbone.settlement import RESTART_GAP, Settlement, SettlementTerms
+from relay.keys import PeerId
+from tests.support.money import NOW_US, TAB, Money
+from tests.support.vouchers import served
+
+MONEY = Money()
+WORKER = PeerId(MONEY.worker.peer_id)
+PRICES = MONEY.prices()
+
+
+class Rig:
+    def __init__(self) -> None:
+        self.now_us = NOW_US
+        self.payable: dict[PeerId, bool] = {}
+        self.settlement = Settlement(
+            SettlementTerms(
+                network=MONEY.network,
+                manifest_hash=MONEY.manifest_hash,
+                profile=1,
+                backbone=PeerId(MONEY.backbone.peer_id),
+            ),
+            lambda: self.now_us,
+            lambda peer, payable: self.payable.update({peer: payable}),
+        )
+
+    def open(self, **changes: object) -> Settlement:
+        self.settlement.priced(PRICES)
+        self.settlement.greeted(WORKER, TAB)
+        self.grant(**changes)
+        return self.settlement
+
+    def grant(self, **changes: object) -> Grant:
+        grant = MONEY.grant(PRICES, **changes)
+        self.settlement.granted(WORKER, grant.content_hash, grant)
+        return grant
+
+
+def test_all_conditions_are_needed() -> None:
+    rig = Rig()
+    settlement = rig.settlement
+    assert settlement.room(WORKER) == 0
+    settlement.greeted(WORKER, TAB)
+    assert settlement.number(WORKER, 1, 1) is None
+    settlement.priced(PRICES)
+    assert settlement.grants_to_request() == [WORKER]
+    assert settlement.grants_to_request() == []  # once
+    rig.grant()
+    assert rig.payable[WORKER]
+    assert settlement.room(WORKER) == 64
+    settlement.lost(WORKER)
+    assert not rig.payable[WORKER]
+    settlement.greeted(WORKER, TAB)
+    assert rig.payable[WORKER]
+    rig.now_us += 3_600_000_001
+    assert settlement.room(WORKER) == 0
+
+
+def test_numbers_are_used_once_and_the_float_holds() -> None:
+    rig = Rig()
+    settlement = rig.open(float_leaves=10)
+    slots = [settlement.number(WORKER, 4, 4) for _ in range(3)]
+    assert [slot.first for slot in slots if slot] == [0, 4]
+    assert slots[2] is None
+    assert settlement.room(WORKER) == 2
+    assert slots[0] is not None
+    settlement.abandon(slots[0])
+    again = settlement.number(WORKER, 4, 4)
+    assert again is not None
+    assert again.first == 8
+    settlement.receipted(WORKER, TAB, 4)
+    assert settlement.room(WORKER) == 6
+    assert settlement.number(WORKER, 6, 6) is not None
+    assert rig.payable[WORKER] is False
+
+
+def test_the_ceiling_holds_and_is_extended_before_it_is_reached() -> None:
+    rig = Rig()
+    settlement = rig.open(ceiling_uc=20 * 100, float_leaves=1000)
+    assert settlement.grants_to_request() == []
+    assert settlement.number(WORKER, 10, 60)
+    assert settlement.grants_to_request() == [WORKER]
+    assert settlement.number(WORKER, 10, 60)
+    assert settlement.room(WORKER) == 0
+    rig.grant(ceiling_uc=20 * 1000, serial=1, float_leaves=90)
+    assert settlement.room(WORKER) == 70  # of the grant that is used now
+    assert len(settlement.grant_names(WORKER)) == 2
+
+
+def test_a_new_tab_begins_anew_and_an_old_one_is_lost() -> None:
+    rig = Rig()
+    settlement = rig.open()
+    assert settlement.number(WORKER, 4, 4)
+    book = settlement.book_of(served(0, (3, (0,))).slot)
+    book.accepted = ((0, 3),)
+    settlement.greeted(WORKER, b"new tab!")
+    assert settlement.tab_of(WORKER) == b"new tab!"
+    totals = settlement.totals()
+    assert (totals.accepted, totals.receipted, totals.unsigned_at_kill) == (4, 0, 4)
+    slot = settlement.number(WORKER, 2, 2)
+    assert slot is not None
+    assert (slot.tab, slot.first) == (b"new tab!", 0)
+    assert settlement.room(WORKER) == 62
+    assert not settlement.is_pending()
+
+
+def test_a_tab_of_an_earlier_run_is_taken_up_far_above() -> None:
+    rig = Rig()
+    book = Book(MONEY.terms(), PRICES)
+    book.accepted = ((0, 99),)
+    rig.settlement.restored(book)
+    settlement = rig.open()
+    slot = settlement.number(WORKER, 1, 1)
+    assert slot is not None
+    assert slot.first == 100 + RESTART_GAP
+
+
+def test_a_caught_worker_is_never_payable_again() -> None:
+    rig = Rig()
+    settlement = rig.open()
+    settlement.withhold(WORKER)
+    rig.grant(serial=5)
+    assert settlement.is_withheld(WORKER)
+    assert settlement.room(WORKER) == 0
+    assert rig.payable[WORKER] is False
+    assert settlement.grants_to_request() == []
+
+
+def test_a_worker_without_a_grant_pauses_until_one_comes() -> None:
+    rig = Rig()
+    settlement = rig.open()
+    settlement.refused_for_grant(WORKER)
+    assert settlement.room(WORKER) == 0
+    assert settlement.grants_to_request() == [WORKER]
+    rig.grant(serial=6)
+    assert settlement.room(WORKER) == 64
+
+
+def test_an_older_price_table_is_ignored_and_a_newer_ends_the_grants() -> None:
+    rig = Rig()
+    settlement = rig.open()
+    settlement.priced(MONEY.prices(epoch=0))
+    assert settlement.room(WORKER) == 64
+    settlement.priced(MONEY.prices(epoch=2))
+    assert settlement.room(WORKER) == 0
+    assert settlement.grants_to_request() == [WORKER]
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_complete_books_are_forgotten_but_counted(closed: bool) -> None:
+    rig = Rig()
+    settlement = rig.open()
+    book = settlement.book_of(served(0, (3, (0,))).slot)
+    book.accepted = ((0, 3),)
+    if not closed:
+        assert settlement.complete() == []
+        settlement.greeted(WORKER, b"new tab!")
+        assert settlement.complete() == []  # four servings may still be signed
+        book.accepted = ()
+    else:
+        settlement.greeted(WORKER, b"new tab!")
+        book.accepted = ()
+    ((tab, epoch, found),) = settlement.complete()
+    assert (tab, epoch, found) == (TAB, PRICES.epoch, book)
+    settlement.forget(tab, epoch)
+    assert settlement.totals().accepted == 0
+    assert settlement.complete() == []

@@ -1,0 +1,1 @@
+"""Shards by hash from the model file: ranges, borders, unknown names."""

@@ -1,0 +1,1 @@
+"""The measuring pass: bounded in time and in text."""
