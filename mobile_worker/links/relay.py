@@ -6,6 +6,7 @@ Losing our relay says nothing about any peer. What the relay says of peers (gone
 here, frames not delivered) goes to the owner as it is.
 """
 
+import logging
 import random
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
@@ -16,6 +17,7 @@ from typing import Final, Protocol
 import trio
 
 from mobile_worker.clock import Clock
+from mobile_worker.errors import RecordError
 from mobile_worker.links.events import PathKind
 from mobile_worker.links.link import LinkOwner
 from mobile_worker.session.packets import Packet
@@ -38,6 +40,7 @@ from relay.keys import PeerId
 
 __all__ = ["RelayLink", "RelayOwner", "RelaySettings"]
 
+_LOG = logging.getLogger("p2pmoe.links")
 _LASTED_S: Final = 5.0  # a connection that lived so long starts the delays anew
 
 
@@ -126,7 +129,11 @@ class RelayLink:
         self,
         task_status: trio.TaskStatus[RelayError | None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Keep a connection; report `started` with the error if the first one fails."""
+        """Keep a connection; report `started` with the error if the first one fails.
+
+        Raises:
+            RecordError: the first relay is of another network.
+        """
         backoff = Backoff(random=random.random)
         started = False
         while True:
@@ -140,6 +147,10 @@ class RelayLink:
                         await self._follow(connection, backoff)
                 except RelayError as exc:
                     error = error or exc
+                except RecordError as exc:
+                    if not started:
+                        raise
+                    _LOG.warning("%s does not fit: %s", endpoint.address, exc)
                 if self._asked_s:
                     break
             if not started:

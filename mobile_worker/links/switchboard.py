@@ -141,13 +141,11 @@ class Switchboard:
 
     def link_writable(self, link: Link) -> None:
         """Go on with what waits for this link."""
-        if isinstance(link, DirectLink):
-            state = self.peers.get(link.peer)
+        alone = (link.peer,) if isinstance(link, DirectLink) else None
+        for peer in alone or tuple(self._attention):
+            state = self.peers.get(peer)
             if state is not None:
-                self.pump(link.peer, state)
-        else:
-            for peer in tuple(self._attention):
-                self.pump(peer, self.peers[peer])
+                self.pump(peer, state)
 
     def link_added(self, link: DirectLink) -> bool:
         """Take a new direct link, to be proven; tell whether there was room."""

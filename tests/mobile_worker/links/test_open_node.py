@@ -7,7 +7,7 @@ import pytest
 import trio
 import trio.lowlevel
 
-from mobile_worker.errors import ListenError, NodeClosed
+from mobile_worker.errors import ListenError, NodeClosed, RecordError
 from mobile_worker.links import (
     Arrived,
     PathKind,
@@ -271,6 +271,21 @@ async def test_the_network_is_known_from_the_relay():
             assert a.descriptor == b.descriptor == descriptor
             a.send(b.peer_id, Cancel(request=1))
             await next_arrival(b)
+
+
+@trio_test
+async def test_a_relay_of_another_network_is_refused():
+    other = key(7)
+    descriptor = sign_descriptor(
+        NetworkDescriptor(network=other.peer_id, market=None, ledger=None), other.sign
+    )
+    async with relay_at(descriptor=descriptor.encoded) as relay:
+        settings = settings_of(
+            1, relay=relay.endpoint("127.0.0.1"), network=NETWORK.peer_id
+        )
+        with pytest.raises(RecordError, match="network"):
+            async with open_node(settings):
+                pass
 
 
 @trio_test
