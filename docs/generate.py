@@ -10,8 +10,8 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import click
 import typer.main
+from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 from mobile_worker import messages
 from mobile_worker.messages import MessageType
@@ -23,8 +23,15 @@ ERROR_TREES = (
     "relay.errors",
     "ledger.errors",
     "mobile_worker.errors",
+    "mobile_worker.arithmetic.errors",
+    "mobile_worker.contribute.errors",
     "mobile_worker.shards.errors",
     "p2pmoe.errors",
+    "p2pmoe.api.errors",
+    "p2pmoe.market.errors",
+    "p2pmoe.model.errors",
+    "p2pmoe.network.errors",
+    "p2pmoe.text.errors",
     "p2pmoe.weights.errors",
 )
 
@@ -41,23 +48,26 @@ def command_line() -> str:
     return "\n".join(parts)
 
 
-def _render_command(command: click.Command, path: str, parts: list[str]) -> None:
-    if not isinstance(command, click.Group) or path == "p2pmoe":
+def _render_command(
+    command: TyperCommand | TyperGroup, path: str, parts: list[str]
+) -> None:
+    if not isinstance(command, TyperGroup) or path == "p2pmoe":
         parts.append(_page(command, path))
-    if isinstance(command, click.Group):
+    if isinstance(command, TyperGroup):
         for name in sorted(command.commands):
             _render_command(command.commands[name], f"{path} {name}", parts)
 
 
-def _page(command: click.Command, path: str) -> str:
+def _page(command: TyperCommand | TyperGroup, path: str) -> str:
     lines = [f"## `{path}`", "", inspect.cleandoc(command.help or ""), ""]
-    context = click.Context(command, info_name=path)
+    context = typer.Context(command, info_name=path)
     for parameter in command.get_params(context):
-        record = parameter.get_help_record(context)
-        if record is None and isinstance(parameter, click.Argument):
-            record = (parameter.make_metavar(context), getattr(parameter, "help", ""))
+        if isinstance(parameter, TyperArgument):
+            record = ((parameter.name or "").upper(), parameter.help or "")
+        else:
+            record = parameter.get_help_record(context)
         if record is not None:
-            lines.append(f"- `{record[0]}`: {' '.join((record[1] or '').split())}")
+            lines.append(f"- `{record[0].strip()}`: {' '.join(record[1].split())}")
     return "\n".join(lines) + "\n"
 
 

@@ -6,7 +6,8 @@ object instead. Exit code 1 if the answer did not come to its own end.
 
 import json
 import sys
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
@@ -61,7 +62,19 @@ def _run(
         return
     print()
     if explain:
-        print(json.dumps(dict(answer.extension), indent=2), file=sys.stderr)
+        _explain(answer.extension)
+
+
+def _explain(figures: Mapping[str, Any]) -> None:
+    for name, value in figures.items():
+        if name != "tokens":
+            print(f"{name.replace('_', ' '):<24}{_shown(value)}", file=sys.stderr)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {n}" for key, n in value.items())
+    return str(value)
 
 
 def _print_piece(piece: str) -> None:

@@ -46,5 +46,5 @@ def test_json_is_one_object(asked):
 def test_explain_goes_to_stderr(asked):
     result = CliRunner().invoke(build_app(), ["run", "x", "--explain"])
     assert result.stdout == "once upon\n"
-    assert "round_trips_per_token" in result.stderr
+    assert "round trips per token   2.0" in result.stderr
     assert len(asked) == 1
