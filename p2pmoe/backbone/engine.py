@@ -207,10 +207,13 @@ class Engine:
             deadline=deadline,
             chunk_tokens=parts.chunk_tokens,
         )
-        reason, failure, outcome = None, None, "failed"
+        reason, outcome = None, "failed"
+        failure: GenerationFailed | None = GenerationFailed(
+            FailureKind.INTERNAL, "the backbone ends"
+        )
         try:
             reason = await trio.to_thread.run_sync(decode, job, limiter=self._threads)
-            outcome = reason.value
+            failure, outcome = None, reason.value
         except Cancelled as error:
             failure, outcome = failure_of(error), "cancelled"
         except Exception as error:  # noqa: BLE001 - the root of the request's task

@@ -1,1 +1,443 @@
 """Requests onto lanes: admission, ends, failures and cancellation (B18, B20, B23)."""
+
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+import trio
+import trio.testing
+
+from mobile_worker.arithmetic.errors import NonFinite
+from p2pmoe.backbone.engine import (
+    Engine,
+    EngineParts,
+    EngineRun,
+    failure_of,
+    open_engine,
+)
+from p2pmoe.backbone.generation import (
+    FailureKind,
+    FinishReason,
+    GenerationFailed,
+    GenerationRequest,
+)
+from p2pmoe.backbone.lane import DeadlinePassed
+from p2pmoe.backbone.trace import BackboneCounters, RequestTrace
+from p2pmoe.errors import (
+    Cancelled,
+    ExpertsUnavailable,
+    NotFinite,
+    P2pmoeError,
+)
+from p2pmoe.model.errors import CombineRefused
+from tests.support.scripted_model import (
+    N_LAYERS,
+    TOP_K,
+    CountingExperts,
+    ScriptedModel,
+    ask,
+)
+from tests.support.trio_test import trio_test
+
+STOP = 9
+STOPS = frozenset({STOP})
+A_STEP = N_LAYERS * TOP_K
+
+
+@dataclass
+class Rig:
+    """An engine over a scripted model; `callers` are its requests' experts."""
+
+    model: ScriptedModel
+    engine: Engine
+    counters: BackboneCounters
+    callers: list[CountingExperts]
+    told: list[RequestTrace] = field(default_factory=list)  # cancelled
+    now: float = 0.0
+
+
+@asynccontextmanager
+async def rig_of(model: ScriptedModel, **parts: object) -> AsyncIterator[Rig]:
+    callers: list[CountingExperts] = []
+    told: list[RequestTrace] = []
+    rigs: list[Rig] = []
+
+    def experts(trace: RequestTrace, deadline: float) -> CountingExperts:
+        del deadline
+        callers.append(CountingExperts(trace=trace))
+        return callers[-1]
+
+    counters = BackboneCounters()
+    engine_parts = EngineParts(
+        model=model,
+        experts=experts,
+        cancel=told.append,
+        counters=counters,
+        monotonic=lambda: rigs[0].now,
+        **parts,
+    )
+    async with open_engine(engine_parts) as engine:
+        rigs.append(Rig(model, engine, counters, callers, told))
+        with trio.fail_after(10):
+            yield rigs[0]
+
+
+class Gate:
+    """Holds the decode thread in chosen steps until the test lets it go."""
+
+    def __init__(self, *steps: int) -> None:
+        self._steps = steps
+        self._token: trio.lowlevel.TrioToken | None = None
+        self._reached = trio.Event()
+        self._go = threading.Event()
+
+    def __call__(self, step: int) -> None:
+        if step in self._steps:
+            self._go.clear()
+            assert self._token is not None
+            self._token.run_sync_soon(self._reached.set)
+            assert self._go.wait(10)
+
+    async def reached(self) -> None:
+        self._token = trio.lowlevel.current_trio_token()
+        await self._reached.wait()
+        self._reached = trio.Event()
+
+    def open(self) -> None:
+        self._go.set()
+
+
+def gated(script: list[int], *steps: int) -> tuple[ScriptedModel, Gate]:
+    gate = Gate(*steps)
+    gate._token = trio.lowlevel.current_trio_token()
+    return ScriptedModel(script, on_step=gate), gate
+
+
+async def tokens_of(run: EngineRun, into: list[int] | None = None) -> list[int]:
+    tokens = [] if into is None else into
+    async for step in run:
+        tokens += step.tokens
+    return tokens
+
+
+async def ended(rig: Rig, request: GenerationRequest) -> tuple[list[int], EngineRun]:
+    async with rig.engine.generate(request) as run:
+        return await tokens_of(run), run
+
+
+# Ends.
+
+
+@trio_test
+async def test_a_request_runs_to_its_end_and_its_figures_add_up() -> None:
+    async with rig_of(ScriptedModel([5, 6, 7])) as rig:
+        tokens, run = await ended(rig, ask(3))
+        assert tokens == [5, 6, 7]
+        end = run.end()
+        assert end.finish_reason is FinishReason.LENGTH
+        assert (end.usage.prompt_tokens, end.usage.completion_tokens) == (4, 3)
+        assert rig.counters.requests == {"length": 1}
+        assert rig.counters.completion_tokens == 3
+        assert rig.counters.prompt_tokens == 4
+        assert rig.engine.n_active == rig.engine.n_waiting == 0
+        assert rig.told == []  # a finished request is not cancelled
+
+
+@pytest.mark.parametrize(
+    ("script", "max_tokens", "tokens", "reason"),
+    [
+        ([10, 11, STOP, 20, 21, 22], 5, [10, 11, STOP], FinishReason.STOP),
+        ([10, 11, 12, 13, 14, STOP], 5, [10, 11, 12, 13, 14], FinishReason.LENGTH),
+        ([STOP], 5, [STOP], FinishReason.STOP),
+        (list(range(20, 40)), 8, list(range(20, 28)), FinishReason.LENGTH),
+        ([10, 11, 12], 1, [10], FinishReason.LENGTH),
+    ],
+)
+@trio_test
+async def test_b18_what_is_delivered_is_what_is_counted(
+    script: list[int], max_tokens: int, tokens: list[int], reason: FinishReason
+) -> None:
+    async with rig_of(ScriptedModel(script)) as rig:
+        found, run = await ended(rig, ask(max_tokens, stop=STOPS))
+        assert found == tokens
+        assert run.end().usage.completion_tokens == len(tokens)
+        assert run.end().finish_reason is reason
+        assert rig.counters.completion_tokens == len(tokens)
+        assert rig.counters.requests == {reason.value: 1}
+        assert rig.callers[0].n_calls == A_STEP * len(tokens)
+
+
+@trio_test
+async def test_figures_may_be_asked_in_mid_run() -> None:
+    model, gate = gated([5, 6, 7], 2)
+    async with rig_of(model) as rig, rig.engine.generate(ask(3)) as run:
+        assert (await anext(run)).tokens == (5,)
+        await gate.reached()
+        assert run.end().finish_reason is None
+        assert run.end().usage.completion_tokens == 1
+        gate.open()
+        assert await tokens_of(run) == [6, 7]
+
+
+# Admission.
+
+
+@trio_test
+async def test_requests_wait_in_order_and_not_too_many() -> None:
+    model, gate = gated([5], 1, 2, 3)
+    order: list[str] = []
+    async with rig_of(model, n_lanes=1, max_queued=2) as rig:
+
+        async def client(name: str) -> None:
+            async with rig.engine.generate(ask(1)) as run:
+                order.append(name)
+                assert await tokens_of(run) == [5]
+
+        async with trio.open_nursery() as nursery:
+            for name in ("first", "second", "third"):
+                nursery.start_soon(client, name)
+                await trio.testing.wait_all_tasks_blocked()
+            await gate.reached()
+            assert rig.engine.n_active == 1
+            assert rig.engine.n_waiting == 2
+            with pytest.raises(GenerationFailed) as caught:
+                await ended(rig, ask(1))
+            assert caught.value.kind is FailureKind.OVERLOADED
+            gate.open()
+            for _ in range(2):
+                await gate.reached()
+                gate.open()
+        assert order == ["first", "second", "third"]
+        assert rig.engine.n_waiting == 0
+
+
+@trio_test
+async def test_lanes_run_at_once_and_a_request_says_how_long_it_waited() -> None:
+    model, gate = gated([5], 1)
+    async with rig_of(model, n_lanes=1) as rig, trio.open_nursery() as nursery:
+        nursery.start_soon(ended, rig, ask(1))
+        await gate.reached()
+        waited: list[float] = []
+        done = trio.Event()
+
+        async def second() -> None:
+            _, run = await ended(rig, ask(1))
+            waited.append(run.end().timings.queued_s)
+            done.set()
+
+        nursery.start_soon(second)
+        await trio.testing.wait_all_tasks_blocked()
+        rig.now += 7.0
+        gate.open()
+        await done.wait()
+        assert waited == [7.0]
+
+
+# Cancellation.
+
+
+@trio_test
+async def test_b20_leaving_the_queue_stops_nobody_else() -> None:
+    model, gate = gated([5, 6], 1)
+    async with rig_of(model, n_lanes=1) as rig, rig.engine.generate(ask(2)) as active:
+        await gate.reached()
+        with trio.move_on_after(0):
+            await ended(rig, ask(2))
+        assert rig.engine.n_waiting == 0
+        assert rig.told == []
+        gate.open()
+        assert await tokens_of(active) == [5, 6]
+        assert len(rig.callers) == 1  # the other was never begun
+
+
+@trio_test
+async def test_b20_no_call_after_the_step_in_which_a_client_leaves() -> None:
+    model, gate = gated([5] * 1000, 10)
+    async with rig_of(model, n_lanes=1) as rig:
+        async with rig.engine.generate(ask(1000)) as run:
+            await anext(run)
+            await gate.reached()
+            before = rig.callers[0].n_calls
+        assert run.trace.cancelled
+        assert rig.told == [run.trace]
+        gate.open()
+        await rig.engine.idle()
+        assert rig.callers[0].n_calls - before <= A_STEP
+        assert len(model.steps) == 10
+        assert rig.counters.requests == {"cancelled": 1}
+        model.script = [7]
+        tokens, _ = await ended(rig, ask(1))  # the lane is free
+        assert tokens == [7]
+
+
+@trio_test
+async def test_b20_a_client_that_leaves_in_prefill_frees_the_lane() -> None:
+    model, gate = gated([5], 2)
+    model.n_prompt = 12
+    async with rig_of(model, n_lanes=1, chunk_tokens=4) as rig:
+        async with rig.engine.generate(ask(1, n_prompt=12)):
+            await gate.reached()
+        gate.open()
+        await rig.engine.idle()
+        assert len(model.steps) == 2
+        assert rig.counters.completion_tokens == 0
+
+
+@trio_test
+async def test_b20_one_clients_leaving_changes_nothing_for_the_other() -> None:
+    model, gate = gated([5, 6, 7, 8], 3)
+    async with rig_of(model, n_lanes=2) as rig, rig.engine.generate(ask(4)) as stays:
+        async with rig.engine.generate(ask(4)):
+            await gate.reached()
+        gate.open()
+        assert await tokens_of(stays) == [5, 6, 7, 8]
+        await rig.engine.idle()
+        assert sorted(rig.counters.requests) == ["cancelled", "length"]
+
+
+@trio_test
+async def test_b20_many_cancelled_requests_leave_nothing_behind() -> None:
+    async with rig_of(ScriptedModel([5] * 64), n_lanes=2) as rig:
+        tasks = trio.lowlevel.current_statistics().tasks_living
+        for cycle in range(100):
+            async with rig.engine.generate(ask(64)) as run:
+                for _ in range(cycle % 3):
+                    await anext(run)
+        await rig.engine.idle()
+        await trio.testing.wait_all_tasks_blocked()
+        assert rig.engine.n_active == rig.engine.n_waiting == 0
+        assert rig.engine._lanes.value == 2
+        assert rig.engine._threads.borrowed_tokens == 0
+        assert trio.lowlevel.current_statistics().tasks_living == tasks
+        assert sum(rig.counters.requests.values()) == 100
+
+
+@trio_test
+async def test_tokens_after_a_cancellation_are_not_counted() -> None:
+    model, gate = gated([5, 6], 1)
+    async with rig_of(model) as rig:
+        async with rig.engine.generate(ask(1)) as run:
+            await gate.reached()
+        gate.open()
+        await rig.engine.idle()
+        assert run.n_tokens == 0
+        assert rig.counters.completion_tokens == 0
+
+
+@trio_test
+async def test_cancel_all_and_closing_end_every_request() -> None:
+    model, gate = gated([5] * 64, 1, 2)
+    async with rig_of(model, n_lanes=2) as rig, trio.open_nursery() as nursery:
+        kinds: list[FailureKind] = []
+
+        async def client() -> None:
+            with pytest.raises(GenerationFailed) as caught:
+                await ended(rig, ask(64))
+            kinds.append(caught.value.kind)
+
+        nursery.start_soon(client)
+        nursery.start_soon(client)
+        await gate.reached()
+        await trio.testing.wait_all_tasks_blocked()
+        rig.engine.cancel_all()
+        gate.open()
+        await rig.engine.idle()
+    assert kinds == [FailureKind.INTERNAL] * 2
+    assert rig.engine.n_active == 0
+
+
+# Failures.
+
+
+def raising(error: BaseException, at_step: int) -> Callable[[int], None]:
+    def on_step(step: int) -> None:
+        if step == at_step:
+            raise error
+
+    return on_step
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (ExpertsUnavailable("no holder of expert 3"), FailureKind.UPSTREAM_LOST),
+        (DeadlinePassed("too late"), FailureKind.DEADLINE),
+        (NotFinite("layer 3, expert 7"), FailureKind.ARITHMETIC),
+        (NonFinite("a value"), FailureKind.ARITHMETIC),
+        (CombineRefused("rows"), FailureKind.ARITHMETIC),
+        (P2pmoeError("/secret/model.gguf needs 5 bytes"), FailureKind.INTERNAL),
+        (ZeroDivisionError("x / 0"), FailureKind.INTERNAL),
+    ],
+)
+@pytest.mark.parametrize("n_before", [0, 2])
+@trio_test
+async def test_b23_a_failure_is_never_an_end(
+    error: Exception, kind: FailureKind, n_before: int
+) -> None:
+    model = ScriptedModel([5, 6, 7], on_step=raising(error, 1 + n_before))
+    async with rig_of(model) as rig:
+        tokens: list[int] = []
+        async with rig.engine.generate(ask(3)) as run:
+            with pytest.raises(GenerationFailed) as caught:
+                await tokens_of(run, tokens)
+            with pytest.raises(GenerationFailed):
+                await anext(run)  # and it stays one
+        assert caught.value.kind is kind
+        assert tokens == [5, 6][:n_before]
+        assert run.end().finish_reason is None
+        assert run.end().usage.completion_tokens == n_before
+        assert rig.counters.requests == {"failed": 1}
+        if kind is FailureKind.INTERNAL:
+            assert str(caught.value) == "the backbone failed"
+        model.on_step = lambda step: None
+        model.script = [8]
+        assert (await ended(rig, ask(1)))[0] == [8]  # the engine goes on
+
+
+@trio_test
+async def test_b23_a_deadline_in_mid_stream_is_a_failure() -> None:
+    async with rig_of(ScriptedModel([5] * 64), deadline_s=60.0) as rig:
+
+        def dawdle(step: int) -> None:
+            rig.now += 25.0
+
+        rig.model.on_step = dawdle
+        async with rig.engine.generate(ask(64)) as run:
+            with pytest.raises(GenerationFailed) as caught:
+                await tokens_of(run)
+        assert caught.value.kind is FailureKind.DEADLINE
+        assert run.n_tokens == 3
+
+
+@trio_test
+async def test_b23_an_engine_that_is_torn_down_fails_its_requests() -> None:
+    model = ScriptedModel([5])
+    engines: list[Rig] = []
+    scope = trio.CancelScope()
+
+    async def engine(
+        *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        with scope:
+            async with rig_of(model) as rig:
+                engines.append(rig)
+                task_status.started()
+                await trio.sleep_forever()
+
+    async with trio.open_nursery() as nursery:
+        await nursery.start(engine)
+        async with engines[0].engine.generate(ask(1)) as run:
+            scope.cancel()  # before the request reached its thread
+            with pytest.raises(GenerationFailed):
+                await tokens_of(run)
+    assert model.steps == []
+
+
+def test_what_a_client_may_know_of_an_error() -> None:
+    assert failure_of(Cancelled("the client left")).kind is FailureKind.INTERNAL
+    told = failure_of(ExpertsUnavailable("layer 3: no holder of expert 7"))
+    assert told.reason == "layer 3: no holder of expert 7"
+    hidden = failure_of(OSError("/home/me/model.gguf"))
+    assert "/home" not in str(hidden)
