@@ -234,11 +234,6 @@ def check_mutations(n):
     return n_parsed
 
 
-def test_b25_mutated_frames():
-    assert check_mutations(3000) < 3000
-
-
-@pytest.mark.slow
 def test_b25_a_hundred_thousand_mutated_frames():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     check_mutations(100_000)
