@@ -23,6 +23,7 @@ __all__ = ["Fleet", "Status", "WorkerState"]
 
 FIRST_DEMOTION_S = 1.0
 LONGEST_DEMOTION_S = 60.0
+MAX_DOUBLINGS = 10  # failures have no bound, the exponent of a float has
 GREETING_TIMEOUT_S = 5.0
 
 
@@ -155,7 +156,8 @@ class Fleet:
         if worker is None or worker.status is Status.DROPPED:
             return
         worker.failures += weight
-        wait = min(FIRST_DEMOTION_S * 2.0 ** (worker.failures - 1), LONGEST_DEMOTION_S)
+        doublings = min(worker.failures - 1, MAX_DOUBLINGS)
+        wait = min(FIRST_DEMOTION_S * 2.0**doublings, LONGEST_DEMOTION_S)
         worker.status = Status.DEMOTED
         worker.until = now + wait
         self._changed()

@@ -60,6 +60,14 @@ def test_b28_failures_demote_for_longer_each_time_until_a_valid_answer() -> None
     assert fleet.workers[ONE].until == 1.0
 
 
+def test_b28_thousands_of_failures_are_no_overflow() -> None:
+    fleet = live_fleet()
+    for _ in range(2000):  # an unreachable worker that stays placed; a hostile one
+        fleet.failed(ONE, 0.0, weight=2)
+    assert fleet.workers[ONE].until == 60.0
+    assert fleet.to_greet(60.0) == [ONE]
+
+
 def test_a_dropped_worker_never_comes_back() -> None:
     fleet = live_fleet()
     fleet.dropped(ONE)
