@@ -19,7 +19,7 @@ from mobile_worker.shards.transfer import PIECE_BYTES, Transfer
 def test_any_order_with_losses_gives_the_bytes_in_order(
     n_bytes: int, resumed: int, window: int, seed: int
 ) -> None:
-    random = Random(seed)  # noqa: S311 - not for secrets
+    random = Random(seed)
     position = min(resumed, n_bytes)
     body = random.randbytes(n_bytes)
     transfer = Transfer(n_bytes, position=position, window=window)
