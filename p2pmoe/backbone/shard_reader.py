@@ -7,7 +7,7 @@ here. Blocking; run `blob` on a worker thread.
 
 from mobile_worker.messages.blobs import Blob, Get
 from mobile_worker.shards.desk import answer_get
-from mobile_worker.shards.errors import ShardUnavailable
+from mobile_worker.shards.errors import ShardCorrupt, ShardMissing
 from mobile_worker.shards.manifest import Manifest
 from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.model_file import ModelFile
@@ -34,14 +34,15 @@ class ShardReader:
         """Return (total bytes, bytes from `offset`) of a blob named in hex.
 
         Raises:
-            ShardUnavailable: it is not of this model, or the file was cut short.
+            ShardMissing: it is not of this model.
+            ShardCorrupt: the model file was cut short.
         """
         whole = self._whole.get(name)
         if whole is not None:
             return len(whole), whole[offset : offset + length]
         shard = self._shards.get(name)
         if shard is None:
-            raise ShardUnavailable(f"no shard {name[:16]} in this model")
+            raise ShardMissing(f"no shard {name[:16]} in this model")
         end = min(offset + length, shard.n_bytes)
         parts = []
         start = 0
@@ -56,4 +57,4 @@ class ShardReader:
         try:
             return self._file.read_range(offset, n_bytes)
         except ModelFileError as error:
-            raise ShardUnavailable(str(error)) from error
+            raise ShardCorrupt(str(error)) from error

@@ -1,1 +1,81 @@
-"""Experts from the local disk: a bounded cache, and files that are cut short (B03)."""
+"""Experts from disk: the right bytes, a bounded cache, a clear error when cut short."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mobile_worker.expert_id import ExpertId
+from p2pmoe.backbone.cost import LocalCost
+from p2pmoe.backbone.disk import DiskTier, ExpertFile
+from p2pmoe.model.local_experts import read_expert_weights
+from p2pmoe.weights.errors import ModelFileError
+from p2pmoe.weights.model_file import open_model
+from tests.support.backbone_model import POCKET, manifest_of, model_of
+from tests.support.shared import shared_path
+
+ONE, TWO, THREE = ExpertId(1, 0), ExpertId(3, 31), ExpertId(7, 5)
+
+
+def tier(max_bytes: int) -> DiskTier:
+    return DiskTier(ExpertFile(model_of(POCKET)), max_bytes=max_bytes, cost=LocalCost())
+
+
+def test_an_expert_is_the_models_own_bytes() -> None:
+    weights = ExpertFile(model_of(POCKET)).weights(TWO)
+    expected = read_expert_weights(model_of(POCKET), TWO)
+    for name in ("gate", "up", "down"):
+        assert getattr(weights, name).raw == getattr(expected, name).raw
+    assert weights.activation == expected.activation
+
+
+def test_a_shard_is_the_manifests() -> None:
+    import hashlib
+
+    entry = next(e for e in manifest_of(POCKET).experts if e.expert == TWO)
+    shard = ExpertFile(model_of(POCKET)).shard(TWO)
+    assert hashlib.sha256(shard).digest() == entry.digest
+
+
+def test_the_cache_is_bounded_and_gives_the_same_objects() -> None:
+    disk = tier(2 * 55_296)
+    first = disk.load(ONE)
+    assert disk.load(ONE) is first
+    disk.load(TWO)
+    assert disk.load(ONE) is first
+    disk.load(THREE)  # TWO was used longest ago
+    assert disk.load(ONE) is first
+    assert disk.n_bytes == 2 * 55_296
+    assert (disk.n_reads, disk.n_hits) == (3, 3)
+    assert disk.n_read_bytes == 3 * 55_296
+
+
+def test_without_room_nothing_is_kept() -> None:
+    disk = tier(0)
+    disk.load(ONE)
+    disk.load(ONE)
+    assert (disk.n_reads, disk.n_bytes) == (2, 0)
+
+
+def test_rows_are_coded_as_the_layers_formats_need() -> None:
+    x = np.linspace(-1, 1, 256, dtype=np.float32).reshape(1, 256)
+    quantized = ExpertFile(model_of(POCKET)).code(1, x)
+    assert quantized.coded is not None
+    assert quantized.floats is None
+    f32 = shared_path("models/tiny/minimax_m3/model-f32.gguf")
+    floats = ExpertFile(model_of(f32)).code(1, x[:, :64])
+    assert floats.coded is None
+    assert floats.floats is not None
+
+
+def test_a_file_cut_short_is_an_error_that_names_it(tmp_path: Path) -> None:
+    path = tmp_path / "cut.gguf"
+    path.write_bytes(POCKET.read_bytes())
+    file = open_model(path)
+    disk = DiskTier(ExpertFile(file), max_bytes=1 << 20, cost=LocalCost())
+    disk.load(ONE)
+    with path.open("r+b") as cut:
+        cut.truncate(file.n_bytes // 4)
+    with pytest.raises(ModelFileError, match=r"cut\.gguf"):
+        disk.load(THREE)
+    disk.load(ONE)

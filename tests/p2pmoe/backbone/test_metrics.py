@@ -1,0 +1,42 @@
+"""The pages carry the names that the demo and the operators read."""
+
+from pathlib import Path
+
+from p2pmoe.backbone.metrics import engine_page, local_page, network_page
+from tests.support.backbone_model import (
+    POCKET,
+    local_backbone,
+    local_side,
+    manifest_of,
+    scattered_backbone,
+)
+from tests.support.memory_worker import World
+from tests.support.trio_test import trio_test
+
+
+@trio_test
+async def test_local_and_engine_pages() -> None:
+    side = local_side(POCKET, hot_share=0.5)
+    assert 'p2pmoe_ram_planned_bytes{item="kv"}' in local_page(side)
+    assert "p2pmoe_hot_experts 112\n" in local_page(side)
+    async with local_backbone(side) as backbone:
+        page = engine_page(backbone.engine, backbone.counters)
+        assert "p2pmoe_requests_active 0\n" in page
+        assert 'p2pmoe_expert_calls_total{tier="ram"} 0\n' in page
+
+
+@trio_test
+async def test_the_network_page_names_what_the_demo_reads(tmp_path: Path) -> None:
+    world = World(manifest_of(POCKET), tmp_path)
+    side = local_side(POCKET)
+    async with world.services(), scattered_backbone(world, side) as backbone:
+        page = network_page(backbone.joined)
+    for name in (
+        "p2pmoe_dispatches_in_flight",
+        "p2pmoe_worker_calls_total",
+        "p2pmoe_servings_accepted_total",
+        "p2pmoe_servings_receipted_total",
+        "p2pmoe_servings_unsigned_at_kill_total",
+        "p2pmoe_servings_open",
+    ):
+        assert f"# TYPE {name} " in page
