@@ -41,7 +41,7 @@ from p2pmoe.backbone.plan import ExpertRows, WorkerCalls
 from p2pmoe.backbone.progress import Progress
 from p2pmoe.backbone.servings import Accounts, Served
 from p2pmoe.backbone.trace import BackboneCounters, RequestTrace
-from p2pmoe.errors import Cancelled, ExpertsUnavailable, OutputRefused
+from p2pmoe.errors import Cancelled, OutputRefused
 from relay.keys import PeerId
 
 __all__ = ["Dispatcher", "DispatcherParts", "SpotChecks"]
@@ -90,7 +90,7 @@ class Dispatcher:
         self._attempts: dict[int, Attempt] = {}
         self._deadlines = Deadlines()
         self._stranded: list[Progress] = []
-        self._unchecked: dict[int, Served] = {}
+        self._unchecked: dict[int, tuple[RequestTrace, Served]] = {}
         self._last_request = parts.random.getrandbits(48) << 8
         self.on_sooner: Callable[[], None] = lambda: None
 
@@ -108,7 +108,10 @@ class Dispatcher:
         progress.finish_if_complete()
 
     def cancel(self, trace: RequestTrace) -> None:
-        """Stop a request: its layer ends at once, its workers are told."""
+        """Stop a request: its layer ends at once, its workers are told.
+
+        Its answers that wait for a check are paid: nobody will report on them.
+        """
         trace.cancelled = True
         error = Cancelled("the request was cancelled")
         for attempt in list(self._attempts.values()):
@@ -119,22 +122,23 @@ class Dispatcher:
         for progress in self._stranded:
             if progress.work.trace is trace:
                 progress.fail(error)
+        for number, (owner, served) in list(self._unchecked.items()):
+            if owner is trace:
+                del self._unchecked[number]
+                self._parts.accounts.accept(served)
 
     def checked(self, ticket: CheckTicket, *, passed: bool) -> None:
         """Take the decode thread's verdict on an answer that it recomputed."""
         self._parts.counters.spot_checks["passed" if passed else "failed"] += 1
-        served = self._unchecked.pop(ticket.number)
-        worker = self._fleet.workers[ticket.peer]
+        _, served = self._unchecked.pop(ticket.number, (None, None))
         if passed:
-            worker.passes += 1
-            self._parts.accounts.accept(served)
+            self._fleet.workers[ticket.peer].passes += 1
+            if served is not None:
+                self._parts.accounts.accept(served)
             return
-        log.error(
-            "worker %s gave a wrong result for layer %d; it gets no more work",
-            ticket.peer.hex()[:8],
-            served.layer,
-        )
-        self._parts.accounts.abandon(served.slot)
+        log.error("worker %s gave a wrong result", ticket.peer.hex()[:8])
+        if served is not None:
+            self._parts.accounts.abandon(served.slot)
         self._ban(ticket.peer)
         self._parts.counters.failed_over(Reason.CHECK, len(ticket.calls))
 
@@ -207,7 +211,7 @@ class Dispatcher:
                 self._elsewhere(attempt, Reason.LATE)
         for progress in self._stranded:
             if progress.work.deadline <= now:
-                progress.fail(_unavailable(progress))
+                progress.fail(progress.unavailable())
         self.retry_stranded()
 
     def in_flight(self) -> Mapping[PeerId, int]:
@@ -298,7 +302,7 @@ class Dispatcher:
         served = attempt.served(results)
         share = self._parts.checks.share(worker.passes)
         if progress.work.local_allowed and self._parts.random.random() < share:
-            self._unchecked[attempt.request] = served
+            self._unchecked[attempt.request] = (trace, served)
             progress.check(
                 CheckTicket(
                     number=attempt.request, peer=attempt.peer, calls=attempt.calls
@@ -390,11 +394,3 @@ class Dispatcher:
         if progress.stranded and progress not in self._stranded:
             self._stranded.append(progress)
             self.on_sooner()
-
-
-def _unavailable(progress: Progress) -> ExpertsUnavailable:
-    experts = ", ".join(str(index) for index in sorted(progress.stranded))
-    return ExpertsUnavailable(
-        f"layer {progress.work.plan.layer}: no holder of expert {experts} "
-        "before the deadline"
-    )

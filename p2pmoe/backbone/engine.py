@@ -226,6 +226,8 @@ class Engine:
             self._left = trio.Event()
             tokens = (len(run.request.prompt_ids), run.n_tokens)
             parts.counters.finished(run.trace, outcome, tokens)
+            if failure is not None and not run.trace.cancelled:
+                parts.cancel(run.trace)  # what is still under way for it
             run.finish(reason, failure)
 
 

@@ -21,7 +21,7 @@ from p2pmoe.backbone.fleet import Fleet
 from p2pmoe.backbone.outputs import CallResult
 from p2pmoe.backbone.plan import ExpertRows, LayerPlan, LayerQuestion, plan_layer
 from p2pmoe.config import DiskPolicy
-from p2pmoe.errors import RequestFailed
+from p2pmoe.errors import ExpertsUnavailable, RequestFailed
 from relay.keys import PeerId
 
 __all__ = ["Progress"]
@@ -140,6 +140,14 @@ class Progress:
         for call in calls:
             self._tried.pop(call.expert, None)
         return calls
+
+    def unavailable(self) -> ExpertsUnavailable:
+        """Return the error of a layer whose stranded calls found nobody in time."""
+        experts = ", ".join(str(index) for index in sorted(self.stranded))
+        return ExpertsUnavailable(
+            f"layer {self.work.plan.layer}: no holder of expert {experts} "
+            "before the deadline"
+        )
 
     def finish_if_complete(self) -> bool:
         """End the layer if nothing is open; True if it is over."""
