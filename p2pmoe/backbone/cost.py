@@ -22,6 +22,7 @@ __all__ = ["CallSample", "LocalCost", "WorkerCost"]
 
 ALPHA = 0.15
 WINDOW = 128
+RESORT_EVERY = 16
 SMALL_BYTES = 16 * 1024
 LARGE_BYTES = 64 * 1024
 DEFAULT_RTT_S = 0.05
@@ -61,6 +62,8 @@ class WorkerCost:
     """Running estimates of one worker; `in_flight_rows` is its queue as we know it."""
 
     __slots__ = (
+        "_n_samples",
+        "_ordered",
         "_per_byte",
         "_per_row",
         "_ratios",
@@ -76,6 +79,8 @@ class WorkerCost:
         self._per_byte = _Mean(0.0)
         self._per_row = _Mean(DEFAULT_PER_ROW_S)
         self._ratios: deque[float] = deque(maxlen=WINDOW)
+        self._ordered: list[float] = []
+        self._n_samples = 0
         self.in_flight_rows = 0
         self.n_rows_sent = 0
         self._sampled = False
@@ -104,6 +109,9 @@ class WorkerCost:
         elif sample.n_bytes >= LARGE_BYTES:
             self._per_byte.add(max(0.0, transport - self.rtt_s) / sample.n_bytes)
         self._ratios.append(sample.elapsed_s / max(expected, 1e-6))
+        self._n_samples += 1
+        if len(self._ratios) < WINDOW or self._n_samples % RESORT_EVERY == 0:
+            self._ordered = []  # sorted anew when asked
 
     def relax(self) -> None:
         """Think a little better of a worker that was not measured since last time."""
@@ -140,8 +148,10 @@ class WorkerCost:
     def _spread(self, q: float) -> float:
         if len(self._ratios) < 8:
             return DEFAULT_SPREAD
-        ordered = sorted(self._ratios)
-        return ordered[min(len(ordered) - 1, math.ceil(q * len(ordered)) - 1)]
+        if not self._ordered:
+            self._ordered = sorted(self._ratios)
+        at = math.ceil(q * len(self._ordered)) - 1
+        return self._ordered[min(max(at, 0), len(self._ordered) - 1)]
 
 
 class LocalCost:

@@ -1,0 +1,169 @@
+"""Serving figures: a layer's crossing, and scattered decoding beside all-local.
+
+The worker is a process of its own on a direct link over loopback. The crossing is
+measured on the decode thread: from handing over a layer until its rows are there,
+by a worker that computes nothing; beside it, as many bytes over a bare socket. Decoding
+is the pocket model with a third of its experts at hand and the rest on the worker,
+rounds alternating with all-local ones.
+"""
+
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import mkdtemp
+
+import numpy as np
+import trio
+
+from mobile_worker.arithmetic.coding import ExpertInput, quantize_rows
+from mobile_worker.arithmetic.profiles import Profile
+from mobile_worker.expert_id import ExpertId
+from mobile_worker.session.records import PeerRecord
+from p2pmoe.backbone.exchange import LayerDone, LayerWork
+from p2pmoe.backbone.generation import GenerationRequest
+from p2pmoe.backbone.lane import LaneJob, decode
+from p2pmoe.backbone.local_side import LocalOptions, LocalSide
+from p2pmoe.backbone.plan import ExpertRows, LayerPlan, Tier, WorkerCalls
+from p2pmoe.backbone.scattered import Network, ScatteredExperts
+from p2pmoe.backbone.trace import RequestTrace
+from p2pmoe.model.sampler import SamplingSettings
+from p2pmoe.weights.model_file import open_model
+from tests.benchmarks.figures import Figure, figure
+from tests.benchmarks.serve_processes import bench_backbone, plain_crossing, record_of
+from tests.support.backbone_model import POCKET
+
+__all__ = ["run"]
+
+_N_EMBD = 256
+_CROSSINGS = 400
+_ROUNDS = 5
+_TOKENS = 48
+_PROMPT = tuple(range(5, 25))
+
+
+@contextmanager
+def _process(role: str) -> Iterator[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.benchmarks.serve_processes", role],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        yield process.stdout.readline()
+        process.stdin.close()
+
+
+def _cross(network: Network, record: PeerRecord, n: int) -> list[float]:
+    """Return the milliseconds of n crossings of one row, one expert; in a thread."""
+    x = np.ones((1, _N_EMBD), np.float32)
+    call = ExpertRows(expert=0, rows=(0,))
+    message = WorkerCalls(peer=record.peer_id, tier=Tier.HUB, calls=(call,))
+    took = []
+    for _ in range(n):
+        work = LayerWork(
+            plan=LayerPlan(layer=1, remote=(message,)),
+            rows=ExpertInput(coded=quantize_rows(x)),
+            n_embd=_N_EMBD,
+            profile=Profile.R16,
+            deadline=time.monotonic() + 10,
+            local_allowed=False,
+            trace=RequestTrace(),
+        )
+        start = time.perf_counter()
+        network.submit(work)
+        reply = work.replies.get()
+        took.append((time.perf_counter() - start) * 1000)
+        if not isinstance(reply, LayerDone):
+            raise reply.error
+    return took
+
+
+def _plain_crossings(port: int) -> list[float]:
+    with socket.create_connection(("127.0.0.1", port)) as peer:
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        rounds = []
+        for _ in range(_ROUNDS):
+            took = []
+            for _ in range(_CROSSINGS):
+                start = time.perf_counter()
+                plain_crossing(peer)
+                took.append((time.perf_counter() - start) * 1000)
+            rounds.append(float(np.median(took)))
+        return rounds
+
+
+async def _crossings(record: PeerRecord) -> list[float]:
+    async with bench_backbone([record], [{ExpertId(1, 0)}]) as network:
+        await trio.to_thread.run_sync(_cross, network, record, 50)
+        rounds = []
+        for _ in range(_ROUNDS):
+            took = await trio.to_thread.run_sync(_cross, network, record, _CROSSINGS)
+            rounds.append(float(np.median(took)))
+        return rounds
+
+
+def _decode(local: LocalSide, network: Network | None) -> float:
+    """Return tokens a second of one greedy generation; in a thread."""
+    trace = RequestTrace()
+    deadline = time.monotonic() + 60
+    decode(
+        LaneJob(
+            model=local.model,
+            experts=ScatteredExperts(local.places(network), trace, deadline),
+            request=GenerationRequest(
+                prompt_ids=_PROMPT,
+                sampling=SamplingSettings(temperature=0.0),
+                max_tokens=_TOKENS,
+            ),
+            trace=trace,
+            emit=lambda token: None,
+            monotonic=time.monotonic,
+            deadline=deadline,
+            chunk_tokens=64,
+        )
+    )
+    return (_TOKENS - 1) / trace.decode_s
+
+
+def _local(hot_share: float) -> LocalSide:
+    local = LocalSide(open_model(POCKET), LocalOptions(data=Path(mkdtemp())))
+    local.hot.budget_bytes = int(hot_share * sum(local.hot.sizes.values()))
+    local.hot.fill(local.use.decayed())
+    return local
+
+
+async def _decodes(record: PeerRecord) -> tuple[list[float], list[float]]:
+    third, whole = _local(1 / 3), _local(1.0)
+    away = set(third.all_experts()) - set(third.hot.resident())
+    scattered, alone = [], []
+    async with bench_backbone([record], [away]) as network:
+        for _ in range(_ROUNDS + 1):
+            alone.append(await trio.to_thread.run_sync(_decode, whole, None))
+            scattered.append(await trio.to_thread.run_sync(_decode, third, network))
+    return scattered[1:], alone[1:]  # the first warms caches
+
+
+def run() -> list[Figure]:
+    """Measure crossing and decoding; some 20 seconds."""
+    with _process("plain") as port:
+        plain = _plain_crossings(int(port))
+    with _process("echo") as line:
+        crossings = trio.run(_crossings, record_of(line))
+    with _process("worker") as line:
+        scattered, alone = trio.run(_decodes, record_of(line))
+    return [
+        figure(
+            "layer crossing, direct, p50",
+            "ms",
+            crossings,
+            baseline=plain,
+            at_most=0.25,
+        ),
+        figure("decode, all local", "tokens/s", alone, at_least=50.0),
+        figure("decode, scattered on loopback", "tokens/s", scattered, baseline=alone),
+    ]

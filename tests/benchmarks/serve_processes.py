@@ -1,0 +1,233 @@
+"""A worker on a direct link as a process of its own, for the serve benchmark.
+
+`python -m tests.benchmarks.serve_processes worker|echo|plain` prints where it is and
+serves until its stdin ends. `worker` computes the pocket model's experts as the product
+does, `echo` answers at once with zeros, so that what is left is the crossing; both
+print their peer record in hex. `plain` prints a port and answers as many bytes over a
+bare socket: what the system itself takes for a crossing. The backbone's side here
+dispatches as the product does, with accounts that only count.
+"""
+
+import functools
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+from tempfile import mkdtemp
+
+import trio
+
+from ledger.grant import Grant
+from ledger.prices import PriceTable
+from ledger.tally import TabTerms
+from mobile_worker import messages
+from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
+from mobile_worker.arithmetic.profiles import Profile, result_row_bytes
+from mobile_worker.clock import SystemClock
+from mobile_worker.expert_id import ExpertId
+from mobile_worker.links import Arrived, Node, NodeSettings, open_node
+from mobile_worker.serve.held import HeldExperts
+from mobile_worker.serve.server import ExpertServer
+from mobile_worker.servings.allowance import Allowance
+from mobile_worker.servings.exposure import Exposure
+from mobile_worker.servings.tab import Tab
+from mobile_worker.session.identity import Identity
+from mobile_worker.session.records import PeerRecord, parse_record
+from mobile_worker.shards.manifest import manifest_hash
+from p2pmoe.backbone.dispatcher import Dispatcher, DispatcherParts, SpotChecks
+from p2pmoe.backbone.fleet import Fleet
+from p2pmoe.backbone.local_side import LocalOptions, LocalSide
+from p2pmoe.backbone.plan import Tier
+from p2pmoe.backbone.scattered import Network
+from p2pmoe.backbone.trace import BackboneCounters
+from p2pmoe.weights.manifest import build_manifest
+from p2pmoe.weights.model_file import open_model
+from relay.keys import PeerId
+from relay.tokens import Role
+from tests.support.backbone import CountingAccounts
+from tests.support.backbone_model import POCKET
+
+__all__ = ["DOWN_BYTES", "UP_BYTES", "bench_backbone", "plain_crossing", "record_of"]
+
+NETWORK = PeerId(bytes(32))
+UP_BYTES, DOWN_BYTES = 480, 640  # about what one row of the pocket model takes
+
+
+@asynccontextmanager
+async def bench_backbone(
+    records: list[PeerRecord], experts: list[set[ExpertId]]
+) -> AsyncIterator[Network]:
+    """Be a backbone with direct links to these workers, each with its experts."""
+    settings = NodeSettings(
+        identity=Identity.generate(), role=Role.BACKBONE, network=NETWORK
+    )
+    fleet = Fleet()
+    async with open_node(settings) as node, trio.open_nursery() as nursery:
+        dispatcher = Dispatcher(
+            DispatcherParts(
+                send=node.send,
+                fleet=fleet,
+                accounts=_BenchAccounts(),
+                counters=BackboneCounters(),
+                clock=time.monotonic,
+                random=Random(1),
+                checks=SpotChecks(rate=0.0, newcomer_rate=0.0),
+            )
+        )
+        for record in records:
+            node.learn(record)
+        fleet.place(
+            {
+                record.peer_id: (Tier.HUB, held)
+                for record, held in zip(records, experts, strict=True)
+            }
+        )
+        for record in records:
+            fleet.greeting(record.peer_id, 0.0)
+            fleet.greeted(record.peer_id)
+            fleet.set_payable(record.peer_id, payable=True)
+            node.send(record.peer_id, messages.Cancel(request=0))  # opens the link
+        nursery.start_soon(_read, node, dispatcher)
+        await trio.sleep(1.0)  # direct links come up
+        token = trio.lowlevel.current_trio_token()
+        yield Network(
+            fleet=fleet,
+            submit=lambda work: token.run_sync_soon(dispatcher.start, work),
+            report=lambda ticket, passed: None,
+        )
+        nursery.cancel_scope.cancel()
+
+
+class _BenchAccounts(CountingAccounts):
+    """Accounts that keep nothing."""
+
+    def accept(self, served: object) -> None:
+        self.numbered.clear()
+
+
+async def _read(node: Node, dispatcher: Dispatcher) -> None:
+    async for event in node.arrivals():
+        if isinstance(event, Arrived) and isinstance(event.message, messages.Output):
+            dispatcher.on_output(event.peer, event.message, event.n_bytes)
+
+
+async def _serve(role: str) -> None:
+    identity = Identity.generate()
+    settings = NodeSettings(
+        identity=identity, role=Role.HUB, listen="127.0.0.1:0", network=NETWORK
+    )
+    async with open_node(settings) as node, trio.open_nursery() as nursery:
+        answer = _echo(node)
+        if role == "worker":
+            server = _server(node, identity)
+            nursery.start_soon(server.run)
+            answer = server.dispatched
+        print(node.record.encoded.hex(), flush=True)
+        nursery.start_soon(_answer, node, answer)
+        await trio.to_thread.run_sync(sys.stdin.read)
+        nursery.cancel_scope.cancel()
+
+
+async def _answer(node: Node, answer: functools.partial[None]) -> None:
+    async for event in node.arrivals():
+        if isinstance(event, Arrived) and isinstance(event.message, messages.Dispatch):
+            answer(event.peer, event.message)
+
+
+def _echo(node: Node):
+    def answer(peer: PeerId, dispatch: messages.Dispatch) -> None:
+        n_rows = sum(len(call.rows) for call in dispatch.calls)
+        width = result_row_bytes(Profile(dispatch.profile), dispatch.n_embd)
+        node.send(
+            peer,
+            messages.Output(
+                request=dispatch.request,
+                error=0,
+                compute_us=0,
+                n_rows_total=n_rows,
+                results=bytes(n_rows * width),
+            ),
+        )
+
+    return answer
+
+
+def _server(node: Node, identity: Identity) -> ExpertServer:
+    file = open_model(POCKET)
+    manifest = build_manifest(file)
+    name = manifest_hash(manifest)
+    model = HeldExperts(1 << 30).learn(name, manifest)
+    held = HeldExperts(1 << 30)
+    source = LocalSide(file, LocalOptions(data=Path(mkdtemp()))).experts
+    for expert in model.experts:
+        held.hold(model, expert, source.shard(expert))
+    prices = PriceTable(network=NETWORK, manifest_hash=name, epoch=1, base_uc=1)
+    tabs: dict[PeerId, Tab] = {}
+
+    def find(peer: PeerId, tab_id: bytes):
+        if peer not in tabs:
+            terms = TabTerms(
+                network=NETWORK,
+                manifest_hash=name,
+                profile=int(Profile.R16),
+                worker=identity.peer_id,
+                backbone=peer,
+                tab=tab_id,
+            )
+            tabs[peer] = Tab(terms, Exposure())
+            grant = Grant(
+                network=NETWORK,
+                manifest_hash=name,
+                worker=identity.peer_id,
+                backbone=peer,
+                price_table_hash=prices.content_hash,
+                ceiling_uc=1 << 50,
+                expiry_us=(1 << 62),
+                float_leaves=(1 << 32) - 1,
+                serial=bytes(8),
+            )
+            allowance = Allowance(grant=grant, name=grant.content_hash, prices=prices)
+            tabs[peer].allow(allowance)
+        return tabs[peer], model
+
+    return ExpertServer(NumpyKernel(), find=find, send=node.send, clock=SystemClock())
+
+
+def _serve_plain() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        print(listener.getsockname()[1], flush=True)
+        peer, _ = listener.accept()
+        with peer:
+            peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            while _receive(peer, UP_BYTES):
+                peer.sendall(bytes(DOWN_BYTES))
+
+
+def plain_crossing(peer: socket.socket) -> None:
+    """Send and receive as many bytes as a crossing has."""
+    peer.sendall(bytes(UP_BYTES))
+    _receive(peer, DOWN_BYTES)
+
+
+def _receive(peer: socket.socket, n_bytes: int) -> bool:
+    while n_bytes:
+        part = peer.recv(n_bytes)
+        if not part:
+            return False
+        n_bytes -= len(part)
+    return True
+
+
+def record_of(line: str) -> PeerRecord:
+    """Return the record that a worker process printed."""
+    return parse_record(bytes.fromhex(line.strip()))
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "plain":
+        _serve_plain()
+    else:
+        trio.run(_serve, sys.argv[1])
