@@ -4,12 +4,15 @@ Tasks around `Settlement`; none of them is ever awaited by a decode step. Rules:
 
 - accepted answers become leaves in batches on a worker thread, are made durable, and
   only then is their ACCEPT sent; a batch that the worker's vouchers do not cover after
-  a while is accepted again (messages may be lost, ACCEPT is idempotent);
+  a while, or when its worker comes back, is accepted again (messages may be lost,
+  ACCEPT is idempotent);
 - a VOUCHER is examined against our own leaves, made durable with our signature, then
   countersigned and filed; the same voucher again gets the same answer;
 - a filing is repeated until the ledger answers FILED; a rejected one is logged, kept
   and counted;
-- a worker that needs a grant gets one from the ledger, forwarded as it is.
+- a worker that needs a grant gets one from the ledger, forwarded as it is;
+- while the spool is full or its disk fails nothing is accepted or signed, so that the
+  floats end serving; what was decided is kept and tried again.
 """
 
 import logging
@@ -28,7 +31,7 @@ from mobile_worker.errors import LocalError
 from p2pmoe.backbone.books import Book, build_leaves
 from p2pmoe.backbone.journal import Filing, Journal
 from p2pmoe.backbone.servings import Served
-from p2pmoe.backbone.settlement import Settlement
+from p2pmoe.backbone.settlement import Settlement, Tab
 from p2pmoe.errors import VoucherRefused
 from relay.keys import PeerId
 
@@ -39,6 +42,8 @@ log = logging.getLogger("p2pmoe.settlement")
 FILE_AGAIN_S = 2.0
 ACCEPT_AGAIN_S = 2.0
 GRANT_AGAIN_S = 3.0
+DISK_AGAIN_S = 1.0
+FORGET_AFTER_S = 60.0  # a tab that was replaced gets its final voucher before
 GRANT_ROWS = 20_000  # at the base price: what one grant's ceiling covers
 
 
@@ -74,6 +79,7 @@ class Bookkeeper:
         self._filings: dict[bytes, tuple[Filing, float]] = {}  # by hash; last sent at
         self._wanted: dict[int, _Wanted] = {}
         self._told: dict[bytes, float] = {}  # tab -> last ACCEPT
+        self._complete: dict[tuple[bytes, int], float] = {}  # (tab, epoch) -> since
         self._grants: dict[PeerId, list[messages.Grant]] = {}  # of this run
         self._next_request = 1
         self._prices: tuple[bytes, bytes] = (b"", b"")
@@ -86,14 +92,19 @@ class Bookkeeper:
         last_slow = self._parts.clock.monotonic()
         while True:
             await trio.sleep(self._parts.interval_s)
-            await self.harvest()
             self.request_grants()
-            self._note_settled()
             now = self._parts.clock.monotonic()
             if now - last_slow >= 0.5:
                 last_slow = now
                 self.repeat()
-                await self._forget_complete()
+            try:
+                await self.harvest()
+                if last_slow == now:
+                    await self._forget_complete(now)
+            except LedgerError as error:
+                log.warning("the spool of the accounts: %s", error)
+                await trio.sleep(DISK_AGAIN_S)
+            self._note_settled()
 
     async def restore(self) -> None:
         """Take over what an earlier run of this process left in the journal."""
@@ -222,9 +233,9 @@ class Bookkeeper:
         if (table, signature) == self._prices:
             return
         prices = verify_price_table(table, signature, self._parts.market)
-        self._prices = (table, signature)
         async with self._disk:
             await trio.to_thread.run_sync(self._parts.journal.write_prices, prices)
+        self._prices = (table, signature)
         self._settlement.priced(prices)
 
     def request_grants(self) -> None:
@@ -249,9 +260,12 @@ class Bookkeeper:
             )
 
     def greeted(self, worker: PeerId) -> None:
-        """Hand a worker its grants again: the first time may have been lost."""
+        """Hand a worker its grants and ACCEPTs again: they may have been lost."""
         for message in self._grants.get(worker, ()):
             self._tell(worker, message)
+        for tab in self._settlement.tabs.values():
+            if tab.worker == worker:
+                self._accept_again(tab)
         self.request_grants()
 
     async def on_grant(self, message: messages.Grant) -> None:
@@ -267,10 +281,14 @@ class Bookkeeper:
         if grant is None:
             self._settlement.ungranted(wanted.worker)
             return
-        async with self._disk:
-            await trio.to_thread.run_sync(
-                self._parts.journal.write_grant, wanted.worker, grant
-            )
+        try:
+            async with self._disk:
+                await trio.to_thread.run_sync(
+                    self._parts.journal.write_grant, wanted.worker, grant
+                )
+        except LedgerError:
+            self._settlement.ungranted(wanted.worker)
+            raise
         self._grants.setdefault(wanted.worker, []).append(message)
         self._tell(wanted.worker, message)
         self._settlement.granted(wanted.worker, grant.content_hash, grant)
@@ -298,20 +316,25 @@ class Bookkeeper:
                 del self._wanted[request]
                 self._settlement.ungranted(wanted.worker)
         for tab in self._settlement.tabs.values():
-            if now - self._told.get(tab.tab, now) < ACCEPT_AGAIN_S or not tab.live:
-                continue
-            self._told[tab.tab] = now
-            for book in tab.books.values():
-                unsigned = book.unsigned
-                if unsigned:
-                    self._tell(
-                        tab.worker, messages.Accept(tab=tab.tab, ranges=unsigned)
-                    )
+            if tab.live and now - self._told.get(tab.tab, now) >= ACCEPT_AGAIN_S:
+                self._accept_again(tab)
 
-    async def _forget_complete(self) -> None:
-        """Drop from the journal the leaves of books that need no more signatures."""
+    def _accept_again(self, tab: Tab) -> None:
+        self._told[tab.tab] = self._parts.clock.monotonic()
+        for book in tab.books.values():
+            if book.unsigned:
+                self._tell(
+                    tab.worker, messages.Accept(tab=tab.tab, ranges=book.unsigned)
+                )
+
+    async def _forget_complete(self, now: float) -> None:
+        """Drop from the journal the leaves of books that get no more signatures."""
         for tab, epoch, book in self._settlement.complete():
+            since = self._complete.setdefault((tab, epoch), now)
+            if not book.is_closed and now - since < FORGET_AFTER_S:
+                continue
             if book.last is None or book.last.name not in self._filings:
+                del self._complete[tab, epoch]
                 self._settlement.forget(tab, epoch)
                 async with self._disk:
                     await trio.to_thread.run_sync(

@@ -62,6 +62,7 @@ class Journal:
         self._spool = spool
         self._backbone = backbone
         self._newest: dict[tuple[bytes, int], int] = {}  # (tab, epoch) -> SIGNED entry
+        self._acknowledged: set[int] = set()  # those of `_newest` that were FILED
         self._entries: dict[tuple[bytes, int], list[int]] = {}  # (tab, epoch) -> leaves
         self._price_hashes: set[bytes] = set()
 
@@ -92,8 +93,12 @@ class Journal:
         head = _SIGNED_HEAD.pack(*signatures, len(examined.raw))
         entry = self._spool.append(SIGNED, head + examined.raw + examined.leaves)
         self._spool.sync()
-        voucher = examined.voucher
-        self._newest[voucher.tab, voucher.price_epoch] = entry
+        key = (examined.voucher.tab, examined.voucher.price_epoch)
+        superseded = self._newest.get(key)
+        self._newest[key] = entry
+        if superseded in self._acknowledged:
+            self._acknowledged.remove(superseded)
+            self._spool.release([superseded])
         return Filing(
             name=examined.name,
             raw=examined.raw,
@@ -104,15 +109,20 @@ class Journal:
         )
 
     def filed(self, filing: Filing) -> None:
-        """Forget a voucher that the ledger has, unless it is its book's newest."""
-        if filing.entry not in self._newest.values():
+        """Forget a voucher that the ledger has, once it is not its book's newest."""
+        if filing.entry in self._newest.values():
+            self._acknowledged.add(filing.entry)
+        else:
             self._spool.release([filing.entry])
 
     def forget(self, tab: bytes, epoch: int) -> None:
         """Forget the leaves and the newest voucher of a book that is complete."""
         entries = self._entries.pop((tab, epoch), [])
         newest = self._newest.pop((tab, epoch), None)
-        self._spool.release(entries if newest is None else [*entries, newest])
+        if newest is not None:
+            self._acknowledged.discard(newest)
+            entries = [*entries, newest]
+        self._spool.release(entries)
 
     def read(self) -> Restored:
         """Return what an earlier run left, its books rebuilt from their leaves."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import trio
 
-from ledger.errors import RemoteError
+from ledger.errors import LedgerError
 from mobile_worker import messages
 from mobile_worker.clock import Clock
 from mobile_worker.errors import LocalError
@@ -288,7 +288,7 @@ class NetworkSide:
                         await bookkeeper.on_prices(
                             message.price_table, message.price_signature
                         )
-            except RemoteError as error:
+            except LedgerError as error:
                 log.warning("from %s: %s", peer.hex()[:8], error)
 
     async def _answer_gets(self) -> None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from ledger.grant import Grant
 from ledger.prices import PriceTable
+from ledger.ranges import count
 from ledger.tally import TabTerms
 from p2pmoe.backbone.books import Book
 from p2pmoe.backbone.servings import Served, ServingSlot
@@ -140,7 +141,8 @@ class Settlement:
     def abandon(self, slot: ServingSlot) -> None:
         """Give back the risk of numbers that will never be accepted."""
         account = self._accounts[slot.peer]
-        account.used_uc = max(0, account.used_uc - self._bound_uc(slot))
+        if self.prices is not None and slot.price_epoch == self.prices.epoch:
+            account.used_uc = max(0, account.used_uc - self._bound_uc(slot))
         if account.tab is not None and account.tab.tab == slot.tab:
             account.at_risk = max(0, account.at_risk - slot.n)
         self._tell(slot.peer)
@@ -173,22 +175,22 @@ class Settlement:
                 self._tell(peer)
 
     def greeted(self, peer: PeerId, tab: bytes) -> None:
-        """Take a worker's tab from its HELLO; another one closes the one before."""
+        """Take a worker's tab from its HELLO; another one closes the one before.
+
+        A tab that belongs to another worker is not taken.
+        """
+        known = self.tabs.setdefault(tab, Tab(worker=peer, tab=tab))
+        if known.worker != peer:
+            return
         account = self._account(peer)
         account.paused = False
-        if account.tab is not None and account.tab.tab == tab:
-            account.tab.live = True
-        else:
+        if account.tab is not known:
             if account.tab is not None:
                 account.tab.live = False
-            known = self.tabs.get(tab)
-            if known is not None and known.worker != peer:
-                return
-            if known is None:
-                known = self.tabs[tab] = Tab(worker=peer, tab=tab)
-            known.live = True
             account.tab = known
-            account.at_risk = 0
+            books = known.books.values()
+            account.at_risk = sum(count(book.unsigned) for book in books)
+        known.live = True
         self._tell(peer)
 
     def lost(self, peer: PeerId) -> None:
@@ -304,20 +306,18 @@ class Settlement:
         )
 
     def complete(self) -> list[tuple[bytes, int, Book]]:
-        """Return (tab, epoch, book) of books that will get no further voucher."""
-        present = {
-            account.tab.tab for account in self._accounts.values() if account.tab
-        }
-        replaced = {
-            tab.tab
-            for tab in self.tabs.values()
-            if tab.tab not in present and tab.worker in self._accounts
-        }
+        """Return (tab, epoch, book) of books that lack no signature any more.
+
+        Those whose worker has another tab now, and those that are closed: a replaced
+        tab may still get its final voucher.
+        """
+        present = {peer: account.tab for peer, account in self._accounts.items()}
         return [
             (tab.tab, epoch, book)
             for tab in self.tabs.values()
             for epoch, book in tab.books.items()
-            if book.is_closed or (tab.tab in replaced and not book.unsigned)
+            if book.is_closed
+            or (present.get(tab.worker) not in {None, tab} and not book.unsigned)
         ]
 
     def forget(self, tab: bytes, epoch: int) -> None:

@@ -1,12 +1,18 @@
 """The waiting side of the accounts: what is sent, in which order, and sent again."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
+import trio
 
+from ledger.errors import RemoteError, SpoolFull
 from ledger.spool import Spool
+from ledger.voucher import voucher_hash
 from mobile_worker import messages
+from mobile_worker.errors import SendQueueFull
 from p2pmoe.backbone.bookkeeper import Bookkeeper, BookkeeperParts
+from p2pmoe.backbone.books import build_leaves
 from p2pmoe.backbone.journal import Journal
 from p2pmoe.backbone.settlement import Settlement, SettlementTerms
 from relay.keys import PeerId
@@ -229,3 +235,277 @@ async def test_a_restart_files_again_and_countersigns_what_was_accepted(
     totals = second.settlement.totals()
     assert (totals.accepted, totals.receipted) == (2, 2)
     assert not second.keeper.is_settled()
+
+
+@trio_test
+async def test_b34_a_voucher_that_differs_from_our_leaves_is_not_signed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inline_threads(monkeypatch)
+    rig = Rig(tmp_path)
+    await rig.open()
+    rig.serve()
+    await rig.keeper.harvest()
+    leaves = build_leaves(served(0, (3, (0, 2)), (5, (1,))), PRICES)
+    lies = (
+        {"root": bytes(32)},
+        {"amount_uc": 51},
+        {"rows": 9},
+        {"ranges": ((0, 0), (2, 2))},
+        {"number": 2, "previous": b"p" * 32, "final": True, "profile": 0},
+        {"price_epoch": 7},
+        {"tab": b"another!"},
+    )
+    for lie in lies:
+        raw, signature = TabWorker().voucher(leaves, **lie)
+        await rig.keeper.on_voucher(
+            WORKER,
+            messages.Voucher(voucher=raw, worker_signature=signature, leaves=leaves),
+        )
+        (answer,) = rig.take(messages.Countersign)
+        assert answer.error
+        assert answer.backbone_signature == b""
+        assert answer.voucher_hash == voucher_hash(raw)
+    assert rig.take(messages.File) == []
+    await rig.voucher()  # the truth is signed all the same
+    (answer,) = rig.take(messages.Countersign)
+    assert answer.backbone_signature
+
+
+@trio_test
+async def test_another_workers_voucher_for_a_tab_is_not_signed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inline_threads(monkeypatch)
+    rig = Rig(tmp_path)
+    await rig.open()
+    rig.serve()
+    await rig.keeper.harvest()
+    leaves = build_leaves(served(0, (3, (0, 2)), (5, (1,))), PRICES)
+    raw, signature = TabWorker().voucher(leaves)
+    stolen = messages.Voucher(voucher=raw, worker_signature=signature, leaves=leaves)
+    await rig.keeper.on_voucher(PeerId(MONEY.market.peer_id), stolen)
+    (answer,) = rig.take(messages.Countersign)
+    assert answer.error == "a voucher for no tab of this worker"
+
+
+@trio_test
+async def test_an_accept_lost_in_a_restart_is_sent_when_the_worker_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inline_threads(monkeypatch)
+    rig = Rig(tmp_path)
+    await rig.open()
+    rig.serve()
+    await rig.keeper.harvest()  # durable; killed before the ACCEPT has left
+    rig.spool.close()
+    second = Rig(tmp_path)
+    await second.keeper.restore()
+    assert second.take(messages.Accept) == []
+    second.settlement.greeted(WORKER, b"new tab!")  # as its worker does then
+    second.keeper.greeted(WORKER)
+    (accept,) = second.take(messages.Accept)
+    assert (accept.tab, accept.ranges) == (TAB, ((0, 1),))
+    totals = second.settlement.totals()
+    assert (totals.accepted, totals.unsigned_at_kill) == (2, 2)
+    final = build_leaves(served(0, (3, (0, 2)), (5, (1,))), PRICES)
+    raw, signature = second.worker.voucher(final, final=True)
+    await second.keeper.on_voucher(
+        WORKER,
+        messages.Voucher(voucher=raw, worker_signature=signature, leaves=final),
+    )
+    (answer,) = second.take(messages.Countersign)
+    assert answer.backbone_signature
+    totals = second.settlement.totals()
+    assert (totals.accepted, totals.receipted, totals.unsigned_at_kill) == (2, 2, 0)
+    second.spool.close()
+
+
+@trio_test
+async def test_accepted_is_receipted_and_unsigned_after_a_tab_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inline_threads(monkeypatch)
+    rig = Rig(tmp_path)
+    await rig.open()
+    rig.serve()
+    await rig.keeper.harvest()
+    await rig.voucher()
+    rig.serve()
+    await rig.keeper.harvest()
+    rig.serve()  # accepted, not even a leaf yet
+    assert rig.settlement.is_pending()
+    rig.settlement.lost(WORKER)  # kill -9
+    await rig.keeper.harvest()
+    totals = rig.settlement.totals()
+    assert (totals.accepted, totals.receipted, totals.unsigned_at_kill) == (6, 2, 4)
+    rig.settlement.greeted(WORKER, b"new tab!")
+    totals = rig.settlement.totals()
+    assert totals.accepted == totals.receipted + totals.unsigned_at_kill
+    assert not rig.settlement.is_pending()  # nobody is left to sign for them
+
+
+@trio_test
+async def test_a_replaced_tab_still_gets_its_final_voucher_and_then_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inline_threads(monkeypatch)
+    rig = Rig(tmp_path)
+    await rig.open()
+    rig.serve()
+    await rig.keeper.harvest()
+    await rig.voucher()
+    (answer,) = rig.take(messages.Countersign)
+    filed = messages.Filed(voucher_hash=answer.voucher_hash, status=0, reason="")
+    await rig.keeper.on_filed(filed)
+    rig.settlement.greeted(WORKER, b"new tab!")
+    await rig.keeper._forget_complete(1.0)
+    await rig.keeper._forget_complete(31.0)
+    raw, signature = rig.worker.voucher(b"", final=True)
+    await rig.keeper.on_voucher(
+        WORKER, messages.Voucher(voucher=raw, worker_signature=signature, leaves=b"")
+    )
+    (answer,) = rig.take(messages.Countersign)
+    assert answer.backbone_signature
+    await rig.keeper._forget_complete(32.0)
+    assert len(rig.spool) == 4  # its filing is not acknowledged
+    filed = messages.Filed(voucher_hash=answer.voucher_hash, status=0, reason="")
+    await rig.keeper.on_filed(filed)
+    await rig.keeper._forget_complete(33.0)
+    assert len(rig.spool) == 2  # prices and grant
+    totals = rig.settlement.totals()
+    assert (totals.accepted, totals.receipted, totals.unsigned_at_kill) == (2, 2, 0)
+
+
+@trio_test
+async def test_a_replaced_tab_without_a_final_voucher_is_forgotten_in_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inline_threads(monkeypatch)
+    rig = Rig(tmp_path)
+    await rig.open()
+    rig.serve()
+    await rig.keeper.harvest()
+    await rig.voucher()
+    (answer,) = rig.take(messages.Countersign)
+    filed = messages.Filed(voucher_hash=answer.voucher_hash, status=1, reason="")
+    await rig.keeper.on_filed(filed)
+    rig.settlement.greeted(WORKER, b"new tab!")
+    for now in (1.0, 60.9):
+        await rig.keeper._forget_complete(now)
+        assert rig.settlement.tabs[TAB].books
+    await rig.keeper._forget_complete(61.0)
+    assert not rig.settlement.tabs[TAB].books
+    assert rig.settlement.totals().receipted == 2
+
+
+@trio_test(autojump=True)
+async def test_a_full_spool_ends_serving_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inline_threads(monkeypatch)
+    rig = Rig(tmp_path)
+    await rig.open()
+    full = rig.spool._max_bytes
+    rig.spool._max_bytes = rig.spool.n_bytes
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(rig.keeper.run)
+        rig.serve()
+        await trio.sleep(3)
+        assert rig.take(messages.Accept) == []
+        assert rig.settlement.room(WORKER) == 62  # they stay at risk
+        rig.spool._max_bytes = full
+        await trio.sleep(3)
+        assert [a.ranges for a in rig.take(messages.Accept)] == [((0, 1),)]
+        nursery.cancel_scope.cancel()
+
+
+@trio_test
+async def test_a_grant_that_cannot_be_kept_is_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inline_threads(monkeypatch)
+    rig = Rig(tmp_path)
+    await rig.keeper.on_prices(*MONEY.signed_prices(PRICES))
+    rig.settlement.greeted(WORKER, TAB)
+    rig.keeper.request_grants()
+    (asked,) = rig.take(messages.GrantRequest)
+    full, rig.spool._max_bytes = rig.spool._max_bytes, 0
+    raw, signature = MONEY.signed_grant(GRANT)
+    grant = messages.Grant(
+        request=asked.request, grant=raw, signature=signature, error=""
+    )
+    with pytest.raises(SpoolFull):
+        await rig.keeper.on_grant(grant)
+    assert rig.settlement.room(WORKER) == 0
+    rig.spool._max_bytes = full
+    rig.keeper.request_grants()
+    assert len(rig.take(messages.GrantRequest)) == 1
+
+
+@trio_test
+async def test_prices_that_cannot_be_kept_are_taken_the_next_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inline_threads(monkeypatch)
+    rig = Rig(tmp_path)
+    full, rig.spool._max_bytes = rig.spool._max_bytes, 0
+    with pytest.raises(SpoolFull):
+        await rig.keeper.on_prices(*MONEY.signed_prices(PRICES))
+    assert rig.settlement.prices is None
+    rig.spool._max_bytes = full
+    await rig.keeper.on_prices(*MONEY.signed_prices(PRICES))
+    assert rig.settlement.prices == PRICES
+
+
+@trio_test
+async def test_prices_and_grants_of_others_are_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inline_threads(monkeypatch)
+    rig = Rig(tmp_path)
+    table, signature = MONEY.signed_prices(PRICES)
+    with pytest.raises(RemoteError):
+        await rig.keeper.on_prices(table, bytes(64))
+    await rig.keeper.on_prices(table, signature)
+    rig.settlement.greeted(WORKER, TAB)
+    rig.keeper.request_grants()
+    (asked,) = rig.take(messages.GrantRequest)
+    raw, signature = MONEY.signed_grant(GRANT)
+    other, others_signature = MONEY.signed_grant(
+        MONEY.grant(PRICES, worker=MONEY.market.peer_id)
+    )
+    for grant in (
+        messages.Grant(
+            request=asked.request + 9, grant=raw, signature=signature, error=""
+        ),
+        messages.Grant(
+            request=asked.request, grant=other, signature=others_signature, error=""
+        ),
+    ):
+        await rig.keeper.on_grant(grant)
+    assert rig.settlement.room(WORKER) == 0
+    assert rig.take(messages.Grant) == []
+    rig.keeper.request_grants()
+    assert len(rig.take(messages.GrantRequest)) == 1
+
+
+@trio_test
+async def test_a_worker_that_cannot_be_told_stops_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inline_threads(monkeypatch)
+    rig = Rig(tmp_path)
+    await rig.open()
+    rig.serve()
+
+    def full(_peer: PeerId, _message: messages.Message) -> None:
+        raise SendQueueFull("no room")
+
+    sent = rig.keeper._parts.send
+    rig.keeper._parts = dataclasses.replace(rig.keeper._parts, send=full)
+    await rig.keeper.harvest()
+    rig.keeper._parts = dataclasses.replace(rig.keeper._parts, send=sent)
+    rig.now = 2.1
+    rig.keeper.repeat()
+    assert len(rig.take(messages.Accept)) == 1

@@ -113,3 +113,73 @@ def test_another_backbones_id_is_in_its_books(tmp_path: Path) -> None:
     with Spool(tmp_path) as spool:
         (book,) = Journal(spool, bytes(32)).read().books
         assert book.terms.backbone == bytes(32)
+
+
+def test_the_spool_holds_one_filed_voucher_a_book_however_many_there_were(
+    tmp_path: Path,
+) -> None:
+    worker = TabWorker()
+    run = Run(tmp_path)
+    run.begin()
+    for n, block in enumerate(blocks(20), start=1):
+        run.accept(block)
+        run.journal.filed(run.sign(worker, block))  # before the next one comes
+        assert len(run.spool) == 2 + n + 1
+    run.journal.forget(TERMS.tab, PRICES.epoch)
+    assert len(run.spool) == 2  # prices and grant
+    run.die()
+
+
+def test_a_voucher_that_is_filed_late_goes_when_its_answer_comes(
+    tmp_path: Path,
+) -> None:
+    first, second = blocks(2)
+    worker = TabWorker()
+    run = Run(tmp_path)
+    run.begin()
+    run.accept(first)
+    run.accept(second)
+    older, newer = run.sign(worker, first), run.sign(worker, second)
+    assert len(run.spool) == 2 + 2 + 2
+    run.journal.filed(newer)
+    run.journal.filed(older)
+    assert len(run.spool) == 2 + 2 + 1
+    run.die()
+    run = Run(tmp_path)
+    assert [filing.name for filing in run.restored.filings] == [newer.name]
+    run.die()
+
+
+def test_books_of_two_epochs_and_tabs_are_apart(tmp_path: Path) -> None:
+    (block,) = blocks(1)
+    prices = MONEY.prices(epoch=2)
+    later = build_leaves(served(2, (3, (0, 2)), (5, (1,))), prices)
+    terms = MONEY.terms(tab=b"another!")
+    with Spool(tmp_path) as spool:
+        journal = Journal(spool, ME)
+        journal.write_prices(PRICES)
+        journal.write_prices(prices)
+        journal.write_leaves([(TERMS, block), (TERMS, later)])
+        journal.write_leaves([(terms, block.replace(TERMS.tab, terms.tab))])
+    with Spool(tmp_path) as spool:
+        books = Journal(spool, ME).read().books
+    found = [(book.terms.tab, book.prices.epoch, book.accepted) for book in books]
+    assert found == [
+        (TERMS.tab, 1, ((0, 1),)),
+        (TERMS.tab, 2, ((2, 3),)),
+        (terms.tab, 1, ((0, 1),)),
+    ]
+
+
+def test_leaves_are_durable_when_they_are_written(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    run.begin()
+    run.accept(blocks(1)[0])
+    copy = tmp_path / "copy"  # as a kill would leave it: nothing was closed
+    copy.mkdir()
+    for file in tmp_path.glob("*.spool"):
+        (copy / file.name).write_bytes(file.read_bytes())
+    run.die()
+    with Spool(copy) as spool:
+        (book,) = Journal(spool, ME).read().books
+        assert book.unsigned == ((0, 1),)

@@ -112,12 +112,13 @@ def test_a_new_tab_begins_anew_and_an_old_one_is_lost() -> None:
 def test_a_tab_of_an_earlier_run_is_taken_up_far_above() -> None:
     rig = Rig()
     book = Book(MONEY.terms(), PRICES)
-    book.accepted = ((0, 99),)
+    book.accepted = ((0, 9),)
     rig.settlement.restored(book)
     settlement = rig.open()
+    assert settlement.room(WORKER) == 64 - 10  # ten are accepted and not signed
     slot = settlement.number(WORKER, 1, 1)
     assert slot is not None
-    assert slot.first == 100 + RESTART_GAP
+    assert slot.first == 10 + RESTART_GAP
 
 
 def test_a_caught_worker_is_never_payable_again() -> None:
@@ -149,6 +150,42 @@ def test_an_older_price_table_is_ignored_and_a_newer_ends_the_grants() -> None:
     settlement.priced(MONEY.prices(epoch=2))
     assert settlement.room(WORKER) == 0
     assert settlement.grants_to_request() == [WORKER]
+
+
+def test_a_tab_of_another_worker_is_not_taken() -> None:
+    rig = Rig()
+    settlement = rig.open()
+    other = PeerId(MONEY.market.peer_id)
+    settlement.greeted(other, b"others!!")
+    settlement.greeted(WORKER, b"others!!")
+    assert settlement.tab_of(WORKER) == TAB
+    assert settlement.tabs[b"others!!"].worker == other
+    assert rig.payable[WORKER]
+    assert settlement.number(WORKER, 1, 1)
+
+
+def test_a_slot_of_older_prices_gives_nothing_back_under_newer_ones() -> None:
+    rig = Rig()
+    settlement = rig.open()
+    old = settlement.number(WORKER, 4, 40)
+    assert old is not None
+    prices = MONEY.prices(epoch=2)
+    settlement.priced(prices)
+    grant = MONEY.grant(prices, ceiling_uc=20 * 8)
+    settlement.granted(WORKER, grant.content_hash, grant)
+    assert settlement.number(WORKER, 8, 8)
+    settlement.abandon(old)
+    assert settlement.room(WORKER) == 0  # the ceiling is reached all the same
+
+
+def test_a_book_of_an_earlier_run_stays_until_its_worker_has_another_tab() -> None:
+    rig = Rig()
+    book = Book(MONEY.terms(), PRICES)
+    rig.settlement.restored(book)
+    rig.grant()  # restored too: the worker is known before its HELLO
+    assert rig.settlement.complete() == []
+    rig.settlement.greeted(WORKER, b"new tab!")
+    assert [found for _, _, found in rig.settlement.complete()] == [book]
 
 
 @pytest.mark.parametrize("closed", [True, False])
