@@ -1,0 +1,95 @@
+"""`p2pmoe serve`: its options, its ready file, its ends."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from p2pmoe.cli.serve import model_path, register
+from p2pmoe.errors import ConfigurationError, P2pmoeError
+from tests.support.backbone_model import POCKET
+
+
+def invoke(*arguments: str) -> Exception | None:
+    app = typer.Typer()
+    register(app)
+    app.command("other")(lambda: None)
+    result = CliRunner().invoke(app, ["serve", *arguments])
+    return result.exception
+
+
+def test_pocket_is_shipped_and_anything_else_is_a_path() -> None:
+    assert model_path("pocket") == POCKET
+    assert model_path("x/pocket") == Path("x/pocket")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (("--disk", "floppy"), "--disk"),
+        (("--ram", "lots"), "--ram"),
+        (("--profile", "r64"), "--profile"),
+        (("--listen", "nowhere"), "--listen"),
+        (("--wait-coverage", "7"), "--wait-coverage"),
+        (("--context", "-3"), "--context"),
+        (("--invite", "/nonexistent/invite.json"), "invite"),
+        (("--relay", "http://plain"), "relay"),
+    ],
+)
+def test_bad_options_are_named(
+    arguments: tuple[str, ...], word: str, tmp_path: Path
+) -> None:
+    error = invoke("pocket", "--data", str(tmp_path), *arguments)
+    assert isinstance(error, Exception)
+    assert word in str(error)
+    assert getattr(error, "exit_code", None) == 2
+
+
+def test_a_missing_model_is_named(tmp_path: Path) -> None:
+    error = invoke(str(tmp_path / "none.gguf"), "--data", str(tmp_path))
+    assert isinstance(error, P2pmoeError)
+    assert "none.gguf" in str(error)
+
+
+def test_reaching_beyond_this_machine_needs_a_key(tmp_path: Path) -> None:
+    error = invoke("pocket", "--data", str(tmp_path), "--listen", "0.0.0.0:0")
+    leaves = getattr(error, "exceptions", (error,))
+    while len(leaves) == 1 and hasattr(leaves[0], "exceptions"):
+        leaves = leaves[0].exceptions
+    assert isinstance(leaves[0], ConfigurationError)
+    assert "key" in str(leaves[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)]
+)
+def test_a_signal_drains_and_ends_with_its_code(
+    tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    ready = tmp_path / "ready.json"
+    command = [
+        *(sys.executable, "-m", "p2pmoe", "serve", "pocket", "--listen", "127.0.0.1:0"),
+        *("--data", str(tmp_path / "data"), "--ready-file", str(ready)),
+    ]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            until = time.monotonic() + 20
+            while not ready.exists() and time.monotonic() < until:
+                time.sleep(0.05)
+            host, port = json.loads(ready.read_text())["listen"]
+            answer = httpx.get(f"http://{host}:{port}/livez", trust_env=False)
+            assert answer.status_code == 200
+            process.send_signal(number)
+            assert process.wait(15) == code
+        finally:
+            process.kill()
+        assert process.stderr is not None
+        assert "Traceback" not in process.stderr.read()
