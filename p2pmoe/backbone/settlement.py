@@ -65,8 +65,9 @@ class _Account:
     """Everything about one worker."""
 
     tab: Tab | None = None
-    grants: dict[bytes, Grant] = field(default_factory=dict)  # by hash
-    used_uc: int = 0  # numbered under the present price table, less abandoned
+    grants: dict[bytes, Grant] = field(default_factory=dict)  # all ever, by hash
+    open: list[Grant] = field(default_factory=list)  # that have room, oldest first
+    used_uc: int = 0  # of the open ones, numbered and not abandoned
     at_risk: int = 0
     withheld: bool = False
     paused: bool = False  # the worker said NO_GRANT; until the next grant or receipt
@@ -104,12 +105,8 @@ class Settlement:
             return 0
         if account.tab is None or not account.tab.live:
             return 0
-        ceiling = 0
-        for grant in self._valid(account):  # used up oldest first, as workers do
-            ceiling += grant.ceiling_uc
-            if account.used_uc < ceiling:
-                return max(0, grant.float_leaves - account.at_risk)
-        return 0
+        grants = self._open(account)
+        return max(0, grants[0].float_leaves - account.at_risk) if grants else 0
 
     def number(self, peer: PeerId, n_calls: int, n_rows: int) -> ServingSlot | None:
         """Reserve serving numbers, or None if this worker must not be asked now."""
@@ -171,6 +168,7 @@ class Settlement:
             highest = max((1 << 16, *prices.multipliers.values()))
             self._top_price_uc = prices.base_uc * highest >> 16
             for peer, account in self._accounts.items():
+                account.open = [g for g in account.grants.values() if self._fits(g)]
                 account.used_uc = 0
                 self._tell(peer)
 
@@ -204,6 +202,8 @@ class Settlement:
     def granted(self, peer: PeerId, name: bytes, grant: Grant) -> None:
         """Take a verified grant for this worker."""
         account = self._account(peer)
+        if name not in account.grants and self._fits(grant):
+            account.open.append(grant)
         account.grants[name] = grant
         account.wanted = account.paused = False
         self._tell(peer)
@@ -220,7 +220,7 @@ class Settlement:
         for peer, account in self._accounts.items():
             if account.tab is None or not account.tab.live or account.withheld:
                 continue
-            ceiling = sum(grant.ceiling_uc for grant in self._valid(account))
+            ceiling = sum(grant.ceiling_uc for grant in self._open(account))
             left = ceiling - account.used_uc
             if not account.wanted and (
                 account.paused or left <= ceiling * EXTEND_BELOW
@@ -330,13 +330,22 @@ class Settlement:
     def _account(self, peer: PeerId) -> _Account:
         return self._accounts.setdefault(peer, _Account())
 
-    def _valid(self, account: _Account) -> list[Grant]:
+    def _fits(self, grant: Grant) -> bool:
+        return grant.price_table_hash == self._price_hash
+
+    def _open(self, account: _Account) -> list[Grant]:
+        """Drop grants that are expired or used up, and return the others.
+
+        Grants are used oldest first, as workers do; with a grant goes its use.
+        """
         now = self._wall_us()
-        return [
-            grant
-            for grant in account.grants.values()
-            if grant.expiry_us > now and grant.price_table_hash == self._price_hash
-        ]
+        while account.open:
+            oldest = account.open[0]
+            if oldest.expiry_us > now and account.used_uc < oldest.ceiling_uc:
+                break
+            account.used_uc = max(0, account.used_uc - oldest.ceiling_uc)
+            del account.open[0]
+        return account.open
 
     def _bound_uc(self, slot: ServingSlot) -> int:
         """Return the most that a slot can cost, without looking at its experts."""

@@ -92,6 +92,48 @@ def test_the_ceiling_holds_and_is_extended_before_it_is_reached() -> None:
     assert len(settlement.grant_names(WORKER)) == 2
 
 
+def test_what_was_used_goes_with_its_grant() -> None:
+    rig = Rig()
+    settlement = rig.open(ceiling_uc=20 * 100, float_leaves=4096)
+    for serial in range(1, 50):  # two days at half a grant an hour
+        rig.now_us += 3_500_000_000
+        rig.grant(
+            ceiling_uc=20 * 100,
+            float_leaves=4096,
+            serial=serial,
+            expiry_us=rig.now_us + 3_600_000_000,
+        )
+        slot = settlement.number(WORKER, 1, 50)
+        assert slot is not None
+        settlement.receipted(WORKER, TAB, 1)
+        assert settlement.grants_to_request() == []  # half of it would be too little
+        assert len(settlement._accounts[WORKER].open) <= 2
+
+
+def test_at_most_two_grants_are_reserved_at_once() -> None:
+    rig = Rig()
+    settlement = rig.open(ceiling_uc=20 * 100, float_leaves=4096)
+    n_grants = 1
+    for _ in range(100):
+        assert settlement.number(WORKER, 1, 10)
+        for _ in settlement.grants_to_request():
+            rig.grant(ceiling_uc=20 * 100, float_leaves=4096, serial=n_grants)
+            n_grants += 1
+    assert n_grants <= 100 * 10 / 100 + 2
+    assert len(settlement.grant_names(WORKER)) == n_grants  # vouchers name them
+
+
+def test_a_grant_that_comes_before_its_prices_counts_from_then_on() -> None:
+    rig = Rig()
+    rig.grant()
+    rig.settlement.greeted(WORKER, TAB)
+    assert rig.settlement.room(WORKER) == 0
+    rig.settlement.priced(PRICES)
+    rig.grant()  # again: the same
+    assert rig.settlement.room(WORKER) == 64
+    assert len(rig.settlement._accounts[WORKER].open) == 1
+
+
 def test_a_new_tab_begins_anew_and_an_old_one_is_lost() -> None:
     rig = Rig()
     settlement = rig.open()
