@@ -2,7 +2,8 @@
 
     events      what a node tells, handed to dispatcher, market client and bookkeeper
     timer       the dispatcher's deadlines, and calls that wait for a holder
-    greetings   HELLO to workers placed, new or demoted; their answer opens a tab
+    greetings   HELLO to workers placed, new or demoted; their answer opens a tab.
+                A HELLO that names no tab makes a worker close a worn one and open anew
     market      notices and demand when due
     ledger      vouchers, grants and filings, one at a time (bookkeeper.py)
     shards      GET answered from the model file, on a thread
@@ -256,20 +257,25 @@ class NetworkSide:
             await trio.sleep(TICK_S)
 
     def _greet(self) -> None:
-        now = self._now()
-        for peer in self._parts.fleet.to_greet(now):
-            self._parts.fleet.greeting(peer, now)
+        now, fleet = self._now(), self._parts.fleet
+        worn = [
+            worker.peer
+            for worker in fleet.workers.values()
+            if worker.askable and self._parts.settlement.is_worn(worker.peer)
+        ]
+        for peer in [*fleet.to_greet(now), *worn]:
+            fleet.greeting(peer, now)
             self._send(peer, self._hello(peer, ack=False))
 
     def _hello(self, peer: PeerId, *, ack: bool) -> messages.Hello:
-        ours = self._parts.hello
+        ours, settlement = self._parts.hello, self._parts.settlement
         return messages.Hello(
             versions=ours.versions,
             manifest_hash=ours.manifest_hash,
             profile=ours.profile,
             self_test=ours.self_test,
             max_rows=ours.max_rows,
-            tab=self._parts.settlement.tab_of(peer),
+            tab=b"" if settlement.is_worn(peer) else settlement.tab_of(peer),
             ack=ack,
         )
 

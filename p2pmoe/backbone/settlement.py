@@ -26,6 +26,7 @@ from relay.keys import PeerId
 __all__ = ["ServingTotals", "Settlement", "SettlementTerms", "Tab"]
 
 RESTART_GAP = 1 << 20  # servings skipped when a tab outlives this process
+WORN_SERVINGS = 1 << 18  # the journal keeps a tab's leaves until it is closed
 EXTEND_BELOW = 0.5  # ask for a further grant when less than this share is left
 NUMBERS = 1 << 32
 
@@ -233,6 +234,12 @@ class Settlement:
         """Return the tab of a worker, b"" if it has none with this process."""
         account = self._accounts.get(peer)
         return account.tab.tab if account and account.tab else b""
+
+    def is_worn(self, peer: PeerId) -> bool:
+        """Whether a worker's tab has served so much that a new one should follow."""
+        account = self._accounts.get(peer)
+        tab = account.tab if account else None
+        return tab is not None and tab.next_serving >= WORN_SERVINGS
 
     def grant_names(self, peer: PeerId) -> frozenset[bytes]:
         """Return the hashes of all grants that this worker ever had from us."""

@@ -1,12 +1,30 @@
 """Who may be asked: tab, prices, grant, ceiling and float, each by itself."""
 
+from contextlib import AsyncExitStack
+from pathlib import Path
+
 import pytest
+import trio
+import trio.testing
 
 from ledger.grant import Grant
+from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
+from p2pmoe.backbone import settlement as settlement_module
 from p2pmoe.backbone.books import Book
 from p2pmoe.backbone.settlement import RESTART_GAP, Settlement, SettlementTerms
 from relay.keys import PeerId
+from tests.support.backbone_model import (
+    POCKET,
+    generate,
+    local_backbone,
+    local_side,
+    manifest_of,
+    scattered_backbone,
+    shards_of,
+)
+from tests.support.memory_worker import World
 from tests.support.money import NOW_US, TAB, Money
+from tests.support.trio_test import trio_test
 from tests.support.vouchers import served
 
 MONEY = Money()
@@ -249,3 +267,39 @@ def test_complete_books_are_forgotten_but_counted(closed: bool) -> None:
     settlement.forget(tab, epoch)
     assert settlement.totals().accepted == 0
     assert settlement.complete() == []
+
+
+@trio_test
+async def test_a_worn_tab_is_replaced_and_everything_in_it_is_signed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settlement_module, "WORN_SERVINGS", 100)
+    world = World(manifest_of(POCKET), tmp_path)
+    side = local_side(POCKET, hot_share=0.0)
+    everything = set(side.all_experts())
+    prompt = tuple(range(5, 25))
+    async with local_backbone(side) as alone:
+        expected, _ = await generate(alone, prompt, 6)
+    async with world.services(), AsyncExitStack() as stack:
+        worker = await stack.enter_async_context(
+            world.worker(NumpyKernel(), shards_of(POCKET, everything))
+        )
+        backbone = await stack.enter_async_context(scattered_backbone(world, side))
+        await backbone.covers(everything)
+        settlement = backbone.joined.settlement
+        first = settlement.tab_of(worker.identity.peer_id)
+        tokens, _ = await generate(backbone, prompt, 6)
+        assert tokens == expected
+        with trio.fail_after(5):
+            while settlement.is_worn(worker.identity.peer_id):
+                await trio.testing.wait_all_tasks_blocked(0.01)
+        assert settlement.tab_of(worker.identity.peer_id) != first
+        assert len(settlement.tabs) >= 2
+        assert await backbone.joined.side.drain(8)
+        with trio.fail_after(5):
+            # Until the final vouchers of all but the last are filed.
+            while any(tab.books and not tab.live for tab in settlement.tabs.values()):
+                await trio.testing.wait_all_tasks_blocked(0.01)
+        totals = settlement.totals()
+        assert totals.unsigned_at_kill == 0
+        assert totals.accepted == totals.receipted == world.ledger.n_receipts
