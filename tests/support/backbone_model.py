@@ -15,6 +15,7 @@ from mobile_worker.expert_id import ExpertId
 from mobile_worker.links.node import NodeSettings
 from mobile_worker.session.identity import Identity
 from mobile_worker.shards.manifest import Manifest
+from p2pmoe.backbone.disk import ExpertFile
 from p2pmoe.backbone.engine import Engine, EngineParts, EngineRun, open_engine
 from p2pmoe.backbone.exchange import CheckTicket, LayerWork
 from p2pmoe.backbone.generation import GenerationRequest
@@ -73,7 +74,7 @@ def local_side(
 
 def shards_of(path: Path, experts: set[ExpertId]) -> dict[ExpertId, bytes]:
     """Return the bytes of some experts of a model file."""
-    source = LocalSide(model_of(path), LocalOptions(data=Path(mkdtemp()))).experts
+    source = ExpertFile(model_of(path))
     return {expert: source.shard(expert) for expert in experts}
 
 

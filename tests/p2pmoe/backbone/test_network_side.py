@@ -1,1 +1,209 @@
-"""Events in, decisions to the right part, nothing ends the service."""
+"""Events go to the right part, and nothing that a peer says ends the service."""
+
+import dataclasses
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from mobile_worker import messages
+from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
+from mobile_worker.arithmetic.self_test_digest import SELF_TEST_DIGEST
+from mobile_worker.expert_id import ExpertId
+from mobile_worker.links.events import (
+    Arrived,
+    LostReason,
+    PeerLost,
+    RelayChanged,
+    Undelivered,
+    UndeliveredReason,
+)
+from mobile_worker.session.identity import Identity
+from p2pmoe.backbone.fleet import Status
+from p2pmoe.backbone.network_side import NetworkSide
+from relay.keys import PeerId
+from tests.support.backbone_model import (
+    POCKET,
+    Backbone,
+    local_side,
+    manifest_of,
+    scattered_backbone,
+    shards_of,
+)
+from tests.support.memory_worker import MemoryWorker, World
+from tests.support.trio_test import trio_test
+
+HELD = {ExpertId(1, 0), ExpertId(2, 5)}
+
+
+@dataclasses.dataclass
+class Rig:
+    world: World
+    worker: MemoryWorker
+    backbone: Backbone
+
+    @property
+    def side(self) -> NetworkSide:
+        return self.backbone.joined.side
+
+    @property
+    def peer(self) -> PeerId:
+        return self.worker.identity.peer_id
+
+    @property
+    def status(self) -> Status:
+        return self.backbone.joined.fleet.workers[self.peer].status
+
+    def say(self, message: messages.Message, peer: PeerId | None = None) -> None:
+        self.side.take(Arrived(peer or self.peer, message, 100))
+
+    def hello(self, **changes: object) -> messages.Hello:
+        values: dict[str, object] = {
+            "versions": (1,),
+            "manifest_hash": self.world.digest,
+            "profile": 1,
+            "self_test": SELF_TEST_DIGEST,
+            "max_rows": 64,
+            "tab": b"tab-tab-",
+            "ack": True,
+        }
+        return messages.Hello(**(values | changes))
+
+
+@asynccontextmanager
+async def rig_of(folder: Path) -> AsyncIterator[Rig]:
+    world = World(manifest_of(POCKET), folder)
+    async with world.services(), AsyncExitStack() as stack:
+        worker = await stack.enter_async_context(
+            world.worker(NumpyKernel(), shards_of(POCKET, HELD))
+        )
+        side = local_side(POCKET, hot_share=0.0)
+        backbone = await stack.enter_async_context(scattered_backbone(world, side))
+        await backbone.covers(HELD)
+        yield Rig(world, worker, backbone)
+
+
+@trio_test
+async def test_a_placement_greets_and_a_loss_takes_away(tmp_path: Path) -> None:
+    async with rig_of(tmp_path) as rig:
+        assert rig.status is Status.LIVE
+        rig.side.take(PeerLost(rig.peer, LostReason.GONE))
+        assert rig.status is Status.GONE
+        assert rig.backbone.joined.fleet.covered() == set()
+        rig.side.take(PeerLost(Identity.generate().peer_id, LostReason.GONE))
+
+
+@pytest.mark.parametrize("reason", list(UndeliveredReason))
+@trio_test
+async def test_what_is_not_delivered_is_asked_elsewhere(
+    tmp_path: Path, reason: UndeliveredReason
+) -> None:
+    async with rig_of(tmp_path) as rig:
+        rig.side.take(Undelivered(rig.peer, reason))
+        assert rig.status is not Status.LIVE
+        rig.side.take(Undelivered(Identity.generate().peer_id, reason))
+
+
+@pytest.mark.parametrize("changes", [{"self_test": bytes(32)}, {"versions": (2, 3)}])
+@trio_test
+async def test_a_worker_that_computes_or_speaks_differently_is_dropped(
+    tmp_path: Path, changes: dict[str, object]
+) -> None:
+    async with rig_of(tmp_path) as rig:
+        rig.say(rig.hello(**changes))
+        assert rig.status is Status.DROPPED
+        rig.say(rig.hello())
+        assert rig.status is Status.DROPPED
+
+
+@trio_test
+async def test_hellos_of_other_models_or_strangers_open_no_tab(tmp_path: Path) -> None:
+    async with rig_of(tmp_path) as rig:
+        settlement = rig.backbone.joined.settlement
+        before = settlement.tab_of(rig.peer)
+        rig.say(rig.hello(manifest_hash=bytes(32), tab=b"other-tb"))
+        rig.say(rig.hello(tab=b""))
+        assert settlement.tab_of(rig.peer) == before
+        stranger = Identity.generate().peer_id
+        rig.say(rig.hello(), stranger)
+        assert settlement.tab_of(stranger) == b""
+        rig.say(rig.hello(tab=b"other-tb", ack=False))
+        assert settlement.tab_of(rig.peer) == b"other-tb"
+
+
+@trio_test
+async def test_b25_only_the_market_places_and_only_the_ledger_grants(
+    tmp_path: Path,
+) -> None:
+    async with rig_of(tmp_path) as rig:
+        empty = messages.Placement(
+            manifest_hash=rig.world.digest,
+            serial=10_000,
+            price_table=b"t",
+            price_signature=bytes(64),
+            holders=(),
+        )
+        rig.say(empty)
+        rig.say(messages.Grant(request=1, grant=b"g", signature=bytes(64), error=""))
+        rig.say(messages.Filed(voucher_hash=bytes(32), status=0, reason=""))
+        rig.say(messages.Accept(tab=bytes(8), ranges=((0, 1),)))
+        await trio.testing.wait_all_tasks_blocked()
+        assert rig.backbone.joined.fleet.covered() == HELD
+        rig.say(empty, rig.world.market_identity.peer_id)  # with a table of nobody
+        await trio.sleep(0.05)
+        assert rig.backbone.joined.fleet.covered() == set()
+
+
+@trio_test
+async def test_a_draining_worker_gets_nothing_new(tmp_path: Path) -> None:
+    async with rig_of(tmp_path) as rig:
+        rig.say(messages.Draining(reason="sleep"))
+        assert rig.status is Status.GONE
+        assert rig.backbone.joined.fleet.to_greet(0.0) == []
+
+
+@trio_test
+async def test_the_relay_and_a_new_market_hear_everything_again(tmp_path: Path) -> None:
+    async with rig_of(tmp_path) as rig:
+        market = rig.world.market_identity.peer_id
+        n_demands = len(rig.world.market.demands)
+        for event in (
+            RelayChanged(up=False, detail="cut"),
+            RelayChanged(up=True, detail="back"),
+            PeerLost(market, LostReason.RESTARTED),
+            Arrived(market, messages.Refused(what=9, reason="unknown manifest"), 10),
+        ):
+            rig.side.take(event)
+        with trio.fail_after(5):
+            while len(rig.world.market.demands) == n_demands:
+                await trio.testing.wait_all_tasks_blocked(0.01)
+
+
+@trio_test
+async def test_shards_are_answered_and_a_crowd_is_told_to_wait(tmp_path: Path) -> None:
+    async with rig_of(tmp_path) as rig:
+        got: list[messages.Blob] = []
+        node = rig.side._parts.node
+        sending = node.send
+
+        def listen(peer: PeerId, message: messages.Message) -> None:
+            if isinstance(message, messages.Blob):
+                got.append(message)
+            else:
+                sending(peer, message)
+
+        rig.side._send = listen
+        entry = rig.world.manifest.experts[0]
+        for request in range(300):
+            rig.say(
+                messages.Get(request=request, digest=entry.digest, offset=0, length=64)
+            )
+        assert {blob.error for blob in got} == {messages.BlobError.BUSY}
+        with trio.fail_after(10):
+            while len(got) < 300:
+                await trio.testing.wait_all_tasks_blocked(0.01)
+        assert sum(blob.error == messages.BlobError.OK for blob in got) >= 256
+        assert all(len(b.body) == 64 for b in got if not b.error)
