@@ -35,13 +35,11 @@ class Tuning:
     prefill_chunk_tokens: int = 64
     demand_interval_s: float = 3.0
     rebalance_interval_s: float = 30.0
-    hello_interval_s: float = 5.0
     accept_interval_s: float = 0.05
     drain_s: float = 3.0
     spot_check_rate: float = 0.01
     newcomer_spot_check_rate: float = 0.05
     newcomer_passes: int = 200
-    grant_servings: int = 20_000
 
     def __post_init__(self) -> None:
         """Refuse figures that cannot work."""
