@@ -86,6 +86,7 @@ class Bookkeeper:
         self._settled = trio.Event()
         self._disk = trio.Lock()  # one writer of the journal at a time
         self.rejected = 0
+        self.filed_servings = 0  # in vouchers that the ledger has acknowledged
 
     async def run(self) -> None:
         """Batch, repeat and ask, until cancelled."""
@@ -223,6 +224,7 @@ class Bookkeeper:
             self.rejected += 1
             log.error("the ledger rejects a voucher: %s", message.reason)
             return
+        self.filed_servings += known[0].n_leaves
         async with self._disk:
             await trio.to_thread.run_sync(self._parts.journal.filed, known[0])
 

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ledger.grant import Grant
-from ledger.leaf import LEAF_STRUCT
+from ledger.leaf import LEAF_BYTES, LEAF_STRUCT
 from ledger.prices import PriceTable
 from ledger.spool import Spool, SpoolEntry
 from ledger.tally import TabTerms
@@ -43,6 +43,11 @@ class Filing:
     backbone_signature: bytes
     leaves: bytes
     entry: int  # in the spool
+
+    @property
+    def n_leaves(self) -> int:
+        """How many servings it adds."""
+        return len(self.leaves) // LEAF_BYTES
 
 
 @dataclass(slots=True, kw_only=True)
