@@ -123,7 +123,11 @@ class HotSet:
         return rebalance(use, self.sizes, self._resident, self.budget_bytes)
 
     def apply(self, moves: Moves) -> None:
-        """Read and evict, blocking; ModelFileError if the file was cut short."""
+        """Evict and read, blocking.
+
+        Raises:
+            ModelFileError: the file was cut short; what it gave before is resident.
+        """
         for expert in moves.evict:
             self._drop(expert)
         for expert in moves.load:

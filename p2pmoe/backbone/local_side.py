@@ -26,6 +26,7 @@ from p2pmoe.backbone.warm_up import measure_use
 from p2pmoe.config import DiskPolicy
 from p2pmoe.errors import ConfigurationError
 from p2pmoe.model.model import Model, describe_model, load_model
+from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.model_file import ModelFile
 
 __all__ = ["LocalOptions", "LocalSide"]
@@ -84,6 +85,7 @@ class LocalSide:
         self.use = UseCounts(
             description.n_layer, description.n_expert, len(description.moe_layers)
         )
+        self._unreadable = False  # the model file was found cut short
         self._use_file = options.data / f"use-{_name_of(model_file)}.bin"
 
     def places(self, network: Network | None = None) -> ExpertPlaces:
@@ -131,12 +133,22 @@ class LocalSide:
         )
 
     def rebalance(self) -> bool:
-        """Follow measured use with the few moves worth their reads; True if any."""
+        """Follow measured use with the few moves worth their reads; True if made.
+
+        A model file that was cut short is logged, not raised, and ends rebalancing:
+        what is resident goes on serving.
+        """
         moves = self.hot.plan(self.use.decayed())
-        if moves.load or moves.evict:
+        if self._unreadable or not (moves.load or moves.evict):
+            return False
+        try:
             self.hot.apply(moves)
-            log.info("hot set: %d in, %d out", len(moves.load), len(moves.evict))
-        return bool(moves.load or moves.evict)
+        except ModelFileError as error:
+            log.warning("the hot set stays as it is from now on: %s", error)
+            self._unreadable = True
+            return False
+        log.info("hot set: %d in, %d out", len(moves.load), len(moves.evict))
+        return True
 
     def save(self) -> None:
         """Keep measured use for the next start; a full disk is logged, not raised."""

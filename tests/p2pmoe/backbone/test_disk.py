@@ -1,5 +1,6 @@
 """Experts from disk: the right bytes, a bounded cache, a clear error when cut short."""
 
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -79,3 +80,36 @@ def test_a_file_cut_short_is_an_error_that_names_it(tmp_path: Path) -> None:
     with pytest.raises(ModelFileError, match=r"cut\.gguf"):
         disk.load(THREE)
     disk.load(ONE)
+
+
+def test_many_threads_share_one_bounded_cache() -> None:
+    disk = tier(3 * 55_296)
+    experts = [ExpertId(1, index) for index in range(6)]
+    seen: list[int] = []
+
+    def work(offset: int) -> None:
+        for at in range(60):
+            disk.load(experts[(at + offset) % 6])
+            seen.append(disk.n_bytes)
+
+    threads = [threading.Thread(target=work, args=(offset,)) for offset in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert max(seen) <= 3 * 55_296
+    assert disk.n_bytes == sum(n for _, n in disk._kept.values())
+    assert disk.n_reads + disk.n_hits == 4 * 60
+
+
+def test_a_read_is_timed_for_the_cost_model() -> None:
+    cost = LocalCost()
+    times = iter([1.0, 1.5])
+    disk = DiskTier(
+        ExpertFile(model_of(POCKET)),
+        max_bytes=1 << 20,
+        cost=cost,
+        monotonic=lambda: next(times),
+    )
+    disk.load(ONE)
+    assert cost.disk_s(0, 55_296) == pytest.approx(0.5)

@@ -32,6 +32,7 @@ from p2pmoe.errors import (
     P2pmoeError,
 )
 from p2pmoe.model.errors import CombineRefused
+from tests.support.backbone_model import POCKET, local_backbone, local_side
 from tests.support.scripted_model import (
     N_LAYERS,
     TOP_K,
@@ -442,3 +443,19 @@ def test_what_a_client_may_know_of_an_error() -> None:
     assert told.reason == "layer 3: no holder of expert 7"
     hidden = failure_of(OSError("/home/me/model.gguf"))
     assert "/home" not in str(hidden)
+
+
+@trio_test
+async def test_b20_a_real_models_calls_end_within_one_step() -> None:
+    side = local_side(POCKET)
+    description = side.model.description
+    async with local_backbone(side) as backbone:
+        async with backbone.engine.generate(ask(200)) as run:
+            for _ in range(3):
+                await anext(run)
+            side.use.take_since()
+        await backbone.engine.idle()
+        after = sum(n_rows for _, n_rows in side.use.take_since())
+        assert after <= len(description.moe_layers) * description.top_k
+        assert run.end().usage.completion_tokens < 200
+        assert backbone.engine.n_active == 0

@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from p2pmoe.backbone.local_side import LocalOptions, LocalSide
 from p2pmoe.errors import ConfigurationError, RamTooSmall
+from p2pmoe.weights.model_file import open_model
 from tests.support.backbone_model import POCKET, model_of
 
 RAM = 75_500_000  # room for a third of the experts
@@ -47,8 +49,6 @@ def test_rebalancing_follows_use(tmp_path: Path) -> None:
     local = side(tmp_path)
     local.warm_up(TOKENS)
     cold = min(set(local.all_experts()) - set(local.hot.resident()))
-    import numpy as np
-
     for _ in range(50):
         local.use.add(cold.layer, np.full((64, 1), cold.index))
     assert local.rebalance()
@@ -66,3 +66,37 @@ def test_a_folder_that_cannot_be_written_costs_only_the_record(tmp_path: Path) -
     local = side(tmp_path / "missing")
     local.warm_up(TOKENS)
     local.save()
+
+
+def test_b03_a_file_cut_short_ends_neither_rebalancing_nor_what_is_resident(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "cut.gguf"
+    path.write_bytes(POCKET.read_bytes())
+    file = open_model(path)
+    local = LocalSide(file, LocalOptions(data=tmp_path, ram_bytes=RAM))
+    local.hot.fill(local.use.decayed())
+    resident = local.hot.resident()
+    last = max(local.all_experts())
+    assert last not in resident
+    with path.open("r+b") as cut:
+        cut.truncate(1 << 20)
+    for _ in range(50):
+        local.use.add(last.layer, np.full((64, 1), last.index))
+    for _ in range(10):
+        assert not local.rebalance()
+    assert last not in local.hot.resident()
+    assert len(resident) - 16 <= len(local.hot.resident()) <= len(resident)
+    assert local.hot.n_bytes <= local.hot.budget_bytes
+
+
+def test_a_corrupt_record_of_use_is_measured_again(tmp_path: Path) -> None:
+    first = side(tmp_path)
+    first.warm_up(TOKENS)
+    first.save()
+    (record,) = tmp_path.glob("use-*.bin")
+    record.write_bytes(b"\xff" * record.stat().st_size)
+    second = side(tmp_path)
+    second.warm_up(TOKENS)
+    assert second.use.is_measured
+    assert second.hot.resident() == first.hot.resident()

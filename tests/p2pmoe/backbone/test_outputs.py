@@ -68,3 +68,46 @@ def test_b14_an_overflow_in_decoding_is_refused() -> None:
     coded[128:132] = np.float32(3e38).tobytes()
     with pytest.raises(OutputRefused):
         read_output(shape(Profile.R16), output(3, bytes(coded)), PEER)
+
+
+@pytest.mark.parametrize("profile", list(Profile))
+def test_b14_a_value_beyond_f16_comes_through_finite(profile: Profile) -> None:
+    rows = Y.copy()
+    rows[0, 0] = 65_520.0  # f16 would make it infinite
+    answer = output(3, encode_result(rows, profile))
+    first, _ = read_output(shape(profile), answer, PEER)
+    assert np.isfinite(first.values).all()
+    assert first.values[0, 0] == pytest.approx(65_520.0, rel=1e-6)
+
+
+def test_b14_an_f16_overflow_in_f32_clothes_is_refused() -> None:
+    with np.errstate(over="ignore"):
+        halves = (Y + np.float32(65_520)).astype(np.float16).astype("<f4")
+    assert np.isinf(halves).any()
+    with pytest.raises(OutputRefused, match="not finite"):
+        read_output(shape(Profile.R32), output(3, halves.tobytes()), PEER)
+
+
+@pytest.mark.parametrize(
+    ("profile", "code"), [(Profile.R16, b"\x00\x80"), (Profile.R8, b"\x80")]
+)
+def test_b14_codes_and_scales_that_cannot_occur_are_refused(
+    profile: Profile, code: bytes
+) -> None:
+    coded = encode_result(Y, profile)
+    width = len(coded) // 3
+    lowest = code + coded[len(code) :]
+    below_zero = bytearray(coded)
+    below_zero[width - 4 : width] = np.float32(-1.0).tobytes()
+    for results in (lowest, bytes(below_zero)):
+        with pytest.raises(OutputRefused) as caught:
+            read_output(shape(profile), output(3, results), PEER)
+        assert caught.value.peer == PEER
+
+
+def test_b14_rows_go_by_their_place_and_by_nothing_else() -> None:
+    # Permuted rows are finite rows of the right number: only a recomputation tells.
+    coded = encode_result(Y[::-1].copy(), Profile.R32)
+    first, second = read_output(shape(Profile.R32), output(3, coded), PEER)
+    assert np.array_equal(first.values, Y[[2, 1]])
+    assert np.array_equal(second.values, Y[[0]])

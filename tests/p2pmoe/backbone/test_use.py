@@ -1,5 +1,7 @@
 """Use is measured, fades, and comes back after a restart or not at all."""
 
+import struct
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -63,3 +65,61 @@ def test_a_file_comes_back_whole_or_not_at_all(tmp_path: Path) -> None:
     save_use(path, np.full((2, 4), np.nan))
     assert load_use(path, 2, 4) is None
     assert not list(tmp_path.glob("*.part"))
+
+
+HEAD = struct.pack("<8sII", b"PMUSE1\0\0", 2, 4)
+COUNTS = np.arange(8, dtype="<f8").tobytes()
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        HEAD,
+        HEAD + COUNTS[:-1],
+        HEAD + COUNTS + b"\0",
+        HEAD.replace(b"PMUSE1", b"PMUSE2") + COUNTS,
+        struct.pack("<8sII", b"PMUSE1\0\0", 4, 2) + COUNTS,
+        struct.pack("<8sII", b"PMUSE1\0\0", 2**32 - 1, 2**32 - 1) + COUNTS,
+        HEAD + np.full(8, -1.0).astype("<f8").tobytes(),
+        HEAD + np.full(8, np.inf).astype("<f8").tobytes(),
+    ],
+    ids=range(9),
+)
+def test_a_hostile_file_is_no_record_of_use(tmp_path: Path, raw: bytes) -> None:
+    path = tmp_path / "use.bin"
+    path.write_bytes(raw)
+    assert load_use(path, 2, 4) is None
+    save_use(path, np.ones((2, 4)))  # and is written over
+    loaded = load_use(path, 2, 4)
+    assert loaded is not None
+    assert loaded.tolist() == [[1.0] * 4] * 2
+
+
+def test_a_folder_in_the_files_place_is_no_record_of_use(tmp_path: Path) -> None:
+    (tmp_path / "use.bin").mkdir()
+    assert load_use(tmp_path / "use.bin", 2, 4) is None
+
+
+def test_use_goes_on_from_what_was_restored() -> None:
+    use = UseCounts(1, 2, 1)
+    use.restore(np.array([[3.0, 0.0]]))
+    use.add(0, routing(1))
+    assert use.decayed()[0].tolist() == pytest.approx([3.0, 1.0], rel=1e-3)
+    assert use.take_since() == ((ExpertId(0, 1), 1),)  # the market heard of the rest
+
+
+def test_threads_lose_no_count() -> None:
+    use = UseCounts(1, 4, 1)
+    rows = np.tile(np.arange(4, dtype=np.int64), (50, 1))
+
+    def work() -> None:
+        for _ in range(20):
+            use.add(0, rows)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [count for _, count in use.take_since()] == [4 * 20 * 50] * 4
