@@ -74,7 +74,6 @@ class CountingExperts:
 
     trace: RequestTrace = field(default_factory=RequestTrace)
     n_calls: int = 0
-    n_after_cancel: int = 0
 
     def begin(self, layer: int, hidden: Floats, routing: Routing) -> None:
         del layer, hidden
