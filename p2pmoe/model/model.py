@@ -82,5 +82,7 @@ def _architecture(model_file: ModelFile) -> str:
     name = model_file.metadata.text("general.architecture")
     if name not in _ARCHITECTURES:
         known = ", ".join(sorted(_ARCHITECTURES))
-        raise ModelRefused(f"architecture {name!r} is not one of: {known}")
+        raise ModelRefused(
+            f"{model_file.path}: architecture {name!r} is not one of: {known}"
+        )
     return name

@@ -1,11 +1,10 @@
-"""Rotary position embedding from tables made once.
+"""Rotary position embedding from tables that grow as positions are reached.
 
 The first `n_rotated` values of a head are turned, the others pass. Value i and value
 i + n_rotated / 2 form a pair (the "neox" order); pair i turns by
-position * base^(-2 i / n_rotated). The tables are computed in f64 and rounded once.
+position * base^(-2 i / n_rotated). The tables are computed in f64 and rounded once; a
+file may promise any context, so none is made before it is used.
 """
-
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,26 +12,25 @@ from mobile_worker.arithmetic.coding import Floats
 
 __all__ = ["Rope"]
 
+_FIRST_POSITIONS = 1024
 
-@dataclass(frozen=True, slots=True, eq=False)
+
 class Rope:
-    """Cosines and sines of every position up to a limit."""
+    """Cosines and sines by position, each [n_positions, n_rotated / 2]."""
 
-    cos: Floats  # [n_positions, n_rotated / 2]
-    sin: Floats  # [n_positions, n_rotated / 2]
-
-    @classmethod
-    def make(cls, n_positions: int, n_rotated: int, base: float) -> "Rope":
-        """Compute the tables."""
+    def __init__(self, n_rotated: int, base: float) -> None:
+        """Begin with the first positions."""
         exponents = np.arange(0, n_rotated, 2, dtype=np.float64) / n_rotated
-        angles = np.arange(n_positions, dtype=np.float64)[:, None] * base**-exponents
-        return cls(np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32))
+        self._frequencies = base**-exponents
+        self._tables = self._make(_FIRST_POSITIONS)
 
     def turn(self, heads: Floats, first: int) -> None:
         """Turn `heads` [n, n_heads, head_dim] in place; row i is position first + i."""
         end = first + len(heads)
-        cos = self.cos[first:end, None, :]
-        sin = self.sin[first:end, None, :]
+        tables = self._tables
+        if end > len(tables[0]):  # replaced whole: several threads may turn
+            tables = self._tables = self._make(max(end, 2 * len(tables[0])))
+        cos, sin = (table[first:end, None, :] for table in tables)
         half = cos.shape[2]
         left = heads[:, :, :half]
         right = heads[:, :, half : 2 * half]
@@ -42,3 +40,8 @@ class Rope:
         turned_right += left * sin
         heads[:, :, :half] = turned_left
         heads[:, :, half : 2 * half] = turned_right
+
+    def _make(self, n_positions: int) -> tuple[Floats, Floats]:
+        positions = np.arange(n_positions, dtype=np.float64)
+        angles = positions[:, None] * self._frequencies
+        return np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)

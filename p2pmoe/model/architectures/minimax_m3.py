@@ -26,8 +26,14 @@ from mobile_worker.arithmetic.coding import Floats
 from mobile_worker.arithmetic.errors import NonFinite
 from mobile_worker.arithmetic.kernel import Kernel
 from mobile_worker.arithmetic.matrix import ExpertWeights, Matrix
+from p2pmoe.model.architectures.minimax_m3_settings import (
+    ARCHITECTURE,
+    MAX_CONTEXT,
+    Settings,
+    positive,
+    read_settings,
+)
 from p2pmoe.model.attention import attend
-from p2pmoe.model.block_selection import BlockSelection
 from p2pmoe.model.description import ModelDescription
 from p2pmoe.model.errors import CacheFull, ModelRefused, TokenRefused
 from p2pmoe.model.experts import ExpertCaller
@@ -36,32 +42,13 @@ from p2pmoe.model.linear import FeedForward, Linear
 from p2pmoe.model.logits import Logits
 from p2pmoe.model.norm import rms_norm
 from p2pmoe.model.rope import Rope
-from p2pmoe.model.router import Router, RouterSettings, ScoreFunction
+from p2pmoe.model.router import Router
 from p2pmoe.model.tensors import read_floats, read_matrix, take_rows
 from p2pmoe.weights.model_file import ModelFile
 
 __all__ = ["ARCHITECTURE", "MiniMaxM3", "describe", "load"]
 
-ARCHITECTURE: Final = "minimax-m3"
-
 _ACTIVATION: Final = Activation(kind=ActivationKind.SWIGLU_OAI, alpha=1.702, limit=7.0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Settings:
-    """What the metadata says, beside the description."""
-
-    n_heads: int
-    n_kv_heads: int
-    head_dim: int
-    n_rotated: int
-    rope_base: float
-    eps: np.float32
-    n_leading_dense: int
-    router: RouterSettings
-    n_index_heads: int
-    index_dim: int
-    selection: BlockSelection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -91,7 +78,7 @@ class _Layer:
 def load(model_file: ModelFile, kernel: Kernel) -> "MiniMaxM3":
     """Read everything but the routed experts."""
     description = describe(model_file)
-    settings = _settings(model_file)
+    settings = read_settings(model_file)
     n_embd = description.n_embd
     layers = tuple(
         _load_layer(model_file, kernel, number, n_embd, settings)
@@ -114,19 +101,19 @@ def load(model_file: ModelFile, kernel: Kernel) -> "MiniMaxM3":
 
 def describe(model_file: ModelFile) -> ModelDescription:
     """Read the sizes."""
-    settings = _settings(model_file)
-    n_layer = _positive(model_file, "block_count")
+    settings = read_settings(model_file)
+    n_layer = positive(model_file, "block_count")
     per_layer = 2 * settings.n_kv_heads * settings.head_dim * 4
     n_indexed = sum(_has_indexer(model_file, number) for number in range(n_layer))
     return ModelDescription(
         architecture=ARCHITECTURE,
         n_layer=n_layer,
-        n_embd=_positive(model_file, "embedding_length"),
+        n_embd=positive(model_file, "embedding_length"),
         n_vocab=model_file.tensor("token_embd.weight").shape[0],
-        n_context=_positive(model_file, "context_length"),
-        n_expert=_positive(model_file, "expert_count"),
+        n_context=positive(model_file, "context_length", high=MAX_CONTEXT),
+        n_expert=positive(model_file, "expert_count"),
         top_k=settings.router.top_k,
-        n_ff_expert=_positive(model_file, "expert_feed_forward_length"),
+        n_ff_expert=positive(model_file, "expert_feed_forward_length"),
         moe_layers=tuple(range(settings.n_leading_dense, n_layer)),
         activation=_ACTIVATION,
         kv_bytes_per_token=n_layer * per_layer + n_indexed * settings.index_dim * 4,
@@ -139,7 +126,7 @@ class MiniMaxM3:
     def __init__(
         self,
         description: ModelDescription,
-        settings: _Settings,
+        settings: Settings,
         layers: tuple[_Layer, ...],
         embedding: Matrix,
         head: tuple[Floats, Linear],
@@ -150,9 +137,7 @@ class MiniMaxM3:
         self._layers = layers
         self._embedding = embedding
         self._output_norm, self._output = head
-        self._rope = Rope.make(
-            description.n_context, settings.n_rotated, settings.rope_base
-        )
+        self._rope = Rope(settings.n_rotated, settings.rope_base)
 
     def new_cache(self, n_tokens: int) -> KvCache:
         """Return an empty cache; CacheFull beyond the model's context."""
@@ -264,12 +249,18 @@ class MiniMaxM3:
 
 
 def _load_layer(
-    model_file: ModelFile, kernel: Kernel, number: int, n_embd: int, own: _Settings
+    model_file: ModelFile, kernel: Kernel, number: int, n_embd: int, own: Settings
 ) -> _Layer:
     block = f"blk.{number}"
+    n_query, n_kv = (n * own.head_dim for n in (own.n_heads, own.n_kv_heads))
     q, k, v, output = (
-        read_matrix(model_file, f"{block}.attn_{part}.weight")
-        for part in ("q", "k", "v", "output")
+        read_matrix(model_file, f"{block}.attn_{part}.weight", shape)
+        for part, shape in (
+            ("q", (n_query, n_embd)),
+            ("k", (n_kv, n_embd)),
+            ("v", (n_kv, n_embd)),
+            ("output", (n_embd, n_query)),
+        )
     )
     q_norm, k_norm = (
         read_floats(model_file, f"{block}.attn_{part}_norm.weight", own.head_dim)
@@ -285,18 +276,19 @@ def _load_layer(
         indexer=_load_indexer(model_file, kernel, number, n_embd, own),
         ffn_norm=read_floats(model_file, f"{block}.ffn_norm.weight", n_embd),
         router=_load_router(model_file, number, n_embd, own),
-        feed_forward=_load_feed_forward(model_file, kernel, number, own),
+        feed_forward=_load_feed_forward(model_file, kernel, number, n_embd, own),
     )
 
 
 def _load_indexer(
-    model_file: ModelFile, kernel: Kernel, number: int, n_embd: int, own: _Settings
+    model_file: ModelFile, kernel: Kernel, number: int, n_embd: int, own: Settings
 ) -> _Indexer | None:
     if not _has_indexer(model_file, number):
         return None
-    if own.n_index_heads != own.n_kv_heads:
+    if own.n_index_heads != own.n_kv_heads or own.index_dim < own.n_rotated:
         raise ModelRefused(
-            f"{own.n_index_heads} index heads for {own.n_kv_heads} KV heads"
+            f"{own.n_index_heads} index heads of {own.index_dim} values for "
+            f"{own.n_kv_heads} KV heads with {own.n_rotated} turned"
         )
     block = f"blk.{number}.indexer"
     q_shape = (own.n_index_heads * own.index_dim, n_embd)
@@ -314,11 +306,11 @@ def _load_indexer(
 
 
 def _load_router(
-    model_file: ModelFile, number: int, n_embd: int, own: _Settings
+    model_file: ModelFile, number: int, n_embd: int, own: Settings
 ) -> Router | None:
     if number < own.n_leading_dense:
         return None
-    n_expert = _positive(model_file, "expert_count")
+    n_expert = positive(model_file, "expert_count")
     weight = read_matrix(
         model_file, f"blk.{number}.ffn_gate_inp.weight", (n_expert, n_embd)
     )
@@ -330,65 +322,18 @@ def _load_router(
 
 
 def _load_feed_forward(
-    model_file: ModelFile, kernel: Kernel, number: int, own: _Settings
+    model_file: ModelFile, kernel: Kernel, number: int, n_embd: int, own: Settings
 ) -> FeedForward:
     suffix = "" if number < own.n_leading_dense else "_shexp"
     gate, up, down = (
         read_matrix(model_file, f"blk.{number}.ffn_{part}{suffix}.weight")
         for part in ("gate", "up", "down")
     )
+    if gate.n_cols != n_embd:
+        raise ModelRefused(f"blk.{number}.ffn_gate{suffix} takes {gate.n_cols} values")
     weights = ExpertWeights(gate=gate, up=up, down=down, activation=_ACTIVATION)
     return FeedForward(kernel, weights)
 
 
 def _has_indexer(model_file: ModelFile, number: int) -> bool:
     return f"blk.{number}.indexer.q_proj.weight" in model_file.tensors
-
-
-def _positive(model_file: ModelFile, key: str, default: int | None = None) -> int:
-    return model_file.metadata.integer(
-        f"{ARCHITECTURE}.{key}", default, low=1, high=1 << 31
-    )
-
-
-def _settings(model_file: ModelFile) -> _Settings:
-    metadata = model_file.metadata
-    prefix = f"{ARCHITECTURE}."
-    function = _positive(model_file, "expert_gating_func", ScoreFunction.SIGMOID)
-    if function not in set(ScoreFunction):
-        raise ModelRefused(f"unknown expert_gating_func {function}")
-    settings = _Settings(
-        n_heads=_positive(model_file, "attention.head_count"),
-        n_kv_heads=_positive(model_file, "attention.head_count_kv"),
-        head_dim=_positive(model_file, "attention.key_length"),
-        n_rotated=_positive(model_file, "rope.dimension_count"),
-        rope_base=metadata.real(prefix + "rope.freq_base"),
-        eps=np.float32(metadata.real(prefix + "attention.layer_norm_rms_epsilon")),
-        n_leading_dense=metadata.integer(prefix + "leading_dense_block_count", 0),
-        router=RouterSettings(
-            score_function=ScoreFunction(function),
-            top_k=_positive(model_file, "expert_used_count"),
-            norm=metadata.flag(prefix + "expert_weights_norm", default=True),
-            scale=metadata.real(prefix + "expert_weights_scale"),
-        ),
-        n_index_heads=_positive(model_file, "attention.indexer.head_count", 1),
-        index_dim=_positive(model_file, "attention.indexer.key_length", 8),
-        selection=BlockSelection(
-            top_k=_positive(model_file, "attention.indexer.top_k", 1),
-            block_size=_positive(model_file, "attention.indexer.block_size", 1),
-            n_local=_positive(model_file, "attention.indexer.local_blocks", 1),
-        ),
-    )
-    _refuse_odd_heads(model_file, settings)
-    return settings
-
-
-def _refuse_odd_heads(model_file: ModelFile, own: _Settings) -> None:
-    if own.n_heads % own.n_kv_heads or own.head_dim % 8 or own.index_dim % 8:
-        raise ModelRefused(
-            f"heads {own.n_heads} over {own.n_kv_heads} of {own.head_dim} values"
-        )
-    if own.n_rotated % 2 or own.n_rotated > own.head_dim:
-        raise ModelRefused(f"rotary over {own.n_rotated} of {own.head_dim} values")
-    if _positive(model_file, "attention.value_length") != own.head_dim:
-        raise ModelRefused("values of another length than keys")

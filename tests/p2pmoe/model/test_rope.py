@@ -4,7 +4,7 @@ from p2pmoe.model.rope import Rope
 
 
 def test_pairs_are_halves_and_the_rest_passes() -> None:
-    rope = Rope.make(10, 4, 100.0)
+    rope = Rope(4, 100.0)
     heads = np.array([[[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]]], np.float32)
     rope.turn(heads, 7)
     angles = [7.0, 7.0 / 10.0]  # 100^(-2/4) = 1/10
@@ -18,12 +18,12 @@ def test_pairs_are_halves_and_the_rest_passes() -> None:
 
 def test_position_zero_turns_nothing() -> None:
     heads = np.arange(8, dtype=np.float32).reshape(1, 1, 8)
-    Rope.make(1, 8, 1e4).turn(heads, 0)
+    Rope(8, 1e4).turn(heads, 0)
     assert heads.ravel().tolist() == list(range(8))
 
 
 def test_rows_count_on_from_the_first_position() -> None:
-    rope = Rope.make(20, 8, 1e4)
+    rope = Rope(8, 1e4)
     rng = np.random.default_rng(1)
     together = rng.standard_normal((6, 2, 8)).astype(np.float32)
     alone = together.copy()
@@ -31,3 +31,13 @@ def test_rows_count_on_from_the_first_position() -> None:
     for i in range(6):
         rope.turn(alone[i : i + 1], 5 + i)
     assert np.array_equal(together, alone)
+
+
+def test_tables_grow_and_say_the_same() -> None:
+    grown, fresh = Rope(8, 1e4), Rope(8, 1e4)
+    heads = np.ones((3, 1, 8), np.float32)
+    late = heads.copy()
+    grown.turn(heads.copy(), 1023)
+    grown.turn(heads, 5000)
+    fresh.turn(late, 5000)
+    assert np.array_equal(heads, late)

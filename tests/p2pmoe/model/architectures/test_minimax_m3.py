@@ -1,3 +1,4 @@
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from p2pmoe.model.logits import Logits
 from p2pmoe.model.model import load_model
 from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.model_file import open_model
-from tests.support.mini_m3 import mini_tensors, write_mini_m3
+from tests.support.gguf_writer import TensorBytes, write_gguf
+from tests.support.mini_m3 import MINI_METADATA, mini_tensors, write_mini_m3
 from tests.support.shared import shared_path
 from tests.support.tiny_model import TINY_M3, TinyModel, tiny_model
 
@@ -193,6 +195,57 @@ def test_b12_the_norm_flag_may_be_absent(tmp_path: Path, mini: TinyModel) -> Non
     assert off.run(PROMPT, off.model.new_cache(40)).tobytes() != expected
 
 
+def experts_apart() -> list[TensorBytes]:
+    """Return the mini model's tensors, each expert's matrices by themselves."""
+    tensors = mini_tensors()
+    for part in ("gate", "up", "down"):
+        whole = tensors.pop(f"blk.1.ffn_{part}_exps.weight")
+        n_bytes = len(whole.content) // 4
+        for e in range(4):
+            name = f"blk.1.ffn_{part}.{e}.weight"
+            tensors[name] = dataclasses.replace(
+                whole,
+                name=name,
+                shape=whole.shape[1:],
+                content=whole.content[e * n_bytes : (e + 1) * n_bytes],
+            )
+    return list(tensors.values())
+
+
+def halves_merged() -> list[TensorBytes]:
+    """Return the mini model's tensors, gate and up of each expert in one."""
+    tensors = mini_tensors()
+    gate = tensors.pop("blk.1.ffn_gate_exps.weight")
+    up = tensors.pop("blk.1.ffn_up_exps.weight")
+    n_bytes, (n_expert, n_ff, n_embd) = len(gate.content) // 4, gate.shape
+    parts = [
+        whole.content[e * n_bytes : (e + 1) * n_bytes]
+        for e in range(n_expert)
+        for whole in (gate, up)
+    ]
+    merged = dataclasses.replace(
+        gate,
+        name="blk.1.ffn_gate_up_exps.weight",
+        shape=(n_expert, 2 * n_ff, n_embd),
+        content=b"".join(parts),
+    )
+    return [*tensors.values(), merged]
+
+
+@pytest.mark.parametrize("layout", [experts_apart, halves_merged])
+def test_b05_logits_are_bit_equal_across_the_layouts(
+    tmp_path: Path, mini: TinyModel, layout
+) -> None:
+    kernel = NumpyKernel()
+    path = write_gguf(tmp_path / "m.gguf", MINI_METADATA, layout())
+    with open_model(path) as model_file:
+        own = TinyModel(
+            load_model(model_file, kernel), LocalExperts.load(model_file, kernel)
+        )
+    stacked = mini.run(PROMPT, mini.model.new_cache(40))
+    assert own.run(PROMPT, own.model.new_cache(40)).tobytes() == stacked.tobytes()
+
+
 @pytest.mark.parametrize(
     ("metadata", "reason"),
     [
@@ -200,6 +253,7 @@ def test_b12_the_norm_flag_may_be_absent(tmp_path: Path, mini: TinyModel) -> Non
         ({"minimax-m3.expert_used_count": 5}, "top 5 of 4"),
         ({"minimax-m3.attention.indexer.head_count": 1}, "index heads"),
         ({"minimax-m3.attention.head_count": 3}, "heads 3 over 2"),
+        ({"minimax-m3.attention.head_count": 8}, "attn_q.weight is"),
         ({"minimax-m3.attention.value_length": 16}, "values"),
         ({"minimax-m3.rope.dimension_count": 15}, "rotary over 15"),
         ({"minimax-m3.rope.dimension_count": 64}, "rotary over 64"),
