@@ -108,5 +108,5 @@ def _refuse_odd_figures(own: Settings) -> None:
         raise ModelRefused(f"rope.freq_base {own.rope_base} is below 1")
     if not 0.0 <= own.eps < 1.0:
         raise ModelRefused(f"attention.layer_norm_rms_epsilon {own.eps} is not 0 to 1")
-    if abs(own.router.scale) > np.finfo(np.float32).max:
+    if abs(own.router.scale) > float(np.finfo(np.float32).max):
         raise ModelRefused(f"expert_weights_scale {own.router.scale} is no f32 value")
