@@ -7,13 +7,16 @@ reserved and nothing computed for a dispatch that has any problem.
 
 from dataclasses import dataclass
 
+from mobile_worker.arithmetic.errors import ArithmeticRefused
+from mobile_worker.arithmetic.profiles import Profile, result_row_bytes
 from mobile_worker.expert_id import ExpertId
 from mobile_worker.messages.serving import Dispatch, ExpertCall, OutputError
 from mobile_worker.serve.held import HeldModel
 
-__all__ = ["MAX_DISPATCH_ROWS", "Problem", "check_dispatch"]
+__all__ = ["MAX_DISPATCH_ROWS", "MAX_RESULT_BYTES", "Problem", "check_dispatch"]
 
 MAX_DISPATCH_ROWS = 4096
+MAX_RESULT_BYTES = 48 << 20  # of one answer: it must fit into a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,19 @@ def _misfit(dispatch: Dispatch, model: HeldModel, profile: int) -> str | None:
     if dispatch.profile != profile:
         return f"profile {dispatch.profile}, the tab has {profile}"
     misfits = (_misfit_of_call(dispatch, call, model) for call in dispatch.calls)
-    return next((misfit for misfit in misfits if misfit is not None), None)
+    return next((m for m in misfits if m is not None), _misfit_of_results(dispatch))
+
+
+def _misfit_of_results(dispatch: Dispatch) -> str | None:
+    """Rows times experts may be far more than the rows that came."""
+    try:
+        row_bytes = result_row_bytes(Profile(dispatch.profile), dispatch.n_embd)
+    except ArithmeticRefused as error:
+        return str(error)
+    n_bytes = row_bytes * sum(len(call.rows) for call in dispatch.calls)
+    if n_bytes > MAX_RESULT_BYTES:
+        return f"an answer of {n_bytes} bytes, at most {MAX_RESULT_BYTES} are given"
+    return None
 
 
 def _misfit_of_call(

@@ -16,6 +16,8 @@ from relay.keys import PeerId
 
 __all__ = ["Job", "JobQueue"]
 
+_INDEX_BYTES = 36  # of one row index in a call, as it lies in memory
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Job:
@@ -30,10 +32,11 @@ class Job:
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of its rows."""
+        """Bytes of its rows, and of the indices that name them."""
         coded, floats = self.dispatch.coded, self.dispatch.floats
         n_coded = len(coded.codes) + len(coded.scales) if coded else 0
-        return n_coded + len(floats or b"")
+        n_indices = sum(len(call.rows) for call in self.dispatch.calls)
+        return n_coded + len(floats or b"") + _INDEX_BYTES * n_indices
 
     def is_overdue(self, now: float) -> bool:
         """Whether its deadline, counted from receipt, has passed."""

@@ -15,7 +15,7 @@ import trio
 
 from mobile_worker.arithmetic.kernel import Kernel
 from mobile_worker.clock import Clock
-from mobile_worker.errors import NodeClosed, SendQueueFull
+from mobile_worker.errors import NodeClosed, SendQueueFull, UnsendableMessage
 from mobile_worker.expert_id import ExpertId
 from mobile_worker.messages.codec import Message
 from mobile_worker.messages.membership import Busy
@@ -245,6 +245,8 @@ class ExpertServer:
         except SendQueueFull:
             # The peer does not read; it asks again and gets the kept answer.
             logger.warning("queue to %s is full, answer dropped", short_id(peer))
+        except UnsendableMessage as error:
+            logger.warning("answer to %s dropped: %s", short_id(peer), error)
         except NodeClosed:
             logger.debug("answer after the node closed")
 

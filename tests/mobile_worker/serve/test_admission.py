@@ -5,6 +5,7 @@ import pytest
 from mobile_worker.arithmetic.formats.block_format import Format
 from mobile_worker.errors import MessageError
 from mobile_worker.messages.serving import OutputError
+from mobile_worker.serve import admission
 from mobile_worker.serve.admission import MAX_DISPATCH_ROWS, check_dispatch
 from tests.support.small_model import coded_zeros, small_model
 
@@ -85,3 +86,14 @@ def test_rows_must_come_in_the_form_that_the_expert_reads() -> None:
     assert found is not None
     assert found.reason == "1.0 needs f32 rows"
     assert check_dispatch(float_model.dispatch(with_floats=True), held, 1) is None
+
+
+def test_rows_times_experts_must_fit_into_one_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(admission, "MAX_RESULT_BYTES", 4 * 136)
+    two_experts = ((0, (0, 1)), (1, (0, 1)))
+    assert problem(calls=two_experts, n_rows=2) is None
+    found = problem(calls=((0, (0, 1, 2)), (1, (0, 1))), n_rows=3)
+    reason = "an answer of 680 bytes, at most 544 are given"
+    assert found == (OutputError.BAD_REQUEST, reason)

@@ -47,6 +47,12 @@ def test_full_by_number_and_by_bytes() -> None:
     assert queue.is_full
 
 
+def test_row_indices_count_as_bytes() -> None:
+    one, many = job(100).n_bytes, job(101, rows=30).n_bytes
+    assert many >= 30 * one
+    assert one > 32
+
+
 def test_only_what_waits_can_be_cancelled() -> None:
     queue = JobQueue(max_bytes=40)
     one = job(20)

@@ -11,7 +11,7 @@ import trio
 from mobile_worker.arithmetic.errors import NonFinite
 from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
 from mobile_worker.arithmetic.profiles import Profile
-from mobile_worker.errors import SendQueueFull
+from mobile_worker.errors import SendQueueFull, UnsendableMessage
 from mobile_worker.expert_id import ExpertId
 from mobile_worker.messages.membership import Busy
 from mobile_worker.messages.serving import Dispatch, Output, OutputError
@@ -251,8 +251,23 @@ async def test_b30_an_answer_that_finds_no_room_is_kept_for_the_repeat() -> None
         assert bench.server.counts.servings == 1
 
 
+@trio_test
+async def test_an_answer_that_cannot_be_sent_ends_nothing() -> None:
+    async with running() as bench:
+        send = bench.server._send
+        bench.server._send = _too_large
+        bench.server.dispatched(PEER, MODEL.dispatch(0))
+        await bench.server.idle()
+        bench.server._send = send
+        assert error_of(await bench.ask(MODEL.dispatch(1))) is OutputError.OK
+
+
 def _full(*_: object) -> None:
     raise SendQueueFull("full")
+
+
+def _too_large(*_: object) -> None:
+    raise UnsendableMessage("Output of 99 bytes")
 
 
 @trio_test
