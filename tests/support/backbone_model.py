@@ -212,5 +212,3 @@ async def generate(
             tokens += step.tokens
             on_token(len(tokens))
     return tokens, run
-
-
