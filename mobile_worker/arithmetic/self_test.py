@@ -14,7 +14,7 @@ import numpy as np
 
 from mobile_worker.arithmetic.activation_kind import Activation, ActivationKind
 from mobile_worker.arithmetic.coding import ExpertInput, Floats, quantize_rows
-from mobile_worker.arithmetic.formats.block_format import Format, row_bytes
+from mobile_worker.arithmetic.formats.block_format import Format, block_size, row_bytes
 from mobile_worker.arithmetic.formats.codecs import is_integer
 from mobile_worker.arithmetic.kernel import Kernel
 from mobile_worker.arithmetic.matrix import ExpertWeights, Matrix
@@ -34,7 +34,6 @@ FORMATS: Final = (Format.F32, Format.F16, Format.Q4_0, Format.Q8_0)
 _N_EMBD: Final = 64
 _N_FF: Final = 96
 _N_ROWS: Final = 3
-_SCALE_EVERY: Final = {Format.Q4_0: 18, Format.Q8_0: 34}
 
 
 def fixed_bytes(label: str, n: int) -> bytes:
@@ -59,7 +58,7 @@ def fixed_matrix(label: str, block_format: Format, n_rows: int, n_cols: int) -> 
         values = fixed_rows(label, n_rows, n_cols) / np.float32(16)
         raw[:] = values.astype("<f4").tobytes()
     elif is_integer(block_format):
-        every = _SCALE_EVERY[block_format]
+        _, every = block_size(block_format)
         raw[1::every] = bytes(0x20 | (b & 0x87) for b in raw[1::every])
     else:  # F16: exponents that keep values within (-1, 1)
         raw[1::2] = bytes(b & 0xB9 for b in raw[1::2])

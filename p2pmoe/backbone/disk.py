@@ -12,7 +12,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from mobile_worker.arithmetic.coding import ExpertInput, Floats, quantize_rows
-from mobile_worker.arithmetic.formats.block_format import Format
 from mobile_worker.arithmetic.formats.codecs import is_integer
 from mobile_worker.arithmetic.matrix import ExpertWeights
 from mobile_worker.expert_id import ExpertId
@@ -58,7 +57,7 @@ class ExpertFile:
         kinds = self._kinds.get(layer)
         if kinds is None:
             ranges = expert_ranges(self._file, ExpertId(layer, 0))
-            formats = [Format(int(m.format)) for m in (ranges.gate, ranges.up)]
+            formats = [m.format for m in (ranges.gate, ranges.up)]
             integer = [is_integer(f) for f in formats]
             kinds = self._kinds[layer] = (any(integer), not all(integer))
         coded, floats = kinds

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Self
 
 from mobile_worker.arithmetic.coding import Floats
-from mobile_worker.arithmetic.formats.block_format import Format
 from mobile_worker.arithmetic.kernel import ExpertRows, Kernel
 from mobile_worker.arithmetic.matrix import ExpertWeights, Matrix
 from mobile_worker.arithmetic.profiles import Profile
@@ -64,7 +63,7 @@ def read_expert_weights(model_file: ModelFile, expert: ExpertId) -> ExpertWeight
 
     def matrix(part: MatrixRange) -> Matrix:
         return Matrix(
-            format=Format(int(part.format)),
+            format=part.format,
             n_rows=part.n_rows,
             n_cols=part.n_cols,
             raw=memoryview(model_file.read_range(part.offset, part.n_bytes)),

@@ -23,10 +23,9 @@ def read_matrix(
     tensor = model_file.tensor(name)
     if len(tensor.shape) != 2 or (shape is not None and tensor.shape != shape):
         raise ModelRefused(f"tensor {name} is {list(tensor.shape)}, not {shape}")
-    block_format = Format(int(tensor.format))
-    is_integer(block_format)  # refuses what cannot be computed with
+    is_integer(tensor.format)  # refuses what cannot be computed with
     return Matrix(
-        format=block_format,
+        format=tensor.format,
         n_rows=tensor.shape[0],
         n_cols=tensor.shape[1],
         raw=memoryview(model_file.read(name)),
@@ -36,7 +35,7 @@ def read_matrix(
 def read_floats(model_file: ModelFile, name: str, n: int) -> Floats:
     """Read a vector of `n` F32 values; ModelRefused if it is none or not finite."""
     tensor = model_file.tensor(name)
-    if tensor.shape != (n,) or Format(int(tensor.format)) is not Format.F32:
+    if tensor.shape != (n,) or tensor.format is not Format.F32:
         raise ModelRefused(f"tensor {name} is not a vector of {n} F32 values")
     values = np.frombuffer(model_file.read(name), "<f4").astype(np.float32)
     if not np.isfinite(values).all():

@@ -9,9 +9,9 @@ the model's sizes before an offset is computed from them (fault B05).
 from dataclasses import dataclass
 from enum import Enum, unique
 
+from mobile_worker.arithmetic.formats.block_format import Format
 from mobile_worker.expert_id import ExpertId
 from p2pmoe.weights.errors import ModelFileError, UnsupportedModel
-from p2pmoe.weights.ggml_types import GgmlType
 from p2pmoe.weights.gguf import Tensor
 from p2pmoe.weights.model_file import ModelFile
 from p2pmoe.weights.names import (
@@ -46,7 +46,7 @@ class HalfOrder(Enum):
 class MatrixRange:
     """One expert's matrix [n_rows, n_cols] as a range of the file's bytes."""
 
-    format: GgmlType
+    format: Format
     n_rows: int
     n_cols: int
     offset: int

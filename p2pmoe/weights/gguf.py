@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 
+from mobile_worker.arithmetic.formats.block_format import Format, block_size
 from p2pmoe.weights.cursor import Cursor
 from p2pmoe.weights.errors import (
     ModelFileError,
     ModelFileTruncated,
     UnsupportedModel,
 )
-from p2pmoe.weights.ggml_types import GgmlType, block_size
 from p2pmoe.weights.metadata import MetadataValue, Scalar
 
 __all__ = ["Header", "Tensor", "parse_header"]
@@ -66,7 +66,7 @@ class Tensor:
     """Where one tensor lies; `shape` is rows first, columns (contiguous) last."""
 
     name: str
-    format: GgmlType
+    format: Format
     shape: tuple[int, ...]
     offset: int  # from the start of the file
     n_bytes: int
@@ -217,14 +217,14 @@ def _entry(cursor: Cursor, number: int) -> _Entry:
 
 def _tensor(cursor: Cursor, entry: _Entry, alignment: int, data_start: int) -> Tensor:
     try:
-        ggml_type = GgmlType(entry.type)
+        block_format = Format(entry.type)
     except ValueError as exc:
         raise _bad(cursor, entry, "type", f"unknown type {entry.type}") from exc
-    values, size = block_size(ggml_type)
+    values, size = block_size(block_format)
     if entry.dims[0] % values:
         reason = (
             f"rows of {entry.dims[0]} values are not a whole number of "
-            f"{ggml_type.name} blocks of {values}"
+            f"{block_format.name} blocks of {values}"
         )
         raise _bad(cursor, entry, "dimension 0", reason)
     if entry.offset % alignment:
@@ -232,7 +232,7 @@ def _tensor(cursor: Cursor, entry: _Entry, alignment: int, data_start: int) -> T
         raise _bad(cursor, entry, "offset", reason)
     return Tensor(
         name=entry.name,
-        format=ggml_type,
+        format=block_format,
         shape=tuple(reversed(entry.dims)),
         offset=data_start + entry.offset,
         n_bytes=prod(entry.dims) // values * size,

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from mobile_worker.arithmetic.formats.block_format import Format, block_size
 from mobile_worker.expert_id import ExpertId
 from p2pmoe.weights.errors import ModelFileError, UnsupportedModel
 from p2pmoe.weights.experts import (
@@ -13,7 +14,6 @@ from p2pmoe.weights.experts import (
     expert_ranges,
     read_expert,
 )
-from p2pmoe.weights.ggml_types import GgmlType, block_size
 from p2pmoe.weights.model_file import ModelFile, open_model
 from tests.support.gguf_writer import TensorBytes, write_gguf
 
@@ -26,12 +26,12 @@ META = {
 }
 
 
-def matrix(kind: GgmlType, n_rows: int, n_cols: int, seed: int) -> bytes:
+def matrix(kind: Format, n_rows: int, n_cols: int, seed: int) -> bytes:
     values, size = block_size(kind)
     return random.Random(seed).randbytes(n_rows * n_cols // values * size)
 
 
-def three_matrices(formats: tuple[GgmlType, GgmlType, GgmlType]) -> list[list[bytes]]:
+def three_matrices(formats: tuple[Format, Format, Format]) -> list[list[bytes]]:
     gate, up, down = formats
     return [
         [matrix(gate, N_FF, N_EMBD, e) for e in range(N_EXPERT)],
@@ -40,13 +40,11 @@ def three_matrices(formats: tuple[GgmlType, GgmlType, GgmlType]) -> list[list[by
     ]
 
 
-def tensor(
-    name: str, kind: GgmlType, shape: tuple[int, ...], raw: bytes
-) -> TensorBytes:
+def tensor(name: str, kind: Format, shape: tuple[int, ...], raw: bytes) -> TensorBytes:
     return TensorBytes(name=f"blk.{LAYER}.{name}", type=kind, shape=shape, content=raw)
 
 
-def stacked(kinds: tuple[GgmlType, ...], parts: list[list[bytes]]) -> list[TensorBytes]:
+def stacked(kinds: tuple[Format, ...], parts: list[list[bytes]]) -> list[TensorBytes]:
     shapes = [(N_EXPERT, N_FF, N_EMBD)] * 2 + [(N_EXPERT, N_EMBD, N_FF)]
     names = ("ffn_gate_exps", "ffn_up_exps", "ffn_down_exps")
     return [
@@ -56,7 +54,7 @@ def stacked(kinds: tuple[GgmlType, ...], parts: list[list[bytes]]) -> list[Tenso
 
 
 def per_expert(
-    kinds: tuple[GgmlType, ...], parts: list[list[bytes]]
+    kinds: tuple[Format, ...], parts: list[list[bytes]]
 ) -> list[TensorBytes]:
     shapes = [(N_FF, N_EMBD)] * 2 + [(N_EMBD, N_FF)]
     return [
@@ -69,7 +67,7 @@ def per_expert(
 
 
 def merged(
-    kinds: tuple[GgmlType, ...],
+    kinds: tuple[Format, ...],
     parts: list[list[bytes]],
     name: str = "ffn_gate_up_exps",
     *,
@@ -88,8 +86,8 @@ def opened(
     return open_model(write_gguf(tmp_path / "m.gguf", meta or META, tensors))
 
 
-SAME = (GgmlType.Q4_K, GgmlType.Q4_K, GgmlType.Q4_K)
-MIXED = (GgmlType.Q4_K, GgmlType.Q4_K, GgmlType.Q6_K)
+SAME = (Format.Q4_K, Format.Q4_K, Format.Q4_K)
+MIXED = (Format.Q4_K, Format.Q4_K, Format.Q6_K)
 
 
 @pytest.mark.parametrize("kinds", [SAME, MIXED], ids=["same", "mixed"])
@@ -122,7 +120,7 @@ def test_b05_an_unknown_half_order_is_refused(tmp_path: Path) -> None:
 
 
 def test_b05_sizes_of_a_large_q4_k_expert(tmp_path: Path) -> None:
-    values, size = block_size(GgmlType.Q4_K)
+    values, size = block_size(Format.Q4_K)
     assert 4096 // values * size == 2304
     assert 14336 * 2304 == 33_030_144
     # The file is sparse: 2 experts of 3 x 33 MB take no room on disk.
@@ -139,7 +137,7 @@ def test_b05_sizes_of_a_large_q4_k_expert(tmp_path: Path) -> None:
     tensors = [
         TensorBytes(
             name=f"blk.1.ffn_{word}_exps.weight",
-            type=GgmlType.Q4_K,
+            type=Format.Q4_K,
             shape=shape,
             content=b"",
             offset=place * 2 * 33_030_144,
@@ -199,7 +197,7 @@ def test_two_layouts_at_once_are_refused(tmp_path: Path) -> None:
 
 
 def test_biases_of_experts_are_refused(tmp_path: Path) -> None:
-    bias = tensor("ffn_up_exps.bias", GgmlType.F32, (N_EXPERT, N_FF), bytes(8192))
+    bias = tensor("ffn_up_exps.bias", Format.F32, (N_EXPERT, N_FF), bytes(8192))
     tensors = [*stacked(SAME, three_matrices(SAME)), bias]
     with (
         opened(tmp_path, tensors) as model,

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from mobile_worker.arithmetic.formats.block_format import Format
 from p2pmoe.weights.errors import ModelFileError, ModelFileTruncated, UnsupportedModel
-from p2pmoe.weights.ggml_types import GgmlType
 from p2pmoe.weights.model_file import open_model
 from tests.support.gguf_writer import (
     Raw,
@@ -23,8 +23,8 @@ from tests.support.gguf_writer import (
 )
 from tests.support.shared import shared_path
 
-A = TensorBytes(name="a", type=GgmlType.F32, shape=(2, 8), content=bytes(64))
-B = TensorBytes(name="b", type=GgmlType.Q8_0, shape=(3, 32), content=bytes(102))
+A = TensorBytes(name="a", type=Format.F32, shape=(2, 8), content=bytes(64))
+B = TensorBytes(name="b", type=Format.Q8_0, shape=(3, 32), content=bytes(102))
 META = {"general.architecture": "olmoe", "n": 3}
 GOOD = gguf_bytes(META, [A, B])
 

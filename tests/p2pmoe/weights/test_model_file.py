@@ -3,13 +3,13 @@ from pathlib import Path
 
 import pytest
 
+from mobile_worker.arithmetic.formats.block_format import Format
 from p2pmoe.weights.errors import ModelFileError, ModelFileTruncated, UnsupportedModel
-from p2pmoe.weights.ggml_types import GgmlType
 from p2pmoe.weights.model_file import open_model
 from tests.support.gguf_writer import TensorBytes, write_gguf
 
 CONTENT = bytes(range(256)) * 64  # 16 KiB
-TENSOR = TensorBytes(name="w", type=GgmlType.F32, shape=(64, 64), content=CONTENT)
+TENSOR = TensorBytes(name="w", type=Format.F32, shape=(64, 64), content=CONTENT)
 META = {"general.architecture": "olmoe"}
 
 

@@ -2,20 +2,15 @@ import gguf
 import pytest
 
 from mobile_worker.arithmetic.errors import MatrixMalformed
-from mobile_worker.arithmetic.formats.block_format import (
-    Format,
-    block_bytes,
-    block_values,
-    row_bytes,
-)
+from mobile_worker.arithmetic.formats.block_format import Format, block_size, row_bytes
 
 
-@pytest.mark.parametrize("block_format", list(Format))
-def test_sizes_are_ggmls(block_format: Format) -> None:
-    name = gguf.GGMLQuantizationType(int(block_format))
-    assert name.name == block_format.name
-    sizes = (block_values(block_format), block_bytes(block_format))
-    assert gguf.GGML_QUANT_SIZES[name] == sizes
+def test_numbers_and_sizes_are_those_of_the_reference() -> None:
+    known = {
+        int(kind): (kind.name, gguf.GGML_QUANT_SIZES[kind])
+        for kind in gguf.GGMLQuantizationType
+    }
+    assert {int(kind): (kind.name, block_size(kind)) for kind in Format} == known
 
 
 def test_b05_rows_are_whole_blocks() -> None:
