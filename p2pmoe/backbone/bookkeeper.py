@@ -111,7 +111,9 @@ class Bookkeeper:
         """Take over what an earlier run of this process left in the journal."""
         restored = await trio.to_thread.run_sync(self._parts.journal.read)
         for worker, grant in restored.grants:
-            self._settlement.granted(PeerId(worker), grant.content_hash, grant)
+            self._settlement.granted(
+                PeerId(worker), grant.content_hash, grant, restored=True
+            )
         for book in restored.books:
             self._settlement.restored(book)
         for filing in restored.filings:

@@ -31,6 +31,7 @@ from mobile_worker.links.events import (
     Undelivered,
     UndeliveredReason,
 )
+from mobile_worker.links.inbox import Inbox
 from mobile_worker.links.node import Node
 from p2pmoe.backbone.bookkeeper import Bookkeeper
 from p2pmoe.backbone.dispatcher import Dispatcher
@@ -47,6 +48,9 @@ log = logging.getLogger("p2pmoe.backbone")
 VERSION = 1
 TICK_S = 0.25
 MAX_WAITING = 256
+MAX_OF_WORKER = 16  # vouchers of one worker that wait
+MAX_GETS_OF_PEER = 64
+MAX_WAITING_BYTES = 64 << 20
 N_SHARD_READERS = 2
 
 Money = messages.Voucher | messages.Grant | messages.Filed | messages.Placement
@@ -77,12 +81,15 @@ class NetworkSide:
         """Begin; `run` does the work."""
         self._parts = parts
         self._wake = trio.Event()
-        self._money_in, self._money_out = trio.open_memory_channel[
-            tuple[PeerId, Money]
-        ](MAX_WAITING)
-        self._gets_in, self._gets_out = trio.open_memory_channel[
-            tuple[PeerId, messages.Get]
-        ](MAX_WAITING)
+        self._vouchers = Inbox[Money](
+            max_items=MAX_WAITING,
+            max_of_peer=MAX_OF_WORKER,
+            max_bytes=MAX_WAITING_BYTES,
+        )
+        self._services = Inbox[Money](max_items=MAX_WAITING, max_of_peer=MAX_WAITING)
+        self._gets = Inbox[messages.Get](
+            max_items=MAX_WAITING, max_of_peer=MAX_GETS_OF_PEER
+        )
         parts.dispatcher.on_sooner = self.wake
 
     def wake(self) -> None:
@@ -95,7 +102,8 @@ class NetworkSide:
             nursery.start_soon(self._timer)
             nursery.start_soon(self._tick)
             nursery.start_soon(self._parts.bookkeeper.run)
-            nursery.start_soon(self._keep_accounts)
+            nursery.start_soon(self._keep_accounts, self._vouchers)
+            nursery.start_soon(self._keep_accounts, self._services)
             for _ in range(N_SHARD_READERS):
                 nursery.start_soon(self._answer_gets)
             async for event in self._parts.node.arrivals():
@@ -108,7 +116,11 @@ class NetworkSide:
             if self._parts.settlement.tab_of(peer):
                 self._send(peer, messages.Draining(reason="the backbone ends"))
         with trio.move_on_after(within_s):
-            await self._parts.bookkeeper.harvest()
+            try:
+                await self._parts.bookkeeper.harvest()
+            except LedgerError as error:
+                log.warning("accounts are not kept: %s", error)
+                return False
             await self._parts.bookkeeper.settled()
             return True
         return False
@@ -143,7 +155,8 @@ class NetworkSide:
             case messages.Get():
                 self._queue_get(peer, message)
             case messages.Voucher():
-                self._queue_money(peer, message)
+                if self._parts.settlement.knows(peer):
+                    self._queue_money(self._vouchers, peer, message, n_bytes)
             case _:
                 self._service_said(peer, message)
 
@@ -155,7 +168,7 @@ class NetworkSide:
                     self._market_said(message)
             case messages.Grant() | messages.Filed():
                 if peer == self._parts.ledger:
-                    self._queue_money(peer, message)
+                    self._queue_money(self._services, peer, message)
             case _:
                 log.debug("%s from %s", type(message).__name__, peer.hex()[:8])
 
@@ -207,22 +220,22 @@ class NetworkSide:
             return
         for record in placed.records:
             self._parts.node.learn(record)
-        self._queue_money(self._parts.market, message)  # its price table
+        # Its price table:
+        self._queue_money(self._services, self._parts.market, message)
         self._parts.fleet.place(placed.holders)
         self._greet()
         self.wake()
         self._parts.on_coverage()
 
-    def _queue_money(self, peer: PeerId, message: Money) -> None:
-        try:
-            self._money_in.send_nowait((peer, message))
-        except trio.WouldBlock:
+    @staticmethod
+    def _queue_money(
+        inbox: Inbox[Money], peer: PeerId, message: Money, n_bytes: int = 0
+    ) -> None:
+        if not inbox.put(peer, message, n_bytes):
             log.warning("dropped a %s: too many wait", type(message).__name__)
 
     def _queue_get(self, peer: PeerId, message: messages.Get) -> None:
-        try:
-            self._gets_in.send_nowait((peer, message))
-        except trio.WouldBlock:
+        if not self._gets.put(peer, message):
             self._send(
                 peer,
                 messages.Blob(
@@ -279,9 +292,9 @@ class NetworkSide:
             ack=ack,
         )
 
-    async def _keep_accounts(self) -> None:
+    async def _keep_accounts(self, inbox: Inbox[Money]) -> None:
         bookkeeper = self._parts.bookkeeper
-        async for peer, message in self._money_out:
+        async for peer, message in inbox:
             try:
                 match message:
                     case messages.Voucher():
@@ -298,7 +311,7 @@ class NetworkSide:
                 log.warning("from %s: %s", peer.hex()[:8], error)
 
     async def _answer_gets(self) -> None:
-        async for peer, get in self._gets_out:
+        async for peer, get in self._gets:
             blob = await trio.to_thread.run_sync(self._parts.shards.blob, get)
             self._send(peer, blob)
 

@@ -28,6 +28,7 @@ __all__ = ["ServingTotals", "Settlement", "SettlementTerms", "Tab"]
 RESTART_GAP = 1 << 20  # servings skipped when a tab outlives this process
 WORN_SERVINGS = 1 << 18  # the journal keeps a tab's leaves until it is closed
 EXTEND_BELOW = 0.5  # ask for a further grant when less than this share is left
+MAX_OPEN_GRANTS = 3  # of one worker: each holds our money until long after its expiry
 NUMBERS = 1 << 32
 
 
@@ -60,6 +61,11 @@ class Tab:
     live: bool = True
     books: dict[int, Book] = field(default_factory=dict)  # by price epoch
 
+    @property
+    def is_used(self) -> bool:
+        """Whether any serving of it was numbered."""
+        return self.next_serving > 0 or bool(self.books)
+
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Account:
@@ -68,6 +74,7 @@ class _Account:
     tab: Tab | None = None
     grants: dict[bytes, Grant] = field(default_factory=dict)  # all ever, by hash
     open: list[Grant] = field(default_factory=list)  # that have room, oldest first
+    of_run: set[bytes] = field(default_factory=set)  # handed over by this process
     used_uc: int = 0  # of the open ones, numbered and not abandoned
     at_risk: int = 0
     withheld: bool = False
@@ -186,6 +193,8 @@ class Settlement:
         if account.tab is not known:
             if account.tab is not None:
                 account.tab.live = False
+                if not account.tab.is_used:
+                    del self.tabs[account.tab.tab]
             account.tab = known
             books = known.books.values()
             account.at_risk = sum(count(book.unsigned) for book in books)
@@ -200,9 +209,13 @@ class Settlement:
             account.wanted = False
             self._tell(peer)
 
-    def granted(self, peer: PeerId, name: bytes, grant: Grant) -> None:
-        """Take a verified grant for this worker."""
+    def granted(
+        self, peer: PeerId, name: bytes, grant: Grant, *, restored: bool = False
+    ) -> None:
+        """Take a verified grant for this worker; `restored`: of an earlier run."""
         account = self._account(peer)
+        if not restored:
+            account.of_run.add(name)
         if name not in account.grants and self._fits(grant):
             account.open.append(grant)
         account.grants[name] = grant
@@ -223,8 +236,10 @@ class Settlement:
                 continue
             ceiling = sum(grant.ceiling_uc for grant in self._open(account))
             left = ceiling - account.used_uc
-            if not account.wanted and (
-                account.paused or left <= ceiling * EXTEND_BELOW
+            if (
+                not account.wanted
+                and (account.paused or left <= ceiling * EXTEND_BELOW)
+                and self._n_open_of_run(account) < MAX_OPEN_GRANTS
             ):
                 account.wanted = True
                 needy.append(peer)
@@ -272,9 +287,14 @@ class Settlement:
         if tab is None:
             tab = Tab(worker=PeerId(terms.worker), tab=terms.tab, live=False)
             self.tabs[terms.tab] = tab
+            self._account(tab.worker)
         tab.books[book.prices.epoch] = book
         used = book.accepted[-1][1] + 1 if book.accepted else 0
         tab.next_serving = max(tab.next_serving, used + RESTART_GAP)
+
+    def knows(self, peer: PeerId) -> bool:
+        """Whether this worker has, or had, a tab or a grant."""
+        return peer in self._accounts
 
     def is_withheld(self, peer: PeerId) -> bool:
         """Whether nothing is signed any more for this worker."""
@@ -353,6 +373,10 @@ class Settlement:
             account.used_uc = max(0, account.used_uc - oldest.ceiling_uc)
             del account.open[0]
         return account.open
+
+    def _n_open_of_run(self, account: _Account) -> int:
+        names = (grant.content_hash for grant in self._open(account))
+        return sum(name in account.of_run for name in names)
 
     def _bound_uc(self, slot: ServingSlot) -> int:
         """Return the most that a slot can cost, without looking at its experts."""

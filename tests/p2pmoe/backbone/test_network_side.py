@@ -23,7 +23,7 @@ from mobile_worker.links.events import (
 )
 from mobile_worker.session.identity import Identity
 from p2pmoe.backbone.fleet import Status
-from p2pmoe.backbone.network_side import NetworkSide
+from p2pmoe.backbone.network_side import MAX_OF_WORKER, NetworkSide
 from relay.keys import PeerId
 from tests.support.backbone_model import (
     POCKET,
@@ -197,9 +197,11 @@ async def test_shards_are_answered_and_a_crowd_is_told_to_wait(tmp_path: Path) -
 
         rig.side._send = listen
         entry = rig.world.manifest.experts[0]
+        crowd = [Identity.generate().peer_id for _ in range(6)]
         for request in range(300):
             rig.say(
-                messages.Get(request=request, digest=entry.digest, offset=0, length=64)
+                messages.Get(request=request, digest=entry.digest, offset=0, length=64),
+                crowd[request % 6],
             )
         assert {blob.error for blob in got} == {messages.BlobError.BUSY}
         with trio.fail_after(10):
@@ -207,3 +209,30 @@ async def test_shards_are_answered_and_a_crowd_is_told_to_wait(tmp_path: Path) -
                 await trio.testing.wait_all_tasks_blocked(0.01)
         assert sum(blob.error == messages.BlobError.OK for blob in got) >= 256
         assert all(len(b.body) == 64 for b in got if not b.error)
+
+
+@trio_test
+async def test_vouchers_of_strangers_and_of_the_loud_leave_room(tmp_path: Path) -> None:
+    async with rig_of(tmp_path) as rig:
+        voucher = messages.Voucher(
+            voucher=bytes(500), worker_signature=bytes(64), leaves=b""
+        )
+        waiting = rig.side._vouchers
+        for _ in range(300):
+            rig.say(voucher, Identity.generate().peer_id)
+        assert len(waiting) == 0
+        for _ in range(300):
+            rig.say(voucher)
+        assert 0 < len(waiting) <= MAX_OF_WORKER
+
+
+@trio_test
+async def test_gets_of_one_peer_leave_room(tmp_path: Path) -> None:
+    async with rig_of(tmp_path) as rig:
+        said: list[messages.Message] = []
+        rig.side._send = lambda _peer, message: said.append(message)
+        digest = rig.world.manifest.experts[0].digest
+        get = messages.Get(request=1, digest=digest, offset=0, length=64)
+        for _ in range(300):
+            rig.say(get, Identity.generate().peer_id if len(said) > 100 else None)
+        assert len(said) == 101  # the rest were of others, and wait

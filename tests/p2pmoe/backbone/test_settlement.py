@@ -110,6 +110,42 @@ def test_the_ceiling_holds_and_is_extended_before_it_is_reached() -> None:
     assert len(settlement.grant_names(WORKER)) == 2
 
 
+def test_a_worker_that_says_no_grant_for_ever_binds_little_money() -> None:
+    rig = Rig()
+    settlement = rig.open()
+    n_asked = 1
+    for serial in range(1, 20):
+        settlement.refused_for_grant(WORKER)
+        if settlement.grants_to_request():
+            n_asked += 1
+            rig.grant(serial=serial)
+    assert n_asked == settlement_module.MAX_OPEN_GRANTS
+    rig.now_us += 3_600_000_001  # all of them are over
+    settlement.refused_for_grant(WORKER)
+    assert settlement.grants_to_request() == [WORKER]
+
+
+def test_grants_of_an_earlier_run_do_not_keep_a_worker_waiting() -> None:
+    rig = Rig()
+    settlement = rig.open()
+    for serial in range(1, 9):  # handed over by nobody, if the worker is new too
+        grant = MONEY.grant(PRICES, serial=serial)
+        settlement.granted(WORKER, grant.content_hash, grant, restored=True)
+    settlement.refused_for_grant(WORKER)
+    assert settlement.grants_to_request() == [WORKER]
+
+
+def test_a_worker_that_greets_with_ever_new_tabs_takes_no_memory() -> None:
+    rig = Rig()
+    settlement = rig.open()
+    for n in range(100):
+        settlement.greeted(WORKER, n.to_bytes(8, "big"))
+    assert len(settlement.tabs) == 1
+    assert settlement.number(WORKER, 1, 1) is not None
+    settlement.greeted(WORKER, TAB)
+    assert len(settlement.tabs) == 2  # the used one is settled first
+
+
 def test_what_was_used_goes_with_its_grant() -> None:
     rig = Rig()
     settlement = rig.open(ceiling_uc=20 * 100, float_leaves=4096)
