@@ -6,21 +6,19 @@ speak the same version and compute the same. Everyone else hears why not.
 
 from mobile_worker.arithmetic.profiles import Profile
 from mobile_worker.contribute.leases import LeaseBook
-from mobile_worker.messages import Hello
+from mobile_worker.messages import PROTOCOL_VERSION, Hello
 from mobile_worker.serve.admission import MAX_DISPATCH_ROWS
 from relay.keys import PeerId
 
-__all__ = ["VERSION", "hello_ack", "problem_of"]
-
-VERSION = 1
+__all__ = ["hello_ack", "problem_of"]
 
 
 def problem_of(
     peer: PeerId, hello: Hello, leases: LeaseBook, self_test: bytes
 ) -> str | None:
     """Return why this backbone is not served, or None."""
-    if VERSION not in hello.versions:
-        return f"no common version, this worker speaks {VERSION}"
+    if PROTOCOL_VERSION not in hello.versions:
+        return f"no common version, this worker speaks {PROTOCOL_VERSION}"
     if hello.profile not in set(Profile):
         return f"unknown profile {hello.profile}"
     if hello.self_test != self_test:
@@ -33,7 +31,7 @@ def problem_of(
 def hello_ack(hello: Hello, self_test: bytes, tab: bytes) -> Hello:
     """Return the answer to a backbone that is served, with the tab to serve on."""
     return Hello(
-        versions=(VERSION,),
+        versions=(PROTOCOL_VERSION,),
         manifest_hash=hello.manifest_hash,
         profile=hello.profile,
         self_test=self_test,

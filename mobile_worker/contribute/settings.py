@@ -5,24 +5,17 @@ rest in their file's own bytes and the whole stays within the limit.
 """
 
 from dataclasses import dataclass
-from enum import IntEnum
 from pathlib import Path
 
+from mobile_worker.device_class import DeviceClass
 from relay.endpoint import Endpoint
 from relay.keys import PeerId
 from relay.tokens import Role
 
-__all__ = ["ContributeSettings", "DeviceClass"]
+__all__ = ["ContributeSettings"]
 
 _DECODED_SHARE = 4  # a quarter of the memory
 _MAX_DECODED_BYTES = 32 << 20
-
-
-class DeviceClass(IntEnum):
-    """What kind of machine this is; the numbers are the wire's."""
-
-    HUB = 0
-    LAPTOP = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

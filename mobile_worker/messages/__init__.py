@@ -1,7 +1,6 @@
 """End-to-end messages between peers; no I/O."""
 
 from mobile_worker.messages.accounts import (
-    LEAF_BYTES,
     Countersign,
     File,
     Filed,
@@ -25,7 +24,13 @@ from mobile_worker.messages.market import (
     Release,
     Renew,
 )
-from mobile_worker.messages.membership import Busy, Cancel, Draining, Hello
+from mobile_worker.messages.membership import (
+    PROTOCOL_VERSION,
+    Busy,
+    Cancel,
+    Draining,
+    Hello,
+)
 from mobile_worker.messages.serving import (
     MAX_ROWS,
     Accept,
@@ -37,10 +42,10 @@ from mobile_worker.messages.serving import (
 )
 
 __all__ = [
-    "LEAF_BYTES",
     "MAX_MESSAGE_BYTES",
     "MAX_PIECE_BYTES",
     "MAX_ROWS",
+    "PROTOCOL_VERSION",
     "Accept",
     "Blob",
     "BlobError",

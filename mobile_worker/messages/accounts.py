@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ledger.leaf import LEAF_BYTES
 from mobile_worker.messages.envelope import MessageType
 from mobile_worker.messages.fields import (
     DIGEST,
     I63,
     PEER,
+    PRICE_TABLE,
     SIGNATURE,
     U8,
     U64,
@@ -23,7 +25,6 @@ from mobile_worker.messages.fields import (
 )
 
 __all__ = [
-    "LEAF_BYTES",
     "Countersign",
     "File",
     "Filed",
@@ -32,9 +33,7 @@ __all__ = [
     "Voucher",
 ]
 
-LEAF_BYTES = 79
 _LEAVES = Rows(LEAF_BYTES * 500_000, LEAF_BYTES)
-_PRICE_TABLE = Rows(16 << 20)
 _VOUCHER = Rows(8 << 20)
 _SIGNATURE_OR_NONE = Bytes((0, 64))
 
@@ -48,7 +47,7 @@ class GrantRequest:
         "request": U64,
         "worker": PEER,
         "ceiling_uc": I63,
-        "price_table": _PRICE_TABLE,
+        "price_table": PRICE_TABLE,
         "price_signature": SIGNATURE,
     }
 

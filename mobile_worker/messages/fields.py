@@ -24,6 +24,7 @@ __all__ = [
     "LEASE_ID",
     "NONCE",
     "PEER",
+    "PRICE_TABLE",
     "RECORD",
     "SIGNATURE",
     "TAB",
@@ -42,7 +43,6 @@ __all__ = [
     "Rows",
     "Text",
     "Versions",
-    "Words",
     "pack_words",
     "unpack_words",
 ]
@@ -182,24 +182,6 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
-    """A row of u32 behind the header, as a tuple of integers."""
-
-    max_words: int
-    dtype: Dtype = Dtype.U32
-
-    def pack(self, value: object) -> Packed | None:
-        """Describe the words as u32 [n]."""
-        if not isinstance(value, tuple) or len(value) > self.max_words:
-            raise MessageError(f"{value!r:.40} is no tuple of words")
-        return ([self.dtype, len(value)], pack_words(value)) if value else None
-
-    def unpack(self, dimensions: Sequence[int], raw: memoryview) -> object:
-        """Return the integers."""
-        return unpack_words(dimensions, raw, self.max_words)
-
-
-@dataclass(frozen=True, slots=True)
 class Experts:
     """Expert ids behind the header, packed into u32 each."""
 
@@ -250,6 +232,7 @@ DIGEST = Bytes((32,))
 LEASE_ID = Bytes((8,))
 NONCE = Bytes((8,))
 PEER = Bytes((32,))
+PRICE_TABLE = Rows(16 << 20)
 RECORD = Bytes(max_length=1024)
 SIGNATURE = Bytes((64,))
 TAB = Bytes((8,))

@@ -14,6 +14,7 @@ from mobile_worker.messages.fields import (
     I63,
     LEASE_ID,
     PEER,
+    PRICE_TABLE,
     RECORD,
     SIGNATURE,
     U8,
@@ -44,7 +45,6 @@ __all__ = [
 
 _MANIFEST = Rows(32 << 20)
 _MAX_EXPERTS = 1 << 20
-_PRICE_TABLE = Rows(16 << 20)
 _HOLDER = struct.Struct("<BHI")  # device class, bytes of the record, number of experts
 
 
@@ -151,9 +151,9 @@ class _Holders:
 class Offer:
     """OFFER, worker -> market: what this device gives, measured by itself.
 
-    rate_macs_s: multiply-adds a second of the kernel. device_class: 0 hub, 1 laptop,
-    2 phone, 3 browser. domain: failure domain, such as a network prefix. models:
-    manifest hashes it accepts; empty means any.
+    rate_macs_s: multiply-adds a second of the kernel. device_class: a `DeviceClass`.
+    domain: failure domain, such as a network prefix. models: manifest hashes it
+    accepts; empty means any.
     """
 
     TYPE: ClassVar[MessageType] = MessageType.OFFER
@@ -194,7 +194,7 @@ class Lease:
         "backbone_record": RECORD,
         "manifest_hash": DIGEST,
         "experts": Experts(),
-        "price_table": _PRICE_TABLE,
+        "price_table": PRICE_TABLE,
         "price_signature": SIGNATURE,
         "expires_in_s": U32,
     }
@@ -292,7 +292,7 @@ class Placement:
     FIELDS: ClassVar[Mapping[str, Kind]] = {
         "manifest_hash": DIGEST,
         "serial": U64,
-        "price_table": _PRICE_TABLE,
+        "price_table": PRICE_TABLE,
         "price_signature": SIGNATURE,
         "holders": _Holders(),
     }

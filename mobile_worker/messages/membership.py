@@ -17,7 +17,9 @@ from mobile_worker.messages.fields import (
     Versions,
 )
 
-__all__ = ["Busy", "Cancel", "Draining", "Hello"]
+__all__ = ["PROTOCOL_VERSION", "Busy", "Cancel", "Draining", "Hello"]
+
+PROTOCOL_VERSION = 1  # of the messages; the one that this program speaks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +27,7 @@ class Hello:
     """HELLO, or with `ack` HELLO_ACK: what a side speaks and can do.
 
     manifest_hash: SHA-256 of the model's manifest, or empty.
-    profile: the result coding this side prefers (0 f32, 1 f16, 2 8-bit blocks).
+    profile: the result coding this side prefers (a `Profile`: 0 r32, 1 r16, 2 r8).
     self_test: digest of this side's arithmetic over fixed vectors.
     max_rows: rows it takes in one DISPATCH.
     tab: the account of this worker process with that backbone, or empty.

@@ -16,6 +16,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from mobile_worker.device_class import DeviceClass
 from mobile_worker.errors import RecordError
 from mobile_worker.expert_id import ExpertId
 from mobile_worker.messages.market import Demand, ManifestNotice, Placement
@@ -29,7 +30,6 @@ log = logging.getLogger("p2pmoe.backbone")
 
 NOTICE_AGAIN_S = 5.0
 NOTICE_REFRESH_S = 120.0
-HUB_CLASS = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +128,7 @@ class MarketClient:
                 log.warning("a holder without a valid record is left out: %s", error)
                 continue
             records.append(record)
-            tier = Tier.HUB if holder.device_class == HUB_CLASS else Tier.EDGE
+            tier = Tier.HUB if holder.device_class == DeviceClass.HUB else Tier.EDGE
             known = [e for e in holder.experts if e in self._terms.experts]
             holders[record.peer_id] = (tier, known)
         return Placed(records=records, holders=holders)

@@ -9,12 +9,13 @@ Pure; raises only `OfferRefused` and `NoticeRefused`, whose text goes to the sen
 
 from dataclasses import dataclass
 
+from mobile_worker.device_class import DeviceClass
 from mobile_worker.errors import RecordError
 from mobile_worker.messages.market import ManifestNotice, Offer
 from mobile_worker.session.records import PeerRecord, parse_record
 from mobile_worker.shards.manifest import Manifest
 from p2pmoe.market.deployments import open_notice
-from p2pmoe.market.devices import Capacity, DeviceClass, check_capacity
+from p2pmoe.market.devices import Capacity, check_capacity
 from p2pmoe.market.errors import NoticeRefused, OfferRefused
 from relay.keys import PeerId, short_id
 from relay.tokens import Role

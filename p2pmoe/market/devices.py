@@ -10,9 +10,9 @@ Pure; availability is an integer per mille, so that sums never depend on their o
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import NewType
 
+from mobile_worker.device_class import DeviceClass
 from p2pmoe.market.errors import OfferRefused
 
 __all__ = [
@@ -20,7 +20,6 @@ __all__ = [
     "MAX_DOMAIN_CHARS",
     "Capacity",
     "Device",
-    "DeviceClass",
     "ExpertKey",
     "check_capacity",
 ]
@@ -31,21 +30,6 @@ MAX_DOMAIN_CHARS = 100
 _MAX_BYTES = 1 << 50  # 1 PiB
 _MAX_RATE = 1 << 60
 _MAX_LINK_BYTES_S = 1 << 44
-
-
-class DeviceClass(IntEnum):
-    """What kind of machine a worker runs on, fastest first."""
-
-    HUB = 0
-    LAPTOP = 1
-    PHONE = 2
-    BROWSER = 3
-
-    @property
-    def is_mobile(self) -> bool:
-        """Whether the device may leave at any moment: never an expert's only holder."""
-        return self >= DeviceClass.PHONE
-
 
 # Share of time that a device of a class is there, until its own has been measured.
 AVAILABILITY_PERMILLE: Mapping[DeviceClass, int] = {

@@ -19,8 +19,9 @@ Source: design/06, "Assignment".
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from mobile_worker.device_class import DeviceClass
 from p2pmoe.market.coverage import FULL_PERMILLE, DomainCoverage, is_met
-from p2pmoe.market.devices import Device, DeviceClass, ExpertKey
+from p2pmoe.market.devices import Device, ExpertKey
 
 __all__ = ["Group", "Order", "Rank", "Wanted", "WantedState", "order_of", "rank"]
 
@@ -88,7 +89,7 @@ class WantedState:
         if device.device_class is DeviceClass.HUB:
             self.by_hubs.add(device.domain, device.availability)
         self.n_replicas += 1
-        self.n_mobile += device.device_class >= DeviceClass.PHONE
+        self.n_mobile += device.device_class.is_mobile
 
     def remove(self, device: Device) -> None:
         """Count the device no longer."""
@@ -96,7 +97,7 @@ class WantedState:
         if device.device_class is DeviceClass.HUB:
             self.by_hubs.remove(device.domain, device.availability)
         self.n_replicas -= 1
-        self.n_mobile -= device.device_class >= DeviceClass.PHONE
+        self.n_mobile -= device.device_class.is_mobile
 
     @property
     def allows_mobile(self) -> bool:

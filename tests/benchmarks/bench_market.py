@@ -9,9 +9,10 @@ import dataclasses
 import random
 import time
 
+from mobile_worker.device_class import DeviceClass
 from p2pmoe.market.assignment import Assignment
 from p2pmoe.market.coverage import is_met, replica_target
-from p2pmoe.market.devices import Device, DeviceClass
+from p2pmoe.market.devices import Device
 from p2pmoe.market.wanted import WantedState, order_of, rank
 from tests.benchmarks.figures import Figure, figure
 from tests.support.market_worlds import make_device, make_wanted

@@ -2,15 +2,15 @@
 
 from dataclasses import replace
 
-from mobile_worker.contribute.greeting import VERSION, hello_ack, problem_of
+from mobile_worker.contribute.greeting import hello_ack, problem_of
 from mobile_worker.contribute.leases import LeaseBook
-from mobile_worker.messages import Hello
+from mobile_worker.messages import PROTOCOL_VERSION, Hello
 from relay.keys import PeerId
 from tests.support.lease_messages import BACKBONE, MODEL, OTHER, lease
 
 SELF_TEST = b"s" * 32
 HELLO = Hello(
-    versions=(VERSION, 9),
+    versions=(PROTOCOL_VERSION, 9),
     manifest_hash=MODEL,
     profile=1,
     self_test=SELF_TEST,

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from mobile_worker.contribute.settings import ContributeSettings, DeviceClass
+from mobile_worker.contribute.settings import ContributeSettings
+from mobile_worker.device_class import DeviceClass
 from relay.endpoint import parse_endpoint
 from relay.tokens import Role
 

@@ -4,8 +4,9 @@ import dataclasses
 
 import pytest
 
+from ledger.leaf import LEAF_BYTES
 from mobile_worker.errors import UnsendableMessage
-from mobile_worker.messages import LEAF_BYTES, encode_message, parse_message
+from mobile_worker.messages import encode_message, parse_message
 from tests.support.messages import EXAMPLES
 
 

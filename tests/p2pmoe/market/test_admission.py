@@ -2,8 +2,8 @@ import dataclasses
 
 import pytest
 
+from mobile_worker.device_class import DeviceClass
 from p2pmoe.market.admission import admit_notice, admit_offer
-from p2pmoe.market.devices import DeviceClass
 from p2pmoe.market.errors import NoticeRefused, OfferRefused
 from relay.tokens import Role
 from tests.support.market_peers import (

@@ -5,9 +5,10 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mobile_worker.device_class import DeviceClass
 from p2pmoe.market.assignment import Assignment
 from p2pmoe.market.coverage import Replica, coverage_permille, is_met
-from p2pmoe.market.devices import Device, DeviceClass, ExpertKey
+from p2pmoe.market.devices import Device, ExpertKey
 from tests.support.market_worlds import (
     SHARD_BYTES,
     make_device,

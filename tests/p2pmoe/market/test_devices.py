@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from p2pmoe.market.devices import Capacity, DeviceClass, check_capacity
+from mobile_worker.device_class import DeviceClass
+from p2pmoe.market.devices import Capacity, check_capacity
 from p2pmoe.market.errors import OfferRefused
 
 SANE = {

@@ -3,9 +3,10 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mobile_worker.device_class import DeviceClass
 from p2pmoe.market.assignment import Assignment
 from p2pmoe.market.coverage import is_met
-from p2pmoe.market.devices import Device, DeviceClass
+from p2pmoe.market.devices import Device
 from p2pmoe.market.rebalance import MIN_GAIN, need, plan_moves
 from tests.support.market_worlds import make_device, make_devices, make_wanted
 

@@ -1,4 +1,5 @@
-from p2pmoe.market.devices import DeviceClass, ExpertKey
+from mobile_worker.device_class import DeviceClass
+from p2pmoe.market.devices import ExpertKey
 from p2pmoe.market.wanted import Group, Order, Wanted, WantedState, order_of, rank
 from tests.support.market_worlds import make_device
 
