@@ -15,6 +15,7 @@ import struct
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from ledger.claims import FiledStatus
 from ledger.errors import FormatRefused
 from ledger.voucher import Voucher, VoucherKey, voucher_hash
 from mobile_worker.messages.accounts import File
@@ -22,7 +23,6 @@ from mobile_worker.servings.chain import Proposal, Settled
 
 __all__ = [
     "FilingQueue",
-    "FilingStatus",
     "Outcome",
     "SpoolKind",
     "pack_proposal",
@@ -46,21 +46,11 @@ class SpoolKind(IntEnum):
     GRANT_USE = 3  # what was claimed under a grant
 
 
-class FilingStatus(IntEnum):
-    """What the ledger answers (FILED)."""
-
-    STORED = 0
-    DUPLICATE = 1
-    REJECTED = 2
-    RETRY = 3
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """What became of a filing: entries that are done with, or why it is rejected."""
 
     entries: tuple[int, ...]
-    amount_uc: int
     rejected: str = ""
 
 
@@ -124,26 +114,23 @@ class FilingQueue:
             return None
         account = self._accounts[key]
         if status not in {
-            FilingStatus.STORED,
-            FilingStatus.DUPLICATE,
-            FilingStatus.REJECTED,
+            FiledStatus.STORED,
+            FiledStatus.DUPLICATE,
+            FiledStatus.REJECTED,
         }:
             account.due_at = now + account.pause_s
             return None
-        amount_uc = Voucher.parse(
-            account.waiting[account.n_flying - 1][1].raw
-        ).amount_uc
-        if status == FilingStatus.REJECTED:
+        if status == FiledStatus.REJECTED:
             rest = _Account(waiting=account.waiting, n_rejected=account.n_flying)
             self._accounts[key] = rest
             reason = reason or "no reason given"
-            return Outcome(entries=(), amount_uc=amount_uc, rejected=reason)
+            return Outcome(entries=(), rejected=reason)
         done = account.waiting[: account.n_flying]
         self._accounts[key] = _Account(waiting=account.waiting[account.n_flying :])
         if not self._accounts[key].waiting:
             del self._accounts[key]
         entries = tuple(entry for entry, _ in done)
-        return Outcome(entries=entries, amount_uc=amount_uc)
+        return Outcome(entries=entries)
 
     def hurry(self) -> None:
         """Send everything again at once: the way to the ledger is back."""

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 
+from ledger.claims import FiledStatus
 from ledger.errors import FormatRefused
 from ledger.leaf import LEAF_BYTES
 from ledger.voucher import sign_voucher, voucher_hash
@@ -11,7 +12,6 @@ from mobile_worker.servings.chain import Settled
 from mobile_worker.servings.exposure import Exposure
 from mobile_worker.servings.filing import (
     FilingQueue,
-    FilingStatus,
     pack_proposal,
     pack_settled,
     unpack_settled,
@@ -43,20 +43,20 @@ def test_vouchers_that_wait_together_are_filed_as_the_newest() -> None:
     for entry, settled in enumerate(vouchers[1:], 2):
         queue.add(entry, settled)
     assert queue.due(1.0) == []
-    outcome = queue.filed(voucher_hash(first.voucher), FilingStatus.STORED, "", 1.0)
+    outcome = queue.filed(voucher_hash(first.voucher), FiledStatus.STORED, "", 1.0)
     assert outcome is not None
-    assert (outcome.entries, outcome.amount_uc, outcome.rejected) == ((1,), 10, "")
+    assert (outcome.entries, outcome.rejected) == ((1,), "")
     (merged,) = queue.due(1.0)
     assert merged.voucher == vouchers[3].raw
     assert merged.backbone_signature == vouchers[3].backbone_signature
     assert merged.leaves == b"".join(v.leaves for v in vouchers[1:])
     assert len(merged.leaves) == 3 * LEAF_BYTES
     name = voucher_hash(merged.voucher)
-    outcome = queue.filed(name, FilingStatus.DUPLICATE, "", 2.0)
+    outcome = queue.filed(name, FiledStatus.DUPLICATE, "", 2.0)
     assert outcome is not None
     assert outcome.entries == (2, 3, 4)
     assert len(queue) == 0
-    assert queue.filed(name, FilingStatus.STORED, "", 2.0) is None
+    assert queue.filed(name, FiledStatus.STORED, "", 2.0) is None
 
 
 def test_without_an_answer_it_is_sent_again_with_growing_pauses() -> None:
@@ -78,15 +78,15 @@ def test_retry_keeps_it_and_a_rejection_ends_it_with_the_reason() -> None:
     queue.add(7, one)
     queue.due(0.0)
     name = voucher_hash(one.raw)
-    assert queue.filed(name, FilingStatus.RETRY, "busy", 0.5) is None
+    assert queue.filed(name, FiledStatus.RETRY, "busy", 0.5) is None
     assert queue.filed(name, 77, "unknown status", 0.5) is None
     assert len(queue) == 1
-    outcome = queue.filed(name, FilingStatus.REJECTED, "grant is closed", 1.0)
+    outcome = queue.filed(name, FiledStatus.REJECTED, "grant is closed", 1.0)
     assert outcome is not None
     assert (outcome.entries, outcome.rejected) == ((), "grant is closed")
     assert len(queue) == 0
     assert queue.due(1000.0) == []
-    assert queue.filed(b"?" * 32, FilingStatus.STORED, "", 1.0) is None
+    assert queue.filed(b"?" * 32, FiledStatus.STORED, "", 1.0) is None
 
 
 def test_few_filings_fly_at_once() -> None:
@@ -141,7 +141,7 @@ def test_vouchers_under_different_grants_are_not_merged() -> None:
         queue.add(serving, tab.countersigned(proposal.name, signature))
     (first,) = queue.due(0.0)
     assert len(first.leaves) == 4 * LEAF_BYTES
-    outcome = queue.filed(voucher_hash(first.voucher), FilingStatus.STORED, "", 0.0)
+    outcome = queue.filed(voucher_hash(first.voucher), FiledStatus.STORED, "", 0.0)
     assert outcome is not None
     assert outcome.entries == (0, 1, 2, 3)
     (second,) = queue.due(0.0)

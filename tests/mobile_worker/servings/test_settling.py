@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 import trio
 
+from ledger.claims import FiledStatus
 from ledger.errors import SpoolFull
 from ledger.spool import Spool
 from ledger.voucher import sign_voucher, voucher_hash
 from mobile_worker.messages import accounts as wire
 from mobile_worker.messages.serving import Accept
 from mobile_worker.servings.accounts import Accounts
-from mobile_worker.servings.filing import FilingStatus
 from mobile_worker.servings.grants import GrantReader
 from mobile_worker.servings.settling import Settling
 from mobile_worker.servings.tab import CallHashes, Tab
@@ -116,7 +116,7 @@ async def test_from_accept_to_filed(tmp_path: Path) -> None:
     (file,) = run.take(wire.File)
     assert file.voucher == voucher.voucher
     assert file.leaves == voucher.leaves
-    await run.filed(file, FilingStatus.STORED)
+    await run.filed(file, FiledStatus.STORED)
     assert len(run.spool) == 1  # what was claimed under the grant
     assert run.settling.is_settled
     assert run.settling.earnings.filed == 1
@@ -139,7 +139,7 @@ async def test_a_restart_files_what_both_signed(tmp_path: Path) -> None:
     (file,) = second.take(wire.File)
     assert file.voucher == voucher.voucher
     assert file.leaves == voucher.leaves
-    await second.filed(file, FilingStatus.DUPLICATE)
+    await second.filed(file, FiledStatus.DUPLICATE)
     assert second.settling.is_settled
     second.spool.close()
     assert len(Spool(tmp_path)) == 1
@@ -174,7 +174,7 @@ async def test_a_restart_offers_what_only_we_signed(tmp_path: Path) -> None:
     second.countersign(again)
     await second.settling.step()
     (file,) = second.take(wire.File)
-    await second.filed(file, FilingStatus.STORED)
+    await second.filed(file, FiledStatus.STORED)
     second.spool.close()
     assert len(Spool(tmp_path)) == 1
 
@@ -213,10 +213,10 @@ async def test_the_ledger_down_for_an_hour_costs_nothing(tmp_path: Path) -> None
         run.settling.hurry()
         await trio.sleep(1)
         (file,) = run.take(wire.File)
-        await run.filed(file, FilingStatus.STORED)
+        await run.filed(file, FiledStatus.STORED)
         await trio.sleep(1)
         (rest,) = run.take(wire.File)
-        await run.filed(rest, FilingStatus.REJECTED, "grant is closed")
+        await run.filed(rest, FiledStatus.REJECTED, "grant is closed")
         assert run.settling.is_settled
         assert run.settling.earnings.last_rejection == "grant is closed"
         nursery.cancel_scope.cancel()
@@ -290,7 +290,7 @@ async def test_a_rejected_voucher_goes_along_with_the_next(tmp_path: Path) -> No
     run.countersign(run.take(wire.Voucher)[0])
     await run.settling.step()
     (file,) = run.take(wire.File)
-    await run.filed(file, FilingStatus.REJECTED, "ceiling")
+    await run.filed(file, FiledStatus.REJECTED, "ceiling")
     assert run.settling.is_settled
     await trio.sleep(100)
     await run.settling.step()
@@ -302,5 +302,5 @@ async def test_a_rejected_voucher_goes_along_with_the_next(tmp_path: Path) -> No
     await run.settling.step()
     (both,) = run.take(wire.File)
     assert len(both.leaves) == 2 * len(file.leaves)
-    await run.filed(both, FilingStatus.STORED)
+    await run.filed(both, FiledStatus.STORED)
     assert len(run.spool) == 1
