@@ -20,7 +20,7 @@ __all__ = ["DiskPolicy", "NetworkAccess", "ServeConfig", "Tuning", "parse_listen
 class DiskPolicy(StrEnum):
     """What the local disk is to a routed expert that is not in RAM."""
 
-    OFF = "off"  # never computed from disk (an ARITH claim is still checked there)
+    OFF = "off"  # never computed from disk (checks of remote results still are)
     FALLBACK = "fallback"  # only when no live holder answers in time
     TIER = "tier"  # weighed against the network by the cost model
 
@@ -40,6 +40,7 @@ class Tuning:
     spot_check_rate: float = 0.01
     newcomer_spot_check_rate: float = 0.05
     newcomer_passes: int = 200
+    first_passes: int = 8  # every answer is checked until so many have passed
 
     def __post_init__(self) -> None:
         """Refuse figures that cannot work."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mobile_worker.messages.serving import CodedTensor, Dispatch, ExpertCall
-from p2pmoe.backbone.exchange import LayerWork
+from p2pmoe.backbone.exchange import CheckTicket, LayerWork
 from p2pmoe.backbone.outputs import CallResult, OutputShape
 from p2pmoe.backbone.plan import ExpertRows, Tier
 from p2pmoe.backbone.progress import Progress
@@ -50,6 +50,12 @@ class Attempt:
         """What its answer must look like."""
         work = self.progress.work
         return OutputShape(calls=self.calls, profile=work.profile, n_embd=work.n_embd)
+
+    def ticket(self, sample: ExpertRows) -> CheckTicket:
+        """Return the order to check one of its calls here."""
+        return CheckTicket(
+            number=self.request, peer=self.peer, calls=self.calls, sample=sample
+        )
 
     def served(self, results: Sequence[CallResult]) -> Served:
         """Return the facts of its valid answer."""

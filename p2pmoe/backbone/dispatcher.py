@@ -54,14 +54,17 @@ MAX_REFUSED_ANSWERS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotChecks:
-    """Which share of answers is recomputed here: newcomers more often."""
+    """Which share of answers is recomputed here: first ones all, newcomers' more."""
 
     rate: float = 0.01
     newcomer_rate: float = 0.05
     newcomer_passes: int = 200
+    first_passes: int = 0
 
     def share(self, passes: int) -> float:
         """Return the share for a worker with so many passed checks."""
+        if passes < self.first_passes:
+            return 1.0
         if passes >= self.newcomer_passes:
             return self.rate
         return max(self.rate, self.newcomer_rate)
@@ -301,13 +304,9 @@ class Dispatcher:
         worker.n_calls += len(results)
         served = attempt.served(results)
         share = self._parts.checks.share(worker.passes)
-        if progress.work.local_allowed and self._parts.random.random() < share:
+        if self._parts.random.random() < share:
             self._unchecked[attempt.request] = (trace, served)
-            progress.check(
-                CheckTicket(
-                    number=attempt.request, peer=attempt.peer, calls=attempt.calls
-                )
-            )
+            progress.check(attempt.ticket(self._parts.random.choice(attempt.calls)))
         else:
             self._parts.accounts.accept(served)
         progress.finish_if_complete()

@@ -49,11 +49,15 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckTicket:
-    """A remote answer whose calls the decode thread should compare with its own."""
+    """A remote answer of which the decode thread should compare `sample` with its own.
+
+    If that differs, none of `calls` is taken. The worker cannot tell what is sampled.
+    """
 
     number: int
     peer: PeerId
     calls: tuple[ExpertRows, ...]
+    sample: ExpertRows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -153,6 +153,7 @@ def _dispatcher(joining: Joining, fleet: Fleet, settlement: Settlement) -> Dispa
                 rate=tuning.spot_check_rate,
                 newcomer_rate=tuning.newcomer_spot_check_rate,
                 newcomer_passes=tuning.newcomer_passes,
+                first_passes=tuning.first_passes,
             ),
         )
     )

@@ -74,8 +74,8 @@ class Journal:
     def write_prices(self, prices: PriceTable) -> None:
         """Keep a price table, once."""
         if prices.content_hash not in self._price_hashes:
-            self._price_hashes.add(prices.content_hash)
             self._spool.append(PRICES, prices.pack())
+            self._price_hashes.add(prices.content_hash)
 
     def write_grant(self, worker: bytes, grant: Grant) -> None:
         """Keep a grant: vouchers will name it."""

@@ -33,6 +33,7 @@ from mobile_worker.links.events import (
 )
 from mobile_worker.links.inbox import Inbox
 from mobile_worker.links.node import Node
+from mobile_worker.shards.desk import busy_blob
 from p2pmoe.backbone.bookkeeper import Bookkeeper
 from p2pmoe.backbone.dispatcher import Dispatcher
 from p2pmoe.backbone.fleet import Fleet
@@ -236,17 +237,7 @@ class NetworkSide:
 
     def _queue_get(self, peer: PeerId, message: messages.Get) -> None:
         if not self._gets.put(peer, message):
-            self._send(
-                peer,
-                messages.Blob(
-                    request=message.request,
-                    digest=message.digest,
-                    offset=message.offset,
-                    total=0,
-                    error=messages.BlobError.BUSY,
-                    body=b"",
-                ),
-            )
+            self._send(peer, busy_blob(message))
 
     # Tasks.
 

@@ -47,8 +47,10 @@ from p2pmoe.backbone.trace import BackboneCounters, RequestTrace
 from p2pmoe.backbone.warm_up import WARM_UP_TEXT
 from p2pmoe.config import DiskPolicy, NetworkAccess, ServeConfig, parse_listen
 from p2pmoe.errors import ConfigurationError
+from p2pmoe.model.errors import ModelRefused
+from p2pmoe.model.model import describe_model
 from p2pmoe.text.template import load_template
-from p2pmoe.text.tokenizer import load_tokenizer
+from p2pmoe.text.tokenizer import Tokenizer, load_tokenizer
 from p2pmoe.weights.manifest import ManifestOptions, build_manifest
 from p2pmoe.weights.model_file import ModelFile, open_model
 from relay.tokens import Role
@@ -81,12 +83,13 @@ class Service:
 
         Raises:
             ConfigurationError: the data folder cannot be used.
-            ModelFileError, UnsupportedModel: the model file is refused.
+            ModelFileError, ModelRefused: the model file is refused.
         """
         self.config = config
         self.counters = BackboneCounters()
         self._clock = clock
         self._file = open_model(config.model)
+        describe_model(self._file)
         _make_folder(config.data)
         self._gate = ReadinessGate(
             wanted=config.wait_coverage if config.access else 0.0,
@@ -151,6 +154,7 @@ class Service:
                 policy=config.disk,
             ),
         )
+        _check_vocabulary(tokenizer, local)
         self._gate.warming()
         tokens = tokenizer.encode(WARM_UP_TEXT, bos=tokenizer.vocabulary.add_bos)
         local.warm_up(tokens)
@@ -343,6 +347,14 @@ def _make_folder(folder: Path) -> None:
             f"cannot use the data folder {folder}: {reason}",
             advice="name a folder that can be written with --data",
         ) from error
+
+
+def _check_vocabulary(tokenizer: Tokenizer, local: LocalSide) -> None:
+    n_tokens, n_vocab = len(tokenizer.vocabulary.texts), local.model.description.n_vocab
+    if n_tokens > n_vocab:
+        raise ModelRefused(
+            f"a vocabulary of {n_tokens} tokens for {n_vocab} embeddings"
+        )
 
 
 def _model_name(path: Path, model_file: ModelFile) -> str:

@@ -87,6 +87,7 @@ class DispatchRig:
         *,
         local_allowed: bool = True,
         check_rate: float = 0.0,
+        first_passes: int = 0,
     ) -> None:
         """Make workers from {worker number: experts of layer 1}, all live."""
         self.now = 100.0
@@ -105,7 +106,11 @@ class DispatchRig:
                 counters=self.counters,
                 clock=lambda: self.now,
                 random=Random(1),
-                checks=SpotChecks(rate=check_rate, newcomer_rate=check_rate),
+                checks=SpotChecks(
+                    rate=check_rate,
+                    newcomer_rate=check_rate,
+                    first_passes=first_passes,
+                ),
             )
         )
 

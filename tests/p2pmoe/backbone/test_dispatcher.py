@@ -147,6 +147,19 @@ def test_b34_an_honest_answer_is_paid_after_its_check() -> None:
     assert rig.fleet.workers[peer_id(1)].passes == 1
 
 
+def test_b34_a_workers_first_answers_are_all_checked_wherever_the_disk_is() -> None:
+    rig = DispatchRig({1: set(ROUTED)}, local_allowed=False, first_passes=3)
+    for n_checks in (1, 1, 1, 0):
+        work = started(rig)
+        rig.answer(1, rig.dispatches(1)[-1])
+        (done,) = rig.replies(work)
+        assert len(done.checks) == n_checks
+        for ticket in done.checks:
+            assert ticket.sample in ticket.calls
+            rig.dispatcher.checked(ticket, passed=True)
+    assert len(rig.accounts.accepted) == 4
+
+
 def test_b34_three_refused_answers_end_the_business() -> None:
     rig = DispatchRig({1: set(ROUTED)})
     for _ in range(3):
