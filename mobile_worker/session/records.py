@@ -14,12 +14,12 @@ from mobile_worker.session.signed import open_signed, peer_id_of, seal_signed
 from relay.keys import PeerId
 from relay.tokens import Role
 
-__all__ = ["PeerRecord", "parse_record", "sign_record"]
+__all__ = ["MAX_ADDRESSES", "PeerRecord", "parse_record", "sign_record"]
 
+MAX_ADDRESSES = 8  # of each kind in one record
 _DOMAIN = b"p2pmoe peer record v1\0"
 _VERSION = 1
 _N_VALUES = 10
-_MAX_ADDRESSES = 8
 _U63 = 1 << 63
 
 
@@ -104,7 +104,7 @@ def _bytes32(value: object) -> bytes:
 
 
 def _strings(value: object) -> tuple[str, ...]:
-    if not isinstance(value, tuple) or len(value) > _MAX_ADDRESSES:
+    if not isinstance(value, tuple) or len(value) > MAX_ADDRESSES:
         raise RecordError(f"{value!r:.40} is no short list of addresses")
     strings = tuple(item for item in value if isinstance(item, str))
     if len(strings) != len(value):

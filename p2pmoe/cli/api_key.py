@@ -14,7 +14,7 @@ __all__ = ["ApiKeyUnreadable", "read_api_key"]
 class ApiKeyUnreadable(P2pmoeError):
     """The file named for the API key cannot be read."""
 
-    advice = "name a readable file with --key-file, or set P2PMOE_API_KEY"
+    advice = "name a readable text file, or set P2PMOE_API_KEY"
 
 
 def read_api_key(key_file: str | None) -> str:

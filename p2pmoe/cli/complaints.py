@@ -1,7 +1,9 @@
 """Errors made for people, as the one line that the command line prints.
 
 Each package's error tree carries `advice` and `exit_code`; this module only finds the
-error that a person should see, inside trio's exception groups too.
+error that a person should see, inside trio's exception groups too, and the command
+line's own usage errors. What a peer or a file wrote into an error cannot steer the
+terminal: a line holds printable characters only.
 """
 
 import dataclasses
@@ -35,15 +37,30 @@ def complaint_of(error: BaseException) -> Complaint | None:
     leaves = list(_leaves(error))
     for leaf in leaves:
         if isinstance(leaf, _FAMILIES):
-            text = str(leaf).rstrip(".")
-            line = f"{text}. {leaf.advice}" if leaf.advice else text
-            return Complaint(line=" ".join(line.split()), exit_code=leaf.exit_code)
+            return _complaint(str(leaf), leaf.advice, leaf.exit_code)
     for leaf in leaves:
         if isinstance(leaf, OSError) and leaf.errno in _DISK_ADVICE:
             where = f" ({leaf.filename})" if leaf.filename else ""
-            line = f"{leaf.strerror}{where}: {_DISK_ADVICE[leaf.errno]}"
-            return Complaint(line=line, exit_code=2)
-    return None
+            return _complaint(f"{leaf.strerror}{where}", _DISK_ADVICE[leaf.errno], 2)
+    return _usage(error)
+
+
+def _usage(error: BaseException) -> Complaint | None:
+    """Return the line for an option or argument that typer refused."""
+    # Which module typer's usage errors come from depends on its version.
+    if not any(kind.__name__ == "UsageError" for kind in type(error).__mro__):
+        return None
+    message = getattr(error, "format_message", error.__str__)()
+    context = getattr(error, "ctx", None)
+    command = getattr(context, "command_path", "p2pmoe")
+    return _complaint(message[:1].lower() + message[1:], f"see {command} --help", 2)
+
+
+def _complaint(message: str, advice: str, exit_code: int) -> Complaint:
+    text = message.rstrip(".")
+    line = " ".join((f"{text}. {advice}" if advice else text).split())
+    shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line)
+    return Complaint(line=shown, exit_code=exit_code)
 
 
 def _leaves(error: BaseException) -> list[BaseException]:

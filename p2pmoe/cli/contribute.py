@@ -92,7 +92,7 @@ def _contribute(
         domain=_domain(domain) or default_domain(),
         hub=hub,
         listen=_listen(listen, hub=hub),
-        advertise=tuple(advertise or ()),
+        advertise=_advertised(advertise or [], hub=hub),
         n_threads=threads,
     )
     check_limits(
@@ -163,6 +163,26 @@ def _listen(listen: str | None, *, hub: bool) -> str | None:
     if listen is not None:
         parse_listen(listen)
     return listen
+
+
+def _advertised(addresses: list[str], *, hub: bool) -> tuple[str, ...]:
+    from mobile_worker.links.dialling import split_address
+    from mobile_worker.session.records import MAX_ADDRESSES
+    from p2pmoe.errors import ConfigurationError
+
+    if addresses and not hub:
+        raise ConfigurationError(
+            "--advertise is for a --hub alone", advice="add --hub --listen HOST:PORT"
+        )
+    if len(addresses) > MAX_ADDRESSES:
+        raise ConfigurationError(
+            f"--advertise is given more than {MAX_ADDRESSES} times"
+        )
+    for address in addresses:
+        if not address.isprintable() or " " in address or len(address) > 100:
+            raise ConfigurationError(f"--advertise {address[:40]!r} is no HOST:PORT")
+        split_address(address)
+    return tuple(addresses)
 
 
 def _ask(settings: "ContributeSettings", *, yes: bool) -> None:

@@ -86,15 +86,26 @@ def main() -> None:
         )
         sys.exit(2)
     try:
-        build_app()(standalone_mode=True)
-    except Exception as error:
-        from p2pmoe.cli.complaints import complaint_of
-
-        complaint = complaint_of(error)
-        if complaint is None:
-            raise
-        print(f"error: {complaint.line}", file=sys.stderr)
-        sys.exit(complaint.exit_code)
-    except KeyboardInterrupt:
+        code = build_app()(standalone_mode=False)
+    except (KeyboardInterrupt, typer.Abort):
         print("interrupted", file=sys.stderr)
         sys.exit(130)
+    except Exception as error:
+        code = _complain(error)
+        if code is None:
+            raise
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _complain(error: Exception) -> int | None:
+    """Say on one line what a person did or met; None for a fault of the program."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(error, file=sys.stderr)
+        return 2
+    from p2pmoe.cli.complaints import complaint_of
+
+    complaint = complaint_of(error)
+    if complaint is None:
+        return None
+    print(f"error: {complaint.line}", file=sys.stderr)
+    return complaint.exit_code

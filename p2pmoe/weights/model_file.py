@@ -88,7 +88,9 @@ def open_model(path: Path) -> ModelFile:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as exc:
-        raise ModelFileError(path, f"cannot be opened: {exc.strerror}") from exc
+        unopened = ModelFileError(path, f"cannot be opened: {exc.strerror}")
+        unopened.advice = "name a GGUF file that can be read, or `pocket`"
+        raise unopened from exc
     try:
         n_bytes = _size(path, fd)
         header = parse_header(Cursor(path, fd, n_bytes))

@@ -112,6 +112,16 @@ def test_a_read_only_folder(tmp_path, monkeypatch):
         load_or_create(tmp_path / "identity")
 
 
+def test_a_full_disk_leaves_no_half_written_key(tmp_path, monkeypatch):
+    def refuse(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(IdentityError, match="no space left on device"):
+        load_or_create(tmp_path / "identity")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_nothing_secret_is_printed():
     identity = Identity.from_seeds(bytes(range(32)), bytes(range(32)))
     assert bytes(range(8)).hex() not in repr(identity)

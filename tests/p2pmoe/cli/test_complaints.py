@@ -2,7 +2,11 @@
 
 import errno
 
+import pytest
+import typer
+
 from p2pmoe.cli.complaints import complaint_of
+from p2pmoe.cli.main import build_app
 from p2pmoe.errors import P2pmoeError
 
 
@@ -28,10 +32,26 @@ def test_an_error_inside_nurseries_is_found():
 def test_a_full_disk_is_for_people():
     complaint = complaint_of(OSError(errno.ENOSPC, "No space left on device", "x"))
     assert complaint is not None
-    assert complaint.line.startswith("No space left on device (x): free some space")
+    assert complaint.line.startswith("No space left on device (x). free some space")
     assert complaint.exit_code == 2
 
 
 def test_a_fault_of_the_program_is_no_complaint():
     assert complaint_of(KeyError("x")) is None
     assert complaint_of(OSError(errno.EBADF, "bad file")) is None
+
+
+def test_an_option_that_is_no_number_is_one_line_that_names_the_help():
+    with pytest.raises(typer.BadParameter) as caught:
+        build_app()(["serve", "pocket", "--context", "x"], standalone_mode=False)
+    complaint = complaint_of(caught.value)
+    assert complaint is not None
+    assert complaint.line.startswith("invalid value for '--context'")
+    assert complaint.line.endswith("serve --help")
+    assert complaint.exit_code == 2
+
+
+def test_what_a_peer_wrote_cannot_steer_the_terminal():
+    complaint = complaint_of(P2pmoeError("refused: \x1b[2J\x07\u202e gone"))
+    assert complaint is not None
+    assert complaint.line == "refused: \ufffd[2J\ufffd\ufffd gone"

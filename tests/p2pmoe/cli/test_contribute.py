@@ -9,6 +9,7 @@ import pytest
 from tests.support.worker_processes import Process, run_command
 
 MEGABYTE = 1 << 20
+HUB = ("wss://127.0.0.1:1/relay", "--hub", "--listen", "127.0.0.1:0")
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +86,10 @@ def test_a_hub_says_where_it_listens_and_an_interrupt_is_130(
         (("wss://127.0.0.1:1/relay", "--listen", ":1"), "--hub and --listen"),
         (("wss://127.0.0.1:1/relay", "--hub", "--listen", "x"), "is not HOST:PORT"),
         (("wss://127.0.0.1:1/relay", "--domain", ""), "--domain ''"),
+        (("wss://127.0.0.1:1/relay", "--advertise", "h:1"), "for a --hub alone"),
+        ((*HUB, "--advertise", "nowhere"), "no such address: 'nowhere'"),
+        ((*HUB, "--advertise", "a b:1"), "--advertise 'a b:1' is no HOST:PORT"),
+        ((*HUB, *("--advertise", "h:1") * 9), "more than 8 times"),
     ],
 )
 def test_each_wrong_option_is_one_line(

@@ -36,7 +36,15 @@ def test_version():
 def test_an_unknown_option_is_a_usage_error_without_traceback():
     shown = run("run", "hello", "--no-such-option")
     assert shown.returncode == 2
-    assert "Traceback" not in shown.stderr
+    assert len(shown.stderr.strip().splitlines()) == 1
+    assert shown.stderr.startswith("error: ")
+
+
+def test_no_command_shows_the_help():
+    shown = run()
+    assert shown.returncode == 2
+    assert shown.stderr.startswith("Usage: ")
+    assert "contribute" in shown.stderr
 
 
 def test_an_error_is_one_line_with_advice():
