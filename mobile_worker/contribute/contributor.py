@@ -32,7 +32,7 @@ from mobile_worker.messages import MessageType
 from mobile_worker.serve.server import ExpertServer
 from mobile_worker.servings.accounts import Accounts
 from mobile_worker.servings.settling import Settling
-from mobile_worker.shards.desk import BlobDesk, answer_get
+from mobile_worker.shards.desk import BlobDesk, answer_get, busy_blob
 from mobile_worker.shards.store import ShardStore
 from relay.keys import PeerId, short_id
 
@@ -220,15 +220,7 @@ class Contributor:
         try:
             self._gets_in.send_nowait((peer, get))
         except trio.WouldBlock:
-            busy = messages.Blob(
-                request=get.request,
-                digest=get.digest,
-                offset=get.offset,
-                total=0,
-                error=messages.BlobError.BUSY,
-                body=b"",
-            )
-            self._say(peer, busy)
+            self._say(peer, busy_blob(get))
 
     async def _take_filed(self) -> None:
         async for peer, message in self._filed_out:

@@ -21,7 +21,7 @@ from mobile_worker.shards.fetch import Piece
 from mobile_worker.shards.transfer import PIECE_BYTES
 from relay.keys import PeerId
 
-__all__ = ["BlobDesk", "PeerSource", "answer_get"]
+__all__ = ["BlobDesk", "PeerSource", "answer_get", "busy_blob"]
 
 _FULL_RETRY_S = 0.05
 _BUSY_RETRY_S = 0.5
@@ -45,6 +45,15 @@ def answer_get(
             error = BlobError.RANGE
     except ShardError:
         error = BlobError.UNKNOWN
+    return _blob(get, error, total, body)
+
+
+def busy_blob(get: Get) -> Blob:
+    """Return the BLOB that asks whoever sent this GET to try again."""
+    return _blob(get, BlobError.BUSY, 0, b"")
+
+
+def _blob(get: Get, error: BlobError, total: int, body: bytes) -> Blob:
     return Blob(
         request=get.request,
         digest=get.digest,

@@ -7,6 +7,7 @@ views of the bytes handed in, which must not change afterwards. No I/O.
 
 from mobile_worker.arithmetic.errors import FormatUnsupported
 from mobile_worker.arithmetic.formats.block_format import Format, row_bytes
+from mobile_worker.arithmetic.formats.codecs import is_integer
 from mobile_worker.arithmetic.matrix import ExpertWeights, Matrix
 from mobile_worker.shards.errors import ShardError
 from mobile_worker.shards.manifest import ExpertLayout
@@ -43,9 +44,11 @@ def expert_weights(
 
     Raises:
         ShardMisfit: `shard` is too short or too long for the layout.
-        FormatUnsupported: A format is unknown to this version's arithmetic.
+        FormatUnsupported: This version's arithmetic cannot compute with a format.
         MatrixMalformed: A row is not a whole number of blocks.
     """
+    for number in (layout.gate_format, layout.up_format, layout.down_format):
+        is_integer(_format(number))  # refuses what cannot be computed with
     view = memoryview(shard).cast("B")
     n_gate, n_up, n_down = matrix_bytes(layout)
     needed = n_gate + n_up + n_down

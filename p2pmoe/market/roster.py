@@ -8,6 +8,7 @@ comes above is refused with the reason.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from mobile_worker.shards.errors import ShardMissing
 from mobile_worker.shards.manifest import Manifest
 from p2pmoe.market.admission import Admitted
 from p2pmoe.market.deployments import Listing
@@ -54,12 +55,17 @@ class Roster:
         """Return the deployment that the expert belongs to."""
         return self._by_number[key >> 32]
 
-    def manifest(self, name: bytes) -> bytes | None:
-        """Return the bytes of the manifest with this hash."""
+    def read_manifest(self, name: str, offset: int, length: int) -> tuple[int, bytes]:
+        """Return (total bytes, bytes from `offset`) of the manifest with this hash.
+
+        Raises:
+            ShardMissing: `name`, in hex, is no manifest that is listed.
+        """
         for deployment, listing in self._listings.items():
-            if deployment.manifest_hash == name:
-                return listing.manifest
-        return None
+            if deployment.manifest_hash.hex() == name:
+                manifest = listing.manifest
+                return len(manifest), manifest[offset : offset + length]
+        raise ShardMissing(f"no manifest {name[:16]} is listed")
 
     def enter(self, admitted: Admitted) -> Worker:
         """Add a worker, or bring what it offers up to date.

@@ -26,10 +26,11 @@ from mobile_worker.links.events import (
 )
 from mobile_worker.links.node import Node
 from mobile_worker.messages import market as wire
-from mobile_worker.messages.blobs import Blob, BlobError, Get
+from mobile_worker.messages.blobs import Get
 from mobile_worker.messages.codec import Message
 from mobile_worker.messages.envelope import MessageType
 from mobile_worker.messages.membership import Draining
+from mobile_worker.shards.desk import answer_get
 from p2pmoe.market.admission import admit_notice, admit_offer
 from p2pmoe.market.book import Book
 from p2pmoe.market.errors import MarketError
@@ -37,9 +38,8 @@ from p2pmoe.market.outgoing import Send
 from p2pmoe.market.remembered import write_remembered
 from relay.keys import PeerId, short_id
 
-__all__ = ["MAX_MANIFEST_PIECE_BYTES", "MarketService", "ServiceSettings"]
+__all__ = ["MarketService", "ServiceSettings"]
 
-MAX_MANIFEST_PIECE_BYTES = 1 << 20
 _WRITE_PERIOD_S = 2.0
 _MAX_REASON_CHARS = 180
 _LOG = logging.getLogger("p2pmoe.market")
@@ -112,7 +112,8 @@ class MarketService:
             case wire.Offer():
                 return self._offer(peer, message, now)
             case Get():
-                return [Send(peer, self._blob(message))]
+                read_manifest = self._book.roster.read_manifest
+                return [Send(peer, answer_get(message, read_manifest))]
             case _:
                 return self._answer_holder(peer, message, now)
 
@@ -153,25 +154,6 @@ class MarketService:
             admitted.device_class.name.lower(),
         )
         return self._book.offer(admitted, now)
-
-    def _blob(self, get: Get) -> Blob:
-        manifest = self._book.roster.manifest(get.digest)
-        error, body = BlobError.OK, b""
-        if manifest is None:
-            error = BlobError.UNKNOWN
-        elif get.offset > len(manifest):
-            error = BlobError.RANGE
-        else:
-            n_bytes = min(get.length, MAX_MANIFEST_PIECE_BYTES)
-            body = manifest[get.offset : get.offset + n_bytes]
-        return Blob(
-            request=get.request,
-            digest=get.digest,
-            offset=get.offset,
-            total=len(manifest or b""),
-            error=int(error),
-            body=body,
-        )
 
     def _refusal(self, peer: PeerId, message: Message, refusal: MarketError) -> Send:
         self._n_refused += 1

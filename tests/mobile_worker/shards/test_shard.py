@@ -69,3 +69,12 @@ def test_b05_a_row_that_ends_within_a_block_is_refused() -> None:
 def test_an_unknown_format_is_refused() -> None:
     with pytest.raises(FormatUnsupported, match="250"):
         shard_bytes(layout(250, 0, 0, 64, 32))
+
+
+@pytest.mark.parametrize("known", [Format.Q4_K, Format.MXFP4, Format.I32])
+def test_a_format_without_arithmetic_is_never_held(known: Format) -> None:
+    n_embd = n_ff = 256
+    strange = layout(Format.F32, Format.F32, known, n_embd, n_ff)
+    shard = bytes(shard_bytes(strange))
+    with pytest.raises(FormatUnsupported, match=known.name):
+        expert_weights(shard, strange)

@@ -1,5 +1,6 @@
 import pytest
 
+from mobile_worker.shards.errors import ShardMissing
 from mobile_worker.shards.manifest import manifest_hash
 from p2pmoe.market.admission import admit_offer
 from p2pmoe.market.errors import NoticeRefused
@@ -41,8 +42,11 @@ def test_manifests_are_found_by_hash() -> None:
     model = make_manifest()
     world.notice("backbone", model)
     roster = world.book.roster
-    assert roster.manifest(manifest_hash(model)) == model.encode()
-    assert roster.manifest(bytes(32)) is None
+    name, whole = manifest_hash(model).hex(), model.encode()
+    assert roster.read_manifest(name, 3, 10) == (len(whole), whole[3:13])
+    assert roster.read_manifest(name, len(whole), 10) == (len(whole), b"")
+    with pytest.raises(ShardMissing):
+        roster.read_manifest(bytes(32).hex(), 0, 10)
 
 
 def test_one_backbone_may_not_fill_the_market() -> None:
