@@ -191,7 +191,7 @@ class Gatherer:
             if known is not None:
                 return known
             blob = await self._manifest(want)
-            manifest = parse_manifest(blob)
+            manifest = await trio.to_thread.run_sync(parse_manifest, blob)
             model = self._parts.held.learn(want.manifest_hash, manifest)
         self.leases_changed()
         return model

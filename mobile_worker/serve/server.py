@@ -49,14 +49,10 @@ class ServeSettings:
 
 @dataclass(slots=True)
 class ServeCounts:
-    """What was served since the start."""
+    """Servings since the start, and dispatches refused."""
 
-    dispatches: int = 0
     servings: int = 0
-    rows: int = 0
     refused: int = 0
-    busy: int = 0
-    compute_us: int = 0
 
 
 class ExpertServer:
@@ -108,7 +104,6 @@ class ExpertServer:
             self._refuse(peer, dispatch, Problem(OutputError.DRAINING, "draining"))
             return
         if self._queue.is_full:
-            self.counts.busy += 1
             busy = Busy(
                 request=dispatch.request,
                 queued=len(self._queue),
@@ -174,7 +169,7 @@ class ExpertServer:
         )
         if outcome.error == OutputError.OK:
             job.tab.computed(job.taken, outcome.hashes, self._clock.monotonic())
-            self._count(outcome, len(job.dispatch.calls))
+            self.counts.servings += len(job.dispatch.calls)
         else:
             job.tab.failed(job.taken)
             self._log(job.peer, job.dispatch, Problem(outcome.error, outcome.reason))
@@ -232,12 +227,6 @@ class ExpertServer:
             problem.error.name,
             problem.reason,
         )
-
-    def _count(self, outcome: Computed, n_calls: int) -> None:
-        self.counts.dispatches += 1
-        self.counts.servings += n_calls
-        self.counts.rows += outcome.n_rows
-        self.counts.compute_us += outcome.compute_us
 
     def _say(self, peer: PeerId, message: Message) -> None:
         try:

@@ -51,7 +51,6 @@ class Earnings:
 
     filed: int = 0
     rejected: int = 0
-    last_rejection: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -144,7 +143,6 @@ class Settling:
             return
         if outcome.rejected:
             self.earnings.rejected += 1
-            self.earnings.last_rejection = outcome.rejected
             logger.error("the ledger rejects a voucher: %s", outcome.rejected)
         else:
             self.earnings.filed += 1
