@@ -1,16 +1,19 @@
-"""Run benchmarks: `python -m tests.benchmarks.run AREA|all`.
+"""Run benchmarks: `python -m tests.benchmarks.run AREA...|all`.
 
-Prints machine and versions, then each figure beside its baseline (measured in the
-same run) and its target. With BENCH_JSON=FILE each figure is also one JSON line.
-Exit code 0 also where a target is missed: a benchmark measures, it does not judge.
+Prints machine and versions, then each figure beside its baseline (measured in the same
+run) and its target. With BENCH_JSON=FILE each figure is also one line of JSON, added to
+the file: {name, unit, ours, baseline, ratio, min, max, target, met}. What is being
+measured goes to stderr. Exit code 0 also where a target is missed: a benchmark
+measures, it does not judge; 2 where there is no such area.
 """
 
-import dataclasses
 import importlib
 import json
 import os
 import platform
 import sys
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +22,10 @@ import websockets
 
 from tests.benchmarks.figures import Figure
 
+__all__ = ["areas", "json_line", "machine", "main", "measure", "table"]
+
 FOLDER = Path(__file__).resolve().parent
+_HEADER = ("figure", "ours", "min..max", "baseline", "ratio", "target", "met")
 
 
 def areas() -> list[str]:
@@ -27,47 +33,87 @@ def areas() -> list[str]:
     return sorted(p.stem.removeprefix("bench_") for p in FOLDER.glob("bench_*.py"))
 
 
-def print_figures(area: str, figures: list[Figure]) -> None:
-    """Print one area's figures as a table."""
-    print(f"\n{area}")
-    header = ("figure", "ours", "min..max", "baseline", "ratio", "target", "met")
-    print("  {:<46}{:>12}{:>20}{:>12}{:>8}{:>12}  {}".format(*header))
-    for f in figures:
-        spread = f"{f.minimum:.4g}..{f.maximum:.4g}"
-        baseline = "-" if f.baseline is None else f"{f.baseline:.4g}"
-        ratio = "-" if f.ratio is None else f"{f.ratio:.2f}"
-        target = "-" if f.target is None else f"{f.target:.4g}"
-        met = "-" if f.met is None else ("yes" if f.met else "NO")
-        print(
-            f"  {f.name + ' [' + f.unit + ']':<46}{f.ours:>12.4g}{spread:>20}"
-            f"{baseline:>12}{ratio:>8}{target:>12}  {met}"
-        )
+def measure(area: str) -> list[Figure]:
+    """Run one area's benchmark."""
+    found: list[Figure] = importlib.import_module(
+        f"tests.benchmarks.bench_{area}"
+    ).run()
+    return found
 
 
-def main() -> int:
-    """Run the areas named on the command line."""
-    wanted = sys.argv[1:] or ["all"]
+def machine() -> str:
+    """Return the machine and the versions that speed depends on, in a line."""
+    return (
+        f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}, "
+        f"Python {platform.python_version()}, numpy {np.__version__}, "
+        f"trio {trio.__version__}, websockets {websockets.__version__}"
+    )
+
+
+def table(area: str, figures: Sequence[Figure]) -> str:
+    """Return one area's figures as text, a line each."""
+    rows = [_HEADER, *(_row(figure) for figure in figures)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADER))]
+    lines = [area]
+    for name, *cells in rows:
+        right = [cell.rjust(n) for cell, n in zip(cells, widths[1:], strict=True)]
+        lines.append("  ".join(["", name.ljust(widths[0]), *right]))
+    return "\n".join(lines)
+
+
+def _row(figure: Figure) -> tuple[str, ...]:
+    met = {None: "-", True: "yes", False: "NO"}[figure.met]
+    return (
+        f"{figure.name} [{figure.unit}]",
+        f"{figure.ours:.4g}",
+        f"{figure.minimum:.4g}..{figure.maximum:.4g}",
+        "-" if figure.baseline is None else f"{figure.baseline:.4g}",
+        "-" if figure.ratio is None else f"{figure.ratio:.2f}",
+        "-" if figure.target is None else f"{figure.target:.4g}",
+        met,
+    )
+
+
+def json_line(figure: Figure) -> str:
+    """Return one figure as a JSON object with the nine keys that scripts rely on."""
+    return json.dumps(
+        {
+            "name": figure.name,
+            "unit": figure.unit,
+            "ours": figure.ours,
+            "baseline": figure.baseline,
+            "ratio": figure.ratio,
+            "min": figure.minimum,
+            "max": figure.maximum,
+            "target": figure.target,
+            "met": figure.met,
+        }
+    )
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the areas named, all without a name; return the exit code."""
     known = areas()
-    chosen = known if wanted == ["all"] else wanted
+    chosen = known if list(arguments) in ([], ["all"]) else list(arguments)
     unknown = [area for area in chosen if area not in known]
     if unknown:
-        print(f"no benchmark {unknown[0]}: there are {', '.join(known)}")
+        print(f"no benchmark {unknown[0]!r}: all, {', '.join(known)}", file=sys.stderr)
         return 2
-    print(
-        f"{platform.machine()}, {os.cpu_count()} cores, Python "
-        f"{platform.python_version()}, numpy {np.__version__}, trio "
-        f"{trio.__version__}, websockets {websockets.__version__}"
-    )
+    print(machine(), flush=True)
     sink = os.environ.get("BENCH_JSON")
-    for area in chosen:
-        figures = importlib.import_module(f"tests.benchmarks.bench_{area}").run()
-        print_figures(area, figures)
+    for number, area in enumerate(chosen, 1):
+        place = f"[{number}/{len(chosen)}] {area}"
+        print(f"{place}: measuring", file=sys.stderr, flush=True)
+        start = time.monotonic()
+        figures = measure(area)
+        took = f"{time.monotonic() - start:.0f} s"
+        print(f"{place}: done in {took}", file=sys.stderr, flush=True)
+        print(f"\n{table(area, figures)}", flush=True)
         if sink:
             with Path(sink).open("a", encoding="utf-8") as lines:
-                for figure in figures:
-                    print(json.dumps(dataclasses.asdict(figure)), file=lines)
+                lines.writelines(f"{json_line(figure)}\n" for figure in figures)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
