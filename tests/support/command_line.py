@@ -1,0 +1,85 @@
+"""Commands that must end by themselves: run, several at a time, and judged.
+
+A bad input ends in exactly one line that begins with "error: ", the last one on stderr,
+without traceback, with nothing on stdout, in bounded time. What a command says before
+that (where its API listens, what it is about to use) are lines of their own.
+"""
+
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+__all__ = ["NO_FILES", "PROGRAM", "Outcome", "assert_one_error", "run", "run_all"]
+
+_AT_ONCE = 4
+_WITHIN_S = 60.0
+PROGRAM = (sys.executable, "-m", "p2pmoe")
+# Every write to a file fails, as on a full disk; pipes and sockets do not mind.
+NO_FILES = ("sh", "-c", 'ulimit -f 0; exec "$@"', "sh")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+    seconds: float
+
+    @property
+    def error(self) -> str:
+        """The one error line, without its beginning."""
+        (line,) = (x for x in self.err.splitlines() if x.startswith("error: "))
+        return line.removeprefix("error: ")
+
+
+def run(
+    *arguments: str,
+    program: Sequence[str] = PROGRAM,
+    within: Sequence[str] = (),
+) -> Outcome:
+    """Run one command to its end; `within` is what starts it, such as `NO_FILES`."""
+    start = time.monotonic()
+    done = subprocess.run(
+        [*within, *program, *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=_WITHIN_S,
+        check=False,
+    )
+    return Outcome(
+        code=done.returncode,
+        out=done.stdout,
+        err=done.stderr,
+        seconds=time.monotonic() - start,
+    )
+
+
+def run_all(
+    cases: Mapping[str, Sequence[str]], within: Sequence[str] = ()
+) -> dict[str, Outcome]:
+    """Run commands by name, a few at a time."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        futures = {
+            name: pool.submit(run, *arguments, within=within)
+            for name, arguments in cases.items()
+        }
+        return {name: future.result() for name, future in futures.items()}
+
+
+def assert_one_error(outcome: Outcome, *parts: str, code: int = 2) -> None:
+    """Check that a bad input ended as it must, and that the line holds `parts`."""
+    assert outcome.code == code, outcome.err
+    assert "Traceback" not in outcome.err, outcome.err
+    lines = outcome.err.splitlines()
+    errors = [line for line in lines if line.startswith("error: ")]
+    assert errors == lines[-1:], outcome.err
+    for part in parts:
+        assert part in errors[0], errors[0]
+    assert outcome.out == ""
+    assert outcome.seconds < _WITHIN_S / 2
