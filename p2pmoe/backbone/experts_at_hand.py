@@ -7,11 +7,12 @@
   them has a budget of its own (budget.py);
 - a resident expert gives way only to one used at least 25 % more, and only a few change
   at a time: reading has a price, and traffic that wavers must not make it be paid;
+- what the caller names in `keep` is never evicted (nobody else could compute it);
 - decode threads read `layer(n)`, a mapping that is replaced and never changed, so an
   expert that is evicted in mid-layer stays valid for whoever has it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from mobile_worker.arithmetic.matrix import ExpertWeights
@@ -51,10 +52,12 @@ def rebalance(
     resident: Mapping[ExpertId, ExpertWeights],
     budget_bytes: int,
     max_moves: int = MAX_MOVES,
+    keep: Collection[ExpertId] = (),
 ) -> Moves:
-    """Return the few changes that are worth their reads."""
+    """Return the few changes that are worth their reads; `keep` stays resident."""
     left = budget_bytes - sum(sizes[expert] for expert in resident)
-    coldest = _by_heat(use, {expert: sizes[expert] for expert in resident})[::-1]
+    may_go = {expert: sizes[expert] for expert in resident if expert not in keep}
+    coldest = _by_heat(use, may_go)[::-1]
     evict: list[ExpertId] = []
     load: list[ExpertId] = []
     outside = {e: n for e, n in sizes.items() if e not in resident}
@@ -118,9 +121,9 @@ class HotSet:
         wanted = choose_hot(use, self.sizes, self.budget_bytes)
         self.apply(Moves(load=tuple(wanted)))
 
-    def plan(self, use: Counts) -> Moves:
-        """Return the changes that measured use asks for."""
-        return rebalance(use, self.sizes, self._resident, self.budget_bytes)
+    def plan(self, use: Counts, keep: Collection[ExpertId] = ()) -> Moves:
+        """Return the changes that measured use asks for, evicting none of `keep`."""
+        return rebalance(use, self.sizes, self._resident, self.budget_bytes, keep=keep)
 
     def apply(self, moves: Moves) -> None:
         """Evict and read, blocking.

@@ -8,7 +8,7 @@ own bytes; a first start measures it with a short pass over the local disk.
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -132,13 +132,14 @@ class LocalSide:
             self.hot.n_bytes,
         )
 
-    def rebalance(self) -> bool:
+    def rebalance(self, keep: Collection[ExpertId] = ()) -> bool:
         """Follow measured use with the few moves worth their reads; True if made.
 
+        Experts in `keep` stay, whatever their use.
         A model file that was cut short is logged, not raised, and ends rebalancing:
         what is resident goes on serving.
         """
-        moves = self.hot.plan(self.use.decayed())
+        moves = self.hot.plan(self.use.decayed(), keep)
         if self._unreadable or not (moves.load or moves.evict):
             return False
         try:

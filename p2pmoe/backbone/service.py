@@ -24,6 +24,7 @@ from ledger.spool import Spool
 from mobile_worker.arithmetic.profiles import Profile
 from mobile_worker.arithmetic.self_test_digest import SELF_TEST_DIGEST
 from mobile_worker.clock import Clock
+from mobile_worker.expert_id import ExpertId
 from mobile_worker.links import NodeSettings, open_node
 from mobile_worker.session.identity import load_or_create
 from mobile_worker.shards.manifest import Manifest
@@ -261,8 +262,14 @@ class Service:
     async def _follow_use(self, local: LocalSide) -> None:
         while True:
             await trio.sleep(self.config.tuning.rebalance_interval_s)
-            await trio.to_thread.run_sync(local.rebalance)
+            await trio.to_thread.run_sync(local.rebalance, self._only_here(local))
             await trio.to_thread.run_sync(local.save)
+
+    def _only_here(self, local: LocalSide) -> frozenset[ExpertId]:
+        """Return the experts at hand that nobody could compute once evicted."""
+        if self._joined is None or self.config.disk is not DiskPolicy.OFF:
+            return frozenset()
+        return frozenset(local.hot.resident()) - self._joined.fleet.covered()
 
     async def _drain(self) -> None:
         """Let running requests end and the last vouchers be signed, within bounds."""

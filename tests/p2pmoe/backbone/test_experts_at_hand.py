@@ -49,6 +49,14 @@ def test_a_small_gain_moves_nothing_and_a_large_one_does() -> None:
     assert hot.n_bytes == 200
 
 
+def test_what_must_be_kept_gives_way_to_nothing() -> None:
+    hot = hot_set(250, use(e_1_0=10, e_1_1=8, e_2_0=1))
+    hotter = use(e_1_0=10, e_1_1=8, e_2_0=10.1, e_2_1=100)
+    kept = hot.plan(hotter, keep={ExpertId(1, 1)})
+    assert kept == Moves(evict=(ExpertId(1, 0),), load=(ExpertId(2, 1),))
+    assert hot.plan(hotter, keep=hot.resident()) == Moves()
+
+
 def test_without_a_budget_all_are_resident() -> None:
     assert len(hot_set(None, use()).resident()) == 8
     assert {layer: len(e) for layer, e in hot_set(None, use()).layers().items()} == {

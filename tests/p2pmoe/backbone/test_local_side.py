@@ -51,6 +51,8 @@ def test_rebalancing_follows_use(tmp_path: Path) -> None:
     cold = min(set(local.all_experts()) - set(local.hot.resident()))
     for _ in range(50):
         local.use.add(cold.layer, np.full((64, 1), cold.index))
+    assert not local.rebalance(keep=local.hot.resident())
+    assert cold not in local.hot.resident()
     assert local.rebalance()
     assert cold in local.hot.resident()
 

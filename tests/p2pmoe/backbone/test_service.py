@@ -4,6 +4,7 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -11,6 +12,7 @@ import trio
 
 from mobile_worker.clock import SystemClock
 from mobile_worker.errors import WorkerError
+from mobile_worker.expert_id import ExpertId
 from mobile_worker.session.identity import Identity
 from p2pmoe.backbone.generation import (
     FailureKind,
@@ -18,7 +20,7 @@ from p2pmoe.backbone.generation import (
     GenerationRequest,
 )
 from p2pmoe.backbone.service import Service
-from p2pmoe.config import NetworkAccess, ServeConfig
+from p2pmoe.config import DiskPolicy, NetworkAccess, ServeConfig
 from p2pmoe.demo.facts import Metrics
 from p2pmoe.errors import ConfigurationError, RamTooSmall
 from p2pmoe.model.sampler import SamplingSettings
@@ -164,6 +166,18 @@ async def test_an_unreachable_relay_ends_the_start(tmp_path: Path) -> None:
         config(tmp_path, access=NetworkAccess(endpoint=endpoint)), SystemClock()
     )
     await fails(service, (RelayError, WorkerError), "127.0.0.1")
+
+
+def test_without_a_disk_what_nobody_else_holds_stays_at_hand(tmp_path: Path) -> None:
+    access = NetworkAccess(endpoint=parse_endpoint("wss://127.0.0.1:1/relay"))
+    here, there = ExpertId(1, 0), ExpertId(1, 1)
+    local = SimpleNamespace(hot=SimpleNamespace(resident=lambda: (here, there)))
+    fleet = SimpleNamespace(covered=lambda: {there, ExpertId(2, 0)})
+    for disk, kept in ((DiskPolicy.OFF, {here}), (DiskPolicy.FALLBACK, set())):
+        service = Service(config(tmp_path, access=access, disk=disk), SystemClock())
+        assert service._only_here(local) == set()
+        service._joined = SimpleNamespace(fleet=fleet)
+        assert service._only_here(local) == kept
 
 
 def test_files_and_folders_are_checked_before_anything_runs(tmp_path: Path) -> None:
