@@ -21,16 +21,15 @@ from hashlib import sha256
 from typing import cast
 
 from sqlalchemy import (
-    ColumnElement,
     Connection,
     bindparam,
-    func,
     insert,
     select,
     update,
 )
 
 from ledger.amounts import MAX_SUM_UC
+from ledger.database import highest
 from ledger.errors import InsufficientFunds, TransferConflict
 from ledger.keys import short
 from ledger.schema import account, transfer
@@ -115,8 +114,8 @@ class Book:
         self._new_accounts: list[dict[str, object]] = []
         self._changed: set[tuple[bytes, AccountKind]] = set()
         self._transfers: dict[bytes, dict[str, object]] = {}
-        self._next_account = 1 + _top(connection, account.c.id)
-        self._next_seq = 1 + _top(connection, transfer.c.seq)
+        self._next_account = 1 + highest(connection, account.c.id)
+        self._next_seq = 1 + highest(connection, transfer.c.seq)
 
     def account(self, owner: bytes, kind: AccountKind, now_us: int) -> Account:
         """Return an account, opened if there is none yet."""
@@ -238,10 +237,6 @@ _UPDATE_BALANCE = (
         debits_uc=bindparam("new_debits_uc"), credits_uc=bindparam("new_credits_uc")
     )
 )
-
-
-def _top(connection: Connection, column: ColumnElement[int]) -> int:
-    return connection.execute(select(func.max(column))).scalar_one() or 0
 
 
 def _refuse_uncovered(debit: Account, credit: Account, amount_uc: int) -> None:

@@ -1,6 +1,7 @@
 """Verify a ledger's folder: re-derive every balance from leaves and signatures.
 
-Contract: read-only, and by its own path: nothing of the writer's code is used. In order
+Contract: read-only, and by its own path: writer, desk and settlement are not used; what
+is shared are the formats, their signatures and the pure tally of leaves. In order
 prices and grants (signatures), vouchers (both signatures, leaves -> root, ranges, rows,
 amounts against the price table), filings (what each added sums to the voucher),
 transfers (each explained by a filing, grant or credit, its id re-derived), balances

@@ -14,7 +14,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine, create_engine, event, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Engine,
+    create_engine,
+    event,
+    func,
+    select,
+)
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import ConnectionPoolEntry, NullPool, StaticPool
@@ -34,6 +42,7 @@ __all__ = [
     "LedgerFolder",
     "LedgerIdentity",
     "Reader",
+    "highest",
     "open_writing_engine",
     "store_error",
 ]
@@ -189,6 +198,11 @@ class Reader:
         connection.execute(f"pragma busy_timeout = {_BUSY_TIMEOUT_MS}")
         connection.execute("pragma query_only = 1")
         return connection
+
+
+def highest(connection: Connection, column: ColumnElement[int]) -> int:
+    """Return the greatest value of a column, 0 for an empty table."""
+    return connection.execute(select(func.max(column))).scalar_one() or 0
 
 
 def store_error(error: Exception, folder: LedgerFolder) -> LedgerError:

@@ -23,7 +23,7 @@ from sqlalchemy import (
 
 from ledger.accounts import Book
 from ledger.claims import Claim, IssuedGrant, Refusal
-from ledger.database import LedgerFolder, LedgerIdentity
+from ledger.database import LedgerFolder, LedgerIdentity, highest
 from ledger.grant import Grant
 from ledger.leaf import LEAF_BYTES
 from ledger.leaf_files import LeafFiles, LeafPlace, read_leaves
@@ -89,14 +89,14 @@ class Desk:
         self._lengths = {row.number: row.length_bytes for row in rows}
         self._files = LeafFiles(folder.leaves, self._lengths)
         self.now_us = max(
-            _top(connection, column)
+            highest(connection, column)
             for column in (
                 transfer.c.posted_us,
                 filing.c.posted_us,
                 rejected.c.seen_us,
             )
         )
-        self._next_voucher = 1 + _top(connection, voucher.c.id)
+        self._next_voucher = 1 + highest(connection, voucher.c.id)
         self._rows = Rows()
         self._prices: OrderedDict[bytes, PriceTable] = OrderedDict()
         self._grants: OrderedDict[bytes, GrantState] = OrderedDict()
@@ -378,7 +378,3 @@ class Desk:
         return stored + sum(
             row["filed_by"] == filed_by for row in self._rows.rejected.values()
         )
-
-
-def _top(connection: Connection, column: ColumnElement[int]) -> int:
-    return connection.execute(select(func.max(column))).scalar_one() or 0

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ledger.errors import DifferenceFound, StoreUnavailable
+from ledger.folders import sync_folder
 
 __all__ = ["LeafFiles", "LeafPlace", "read_leaves"]
 
@@ -104,10 +105,8 @@ class LeafFiles:
         path = _path(self._folder, self.file)
         is_new = not path.exists()
         self._handle = os.open(path, flags, 0o600)
-        if is_new and os.name == "posix":
-            folder = os.open(self._folder, os.O_RDONLY)
-            os.fsync(folder)
-            os.close(folder)
+        if is_new:
+            sync_folder(self._folder)
 
     def _recover(self, committed: Mapping[int, int]) -> None:
         for number, length in committed.items():

@@ -27,7 +27,6 @@ __all__ = [
     "inclusion_path",
     "leaf_hash",
     "node",
-    "tree_root",
     "verify_inclusion",
 ]
 
@@ -58,19 +57,6 @@ def node(left: Node, right: Node) -> Node:
         AmountRefused: a sum is negative or the total above 2^63 - 1.
     """
     return Node(*_parent(left.hash, left.sum_uc, right.hash, right.sum_uc))
-
-
-def tree_root(leaves: Sequence[Node]) -> Node:
-    """Return the root over hashed leaves; O(n), used to check `MerkleSum`."""
-    if not leaves:
-        return EMPTY_ROOT
-    level = list(leaves)
-    while len(level) > 1:
-        odd = [level[-1]] if len(level) % 2 else []
-        level = [
-            node(level[at], level[at + 1]) for at in range(0, len(level) - 1, 2)
-        ] + odd
-    return level[0]
 
 
 def inclusion_path(leaves: Sequence[Node], index: int) -> tuple[Node, ...]:

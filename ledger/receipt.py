@@ -35,7 +35,7 @@ RECEIPT_FORMAT = "p2pmoe receipt 1"
 MAX_RECEIPT_BYTES = 8 << 20
 _MEMBERS = {"format", "leaf", "voucher", "grant", "prices", "proofs"}
 _SUM_TREE = "sum_tree"
-_SUM = re.compile(r"0|[1-9][0-9]{0,18}")
+_SUM = re.compile(r"0|[1-9][0-9]{0,18}")  # one text for each sum below 10^19
 
 Json = Mapping[str, object]
 
@@ -237,13 +237,8 @@ def _path(steps: object) -> tuple[Node, ...]:
         if not isinstance(step, dict) or set(step) != {"hash", "sum_uc"}:
             raise FormatRefused("receipt: a step of the path has other members")
         hashed, total = _hex(step, "hash"), step["sum_uc"]
-        is_sum = isinstance(total, str) and total.isascii() and total.isdigit()
-        if (
-            len(hashed) != 32
-            or not is_sum
-            or len(total) > 19
-            or str(int(total)) != total
-        ):
+        is_sum = isinstance(total, str) and _SUM.fullmatch(total) is not None
+        if len(hashed) != 32 or not is_sum:
             raise FormatRefused(f"receipt: step of the path with sum {total!r}")
         path.append(Node(hashed, int(total)))
     return tuple(path)

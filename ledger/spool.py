@@ -21,11 +21,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from errno import ENOSPC
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 from zlib import crc32
 
 from ledger.errors import SpoolCorrupt, SpoolFull, StoreUnavailable
+from ledger.folders import sync_folder
 
 __all__ = ["MAX_PAYLOAD_BYTES", "Spool", "SpoolEntry"]
 
@@ -83,12 +83,7 @@ class Spool:
         """Return the spool itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close the open file."""
         self.close()
 
@@ -163,10 +158,6 @@ class Spool:
             del self._live[entry_id]
         self._drop_empty()
 
-    def release_upto(self, last_id: int) -> None:
-        """Drop every entry whose id is at most `last_id`."""
-        self.release([entry_id for entry_id in self._live if entry_id <= last_id])
-
     def close(self) -> None:
         """Close the file; entries that were not synced may still be lost."""
         if self._tail >= 0:
@@ -190,7 +181,7 @@ class Spool:
         self._durable = 0
         if segment not in self._sizes:
             self._sizes[segment] = 0
-            _sync_folder(self._folder)
+            sync_folder(self._folder)
 
     def _write(self, kind: int, entry_id: int, payload: bytes) -> None:
         self._refuse_broken()
@@ -316,14 +307,3 @@ def _durable_after(raw: bytes, at: int) -> int:
 def _write_all(handle: int, record: bytes) -> None:
     if os.write(handle, record) < len(record):
         raise OSError(ENOSPC, os.strerror(ENOSPC))
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a new file's name durable, where the system lets a folder be synced."""
-    if os.name != "posix":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

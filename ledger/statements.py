@@ -105,26 +105,14 @@ def balances(
     statement_ = select(account).order_by(account.c.id)
     if owner is not None:
         statement_ = statement_.where(account.c.owner == owner)
-    rows = connection.execute(statement_).all()
-    if as_of_us is None:
-        return [
-            BalanceLine(
-                owner=row.owner,
-                kind=row.kind,
-                debits_uc=row.debits_uc,
-                credits_uc=row.credits_uc,
-            )
-            for row in rows
-        ]
     lines: list[BalanceLine] = []
-    for row in rows:
-        debits_uc, credits_uc = _moved(connection, row.id, None, as_of_us)
+    for row in connection.execute(statement_).all():
+        sums = row.debits_uc, row.credits_uc
+        if as_of_us is not None:
+            sums = _moved(connection, row.id, None, as_of_us)
         lines.append(
             BalanceLine(
-                owner=row.owner,
-                kind=row.kind,
-                debits_uc=debits_uc,
-                credits_uc=credits_uc,
+                owner=row.owner, kind=row.kind, debits_uc=sums[0], credits_uc=sums[1]
             )
         )
     return lines

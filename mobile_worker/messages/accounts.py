@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ledger.leaf import LEAF_BYTES
+from ledger.voucher import MAX_VOUCHER_BYTES
 from mobile_worker.messages.envelope import MessageType
 from mobile_worker.messages.fields import (
     DIGEST,
@@ -34,7 +35,7 @@ __all__ = [
 ]
 
 _LEAVES = Rows(LEAF_BYTES * 500_000, LEAF_BYTES)
-_VOUCHER = Rows(8 << 20)
+_VOUCHER = Rows(MAX_VOUCHER_BYTES)
 _SIGNATURE_OR_NONE = Bytes((0, 64))
 
 

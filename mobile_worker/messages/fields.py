@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, runtime_checkable
 
+from ledger.prices import MAX_PRICE_TABLE_BYTES
 from mobile_worker.errors import MessageError
 from mobile_worker.expert_id import ExpertId
 from mobile_worker.messages.envelope import Dtype
@@ -232,7 +233,7 @@ DIGEST = Bytes((32,))
 LEASE_ID = Bytes((8,))
 NONCE = Bytes((8,))
 PEER = Bytes((32,))
-PRICE_TABLE = Rows(16 << 20)
+PRICE_TABLE = Rows(MAX_PRICE_TABLE_BYTES)
 RECORD = Bytes(max_length=1024)
 SIGNATURE = Bytes((64,))
 TAB = Bytes((8,))

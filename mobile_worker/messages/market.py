@@ -28,6 +28,7 @@ from mobile_worker.messages.fields import (
     pack_words,
     unpack_words,
 )
+from mobile_worker.shards.manifest import MAX_MANIFEST_BYTES
 from relay.keys import PeerId
 
 __all__ = [
@@ -43,7 +44,7 @@ __all__ = [
     "Renew",
 ]
 
-_MANIFEST = Rows(32 << 20)
+_MANIFEST = Rows(MAX_MANIFEST_BYTES)
 _MAX_EXPERTS = 1 << 20
 _HOLDER = struct.Struct("<BHI")  # device class, bytes of the record, number of experts
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mobile_worker.shards.errors import ShardError, StoreFull, StoreUnusable
 
-__all__ = ["as_store_error", "read_at", "sync_folder", "write_at"]
+__all__ = ["as_store_error", "read_at", "write_at"]
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
@@ -35,15 +35,6 @@ def write_at(descriptor: int, offset: int, piece: bytes) -> None:
         written = os.pwrite(descriptor, view, offset)
         offset += written
         view = view[written:]
-
-
-def sync_folder(folder: Path) -> None:
-    """Make a rename in the folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def as_store_error(error: OSError, folder: Path) -> ShardError:

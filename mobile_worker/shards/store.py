@@ -23,6 +23,7 @@ import threading
 from collections.abc import Iterable
 from pathlib import Path
 
+from ledger.folders import sync_folder
 from mobile_worker.shards.errors import (
     BadDigest,
     ShardCorrupt,
@@ -30,7 +31,7 @@ from mobile_worker.shards.errors import (
     ShardMissing,
     StoreFull,
 )
-from mobile_worker.shards.files import as_store_error, read_at, sync_folder, write_at
+from mobile_worker.shards.files import as_store_error, read_at, write_at
 
 __all__ = ["Incoming", "ShardStore", "check_digest"]
 

@@ -14,9 +14,9 @@ from ledger.merkle import (
     inclusion_path,
     leaf_hash,
     node,
-    tree_root,
     verify_inclusion,
 )
+from tests.support.merkle import tree_root
 
 LEAVES = [b"leaf %d" % i for i in range(301)]
 AMOUNTS = [i * i % 97 for i in range(301)]

@@ -35,7 +35,7 @@ def test_entries_come_back_until_released(tmp_path):
     with Spool(tmp_path) as spool:
         assert held(spool) == [(one, 1, b"p1"), (three, 3, b"p3")]
         assert spool.append(4, b"") == three + 1
-        spool.release_upto(three)
+        spool.release([one, three])
         assert held(spool) == [(three + 1, 4, b"")]
 
 

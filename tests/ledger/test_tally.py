@@ -7,9 +7,10 @@ import pytest
 
 from ledger.errors import AmountRefused, ChainRefused, FormatRefused, OutOfWindow
 from ledger.leaf import Leaf
-from ledger.merkle import Node, leaf_hash, tree_root
+from ledger.merkle import Node, leaf_hash
 from ledger.tally import TabTerms, Tally
 from tests.support.ledger_world import paper_tab
+from tests.support.merkle import tree_root
 
 
 def test_any_order_gives_the_same_totals():

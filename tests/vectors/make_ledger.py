@@ -9,11 +9,12 @@ from pathlib import Path
 
 from ledger.grant import GRANT_DOMAIN, sign_grant
 from ledger.leaf import Leaf
-from ledger.merkle import Node, inclusion_path, leaf_hash, tree_root
+from ledger.merkle import Node, inclusion_path, leaf_hash
 from ledger.prices import PRICE_DOMAIN, sign_price_table
 from ledger.receipt import Receipt
 from ledger.voucher import VOUCHER_DOMAIN, voucher_hash
 from tests.support.ledger_world import Party, paper_tab
+from tests.support.merkle import tree_root
 
 __all__ = ["FILE", "golden", "main"]
 

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from mobile_worker.shards.errors import StoreFull, StoreUnusable
-from mobile_worker.shards.files import as_store_error, read_at, sync_folder, write_at
+from mobile_worker.shards.files import as_store_error, read_at, write_at
 
 
 def test_write_then_read_at_positions(tmp_path: Path) -> None:
@@ -16,7 +16,6 @@ def test_write_then_read_at_positions(tmp_path: Path) -> None:
     assert read_at(descriptor, 5, 100) == b"fg"
     assert read_at(descriptor, 7, 1) == b""
     os.close(descriptor)
-    sync_folder(tmp_path)
 
 
 def test_full_and_unusable_are_told_apart(tmp_path: Path) -> None:
