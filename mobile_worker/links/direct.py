@@ -41,6 +41,7 @@ WRITE_TIMEOUT_S: Final = 10.0
 _MAGIC: Final = b"P2PMOED1"
 _LENGTH_BYTES = 4
 _MAX_QUEUED_BYTES = 256 << 10  # above this the session keeps what it has
+_MAX_ANSWER_BYTES = 1 << 20  # above this answers to what the peer sends are lost
 _READ_BYTES = 4 * (_LENGTH_BYTES + MAX_PACKET_BYTES)
 _MAX_PARTS = 8  # packets joined into one write
 _USER_TIMEOUT_MS = 15_000
@@ -135,6 +136,11 @@ class DirectLink:
     def writable(self) -> bool:
         """Whether the queue has room."""
         return self._reason is None and self._n_queued_bytes < _MAX_QUEUED_BYTES
+
+    @property
+    def crowded(self) -> bool:
+        """Whether even answers to what the peer sends find no room."""
+        return self._n_queued_bytes >= _MAX_ANSWER_BYTES
 
     def send(self, peer: PeerId, packet: Packet) -> None:
         """Write the packet now as far as the socket takes it; queue the rest."""

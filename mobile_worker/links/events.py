@@ -12,6 +12,7 @@ __all__ = [
     "LostReason",
     "NodeEvent",
     "PathKind",
+    "PeerBack",
     "PeerLost",
     "RelayChanged",
     "Undelivered",
@@ -65,6 +66,13 @@ class PeerLost:
 
 
 @dataclass(frozen=True, slots=True)
+class PeerBack:
+    """The relay says that a lost peer is there again: a good moment to try."""
+
+    peer: PeerId
+
+
+@dataclass(frozen=True, slots=True)
 class Undelivered:
     """`count` messages, or pieces of messages, to this peer were dropped."""
 
@@ -81,4 +89,4 @@ class RelayChanged:
     detail: str
 
 
-NodeEvent: TypeAlias = Arrived | PeerLost | Undelivered | RelayChanged
+NodeEvent: TypeAlias = Arrived | PeerLost | PeerBack | Undelivered | RelayChanged

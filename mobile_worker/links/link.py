@@ -29,6 +29,11 @@ class Link(Protocol):
         """Whether `send` should be called now; `link_writable` follows if not."""
         ...
 
+    @property
+    def crowded(self) -> bool:
+        """Whether even answers, which do not wait for `writable`, are to be dropped."""
+        ...
+
     def send(self, peer: PeerId, packet: Packet) -> None:
         """Send or queue a packet; one that the link cannot take any more is lost."""
         ...

@@ -69,7 +69,7 @@ class LinkedNode:
         frame = encode_message(message)
         if message_class is None:
             message_class = class_of(message.TYPE)
-        state = self._peers.get(peer) or self._switchboard.state_of(peer)
+        state = self._switchboard.state_of(peer)
         state.session.add(frame, message_class)
         self._switchboard.pump(peer, state)
 

@@ -38,6 +38,19 @@ class PeerState:
     held_until: float | None = None
     lost: bool = False
     dialling: bool = False
+    knocks: float = 0.0
+    knocked_at: float = float("-inf")
+
+    @property
+    def needs_time(self) -> bool:
+        """Whether something of it is due sooner or later."""
+        held = self.held_until is not None
+        return held or bool(self.links) or self.session.needs_time
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is under way with it."""
+        return not self.dialling and not self.needs_time
 
     @property
     def direct(self) -> DirectLink | None:

@@ -41,6 +41,7 @@ from relay.keys import PeerId
 __all__ = ["RelayLink", "RelayOwner", "RelaySettings"]
 
 _LOG = logging.getLogger("p2pmoe.links")
+_MAX_HELD: Final = 16_384  # packets
 _LASTED_S: Final = 5.0  # a connection that lived so long starts the delays anew
 
 
@@ -98,6 +99,11 @@ class RelayLink:
     def writable(self) -> bool:
         """Whether the connection takes more."""
         return self._connection is not None and not self._held
+
+    @property
+    def crowded(self) -> bool:
+        """Whether even answers to what peers send find no room."""
+        return len(self._held) >= _MAX_HELD
 
     def send(self, peer: PeerId, packet: Packet) -> None:
         """Hand the packet to the relay; while there is none, it is lost."""

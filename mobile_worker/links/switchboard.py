@@ -22,10 +22,12 @@ from mobile_worker.errors import (
 )
 from mobile_worker.links.arrivals import Arrivals
 from mobile_worker.links.direct import DirectLink
+from mobile_worker.links.door import Door, may_knock, may_say
 from mobile_worker.links.events import (
     Arrived,
     LostReason,
     PathKind,
+    PeerBack,
     PeerLost,
     RelayChanged,
     Undelivered,
@@ -47,7 +49,6 @@ from mobile_worker.session.outcomes import (
     ProbeAnswered,
 )
 from mobile_worker.session.packets import Packet, PacketKind, unknown_packet
-from mobile_worker.session.session import Session
 from relay.frame_types import NackReason
 from relay.greetings import Welcome
 from relay.keys import PeerId, short_id
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
 __all__ = ["Receipt", "Switchboard"]
 
 _LOG = logging.getLogger("p2pmoe.links")
-MAX_PEERS: Final = 65_536
 MAX_UNPROVEN_LINKS: Final = 64
 MAX_LINKS_PER_PEER: Final = 4
 RETURN_S: Final = 15.0  # so long peers may need to come back to a restarted relay
@@ -87,7 +87,8 @@ class Switchboard:
         """`dial` is called when a direct link to a peer would be good to have."""
         self.traffic = Traffic()
         self.relay: RelayLink | None = None
-        self.peers: dict[PeerId, PeerState] = {}
+        self._door = Door(presence.own, self._watch)
+        self.peers = self._door.peers
         self._presence = presence
         self._clock = clock
         self._dial = dial
@@ -99,10 +100,7 @@ class Switchboard:
 
     def forget(self, peer: PeerId) -> None:
         """Drop session, links, queue and record of a peer."""
-        state = self.peers.pop(peer, None)
-        if state is not None:
-            for link in state.links:
-                link.abort("forgotten")
+        self._door.forget(peer)
 
     def close(self) -> None:
         """Say farewell to all and end the arrivals."""
@@ -120,9 +118,12 @@ class Switchboard:
         state = self.peers.get(peer) or self._admit(link, peer, packet)
         if state is None:
             return
-        session = state.session
+        session, now = state.session, self._clock.monotonic()
+        if not may_knock(link, state, packet, now):
+            self.traffic.n_refused += 1
+            return
         try:
-            outcomes = session.receive(packet, self._clock.monotonic())
+            outcomes = session.receive(packet, now)
         except (SealError, HandshakeError) as error:
             self.traffic.n_refused += 1
             _LOG.debug("packet of %s refused: %s", short_id(peer), error)
@@ -149,10 +150,10 @@ class Switchboard:
 
     def link_added(self, link: DirectLink) -> bool:
         """Take a new direct link, to be proven; tell whether there was room."""
-        state = self.state_of(link.peer)
-        if self._closed or len(state.links) >= MAX_LINKS_PER_PEER:
+        if self._closed or self._n_unproven() >= MAX_UNPROVEN_LINKS:
             return False
-        if self._n_unproven() >= MAX_UNPROVEN_LINKS:
+        state = self._door.stranger(link.peer)
+        if len(state.links) >= MAX_LINKS_PER_PEER:
             return False
         state.links.append(link)
         self._attention.add(link.peer)
@@ -172,6 +173,8 @@ class Switchboard:
         _LOG.info("direct link to %s ended: %s", short_id(peer), reason)
         if link.proven and state.direct is None:
             self._set_window(state, PathKind.RELAY)
+        if self._door.is_stranger(peer):
+            return
         fallback = choose_link(state, self.relay)
         nowhere = fallback is None and self.relay is None
         if nowhere or (state.present is False and not state.links):
@@ -195,7 +198,7 @@ class Switchboard:
         self._relay_queue_bytes = welcome.limits.queue_bytes
         self.arrivals.put(RelayChanged(up=True, detail=short_id(welcome.relay_id)))
         if self.relay is not None:
-            self.relay.watch(self.peers)
+            self.relay.watch(p for p in self.peers if not self._door.is_stranger(p))
         until = self._clock.monotonic() + RETURN_S
         for peer, state in tuple(self.peers.items()):
             state.present = None
@@ -216,6 +219,8 @@ class Switchboard:
         state.present = here
         if here:
             state.held_until = None
+            if state.lost:
+                self.arrivals.put(PeerBack(peer))
             self.pump(peer, state)
         elif state.direct is None and state.held_until is None:
             self._lose(peer, state, LostReason.GONE)
@@ -240,7 +245,7 @@ class Switchboard:
         now = self._clock.monotonic()
         for peer in tuple(self._attention):
             state = self.peers.get(peer)
-            if state is None or not self._needs_time(state):
+            if state is None or not state.needs_time:
                 self._attention.discard(peer)
                 continue
             if state.held_until is not None and now >= state.held_until:
@@ -257,23 +262,22 @@ class Switchboard:
 
     def state_of(self, peer: PeerId) -> PeerState:
         """Return what is kept of a peer, from now on if not before."""
-        state = self.peers.get(peer)
-        if state is None:
-            state = PeerState(session=Session(self._presence.own, peer))
-            self.peers[peer] = state
-            self._set_window(state, PathKind.RELAY)
-            if self.relay is not None:
-                self.relay.watch((peer,))
-        return state
+        return self._door.known(peer)
+
+    def _watch(self, peer: PeerId) -> None:
+        if self.relay is not None:
+            self.relay.watch((peer,))
 
     def _put(self, link: Link, peer: PeerId, payload: bytes) -> None:
+        if link.crowded:  # the peer asks again
+            return
         self.traffic.up_bytes[link.kind] += len(payload)
         link.send(peer, Packet(MessageClass.CONTROL, payload))
 
     def _admit(self, link: Link, peer: PeerId, packet: bytes) -> PeerState | None:
         """Make room for a stranger that begins a handshake."""
-        if packet[:1] in _FIRST_PACKETS and len(self.peers) < MAX_PEERS:
-            return self.state_of(peer)
+        if packet[:1] in _FIRST_PACKETS:
+            return self._door.stranger(peer)
         if packet[:1] == _SEALED and len(packet) > 5 and self._n_hints_left:
             self._n_hints_left -= 1
             hint = unknown_packet(int.from_bytes(packet[1:5], "big"))
@@ -317,19 +321,24 @@ class Switchboard:
 
     def _deliver(self, peer: PeerId, state: PeerState, outcome: Delivered) -> None:
         n_bytes = len(outcome.message)
+        receipt = Receipt(peer, state, outcome.message_class, n_bytes)
+        if not may_say(peer, outcome.message, self._presence.descriptor):
+            self.traffic.n_refused += 1
+            self._taken(receipt)
+            return
         try:
             message = parse_message(outcome.message)
         except MessageError as error:
             self._expel(peer, error)
             return
         state.lost = False
-        receipt = Receipt(peer, state, outcome.message_class, n_bytes)
         self.arrivals.put(Arrived(peer, message, n_bytes), receipt)
 
     def _established(
         self, peer: PeerId, state: PeerState, outcome: Established
     ) -> None:
         state.lost = False
+        self._door.proved(peer)
         self._undelivered(peer, UndeliveredReason.LOST, outcome.n_dropped)
         if outcome.restarted:
             self.arrivals.put(PeerLost(peer, LostReason.RESTARTED))
@@ -352,11 +361,6 @@ class Switchboard:
     def _token(self) -> int:
         return int.from_bytes(self._presence.own.random_bytes(8), "big")
 
-    @staticmethod
-    def _needs_time(state: PeerState) -> bool:
-        held = state.held_until is not None
-        return held or bool(state.links) or state.session.needs_time
-
     def _set_window(self, state: PeerState, kind: PathKind) -> None:
         windows = windows_of(kind, self._relay_queue_bytes)
         state.session.set_window(windows.first, windows.most)
@@ -377,7 +381,7 @@ class Switchboard:
     def _lose(self, peer: PeerId, state: PeerState, reason: LostReason) -> None:
         state.session.suspect()
         self._undelivered(peer, UndeliveredReason.NOT_HERE, state.session.drop())
-        if not state.lost:
+        if not state.lost and not self._door.is_stranger(peer):
             state.lost = True
             self.arrivals.put(PeerLost(peer, reason))
 

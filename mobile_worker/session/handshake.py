@@ -10,7 +10,7 @@ them on the way gains what dropping the packet would give.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -20,6 +20,7 @@ from mobile_worker.session.channel import Channel
 from mobile_worker.session.identity import Identity
 from mobile_worker.session.noise import NoiseHandshake, Pattern
 from mobile_worker.session.packets import HandshakePacket, PacketKind
+from mobile_worker.session.pieces import Shelf, Waiting
 from mobile_worker.session.records import PeerRecord, parse_record
 from relay.keys import PeerId
 
@@ -42,6 +43,7 @@ class OwnSide:
     """What all sessions of this process share.
 
     instance: 8 bytes drawn at start. record: gives our signed record as it is now.
+    shelf, waiting: what all peers together may make us hold.
     """
 
     identity: Identity
@@ -49,6 +51,8 @@ class OwnSide:
     instance: bytes
     record: Callable[[], bytes]
     random_bytes: Callable[[int], bytes]
+    shelf: Shelf = field(default_factory=Shelf)
+    waiting: Waiting = field(default_factory=Waiting)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

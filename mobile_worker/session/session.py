@@ -51,6 +51,7 @@ __all__ = ["Session"]
 
 OLD_KEYS_S: Final = 60.0
 _HINT_PAUSE_S = 1.0
+_MAX_URGENT = 64  # a grant that finds no room is asked for again (BLOCKED)
 _CROSSED_S = 2.0
 _BLOCKED_FIRST_S = 0.25
 _BLOCKED_LAST_S = 2.0
@@ -77,8 +78,8 @@ class Session:
         self._suspect = False
         self._raw: deque[bytes] = deque()
         self._urgent: deque[bytes] = deque()
-        self._outbox = Outbox()
-        self._assembly = Assembly()
+        self._outbox = Outbox(own.waiting)
+        self._assembly = Assembly(own.shelf)
         self._waiting_bytes = [0 for _ in MessageClass]
         self._blocked_due = 0.0
         self._blocked_pause_s = _BLOCKED_FIRST_S
@@ -128,6 +129,11 @@ class Session:
         self._handshakes.withdraw()
         self._raw.clear()
         return self._outbox.clear()
+
+    def close(self) -> None:
+        """Give back all that this session holds; it is not used again."""
+        self.drop()
+        self._assembly.clear()
 
     def next_packet(self, now: float) -> Packet | None:
         """Return the next packet to send by whatever link there is."""
@@ -361,7 +367,7 @@ class Session:
         self._grant(message_class, force=True)
 
     def _grant(self, message_class: MessageClass, *, force: bool) -> bool:
-        if self._current is None:
+        if self._current is None or len(self._urgent) >= _MAX_URGENT:
             return False
         limit = self._current.flow.receiving[message_class].grant(
             self.window_bytes, self._waiting_bytes[message_class], force=force

@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from mobile_worker.links.door import MAX_STRANGERS
 from mobile_worker.links.events import (
     Arrived,
     LostReason,
@@ -15,8 +16,9 @@ from mobile_worker.links.events import (
 )
 from mobile_worker.links.presence import Presence
 from mobile_worker.links.switchboard import Switchboard
-from mobile_worker.messages import Cancel, encode_message
+from mobile_worker.messages import Cancel, Placement, encode_message
 from mobile_worker.messages.classes import MessageClass
+from mobile_worker.session.descriptor import NetworkDescriptor, sign_descriptor
 from mobile_worker.session.packets import PacketKind
 from relay.frame_types import NackReason
 from relay.tokens import Role
@@ -43,6 +45,7 @@ class FakeRelay:
 
     def __init__(self):
         self.up = self.writable = True
+        self.crowded = False
         self.sent = []
         self.watched = set()
 
@@ -269,3 +272,40 @@ def test_a_peer_that_is_not_taken_from_is_held_back(pair):
         n += len(events)
         carry(a, b)
     assert n == 20_000
+
+
+def test_handshakes_of_ever_new_ids_fill_nothing(pair):
+    a, b = pair
+    stranger = Post(3, a.clock)
+    stranger.send(a.id, Cancel(request=1))
+    ((_, first),) = stranger.relay.sent
+    for number in range(3000):
+        claimed = number.to_bytes(32, "big")
+        a.board.packet_arrived(a.relay, claimed, first)
+    assert len(a.board.peers) <= MAX_STRANGERS + 1
+    assert b.id in a.board.peers
+    assert a.relay.watched == {b.id}
+    assert a.events() == []
+
+
+def test_what_only_the_market_says_is_dropped_and_its_credit_given_back(pair):
+    a, b = pair
+    network, market = identity(7), identity(8).peer_id
+    descriptor = NetworkDescriptor(
+        network=network.peer_id, market=market, ledger=identity(9).peer_id
+    )
+    b.presence.descriptor = sign_descriptor(descriptor, network.sign)
+    placement = Placement(
+        manifest_hash=bytes(32),
+        serial=1,
+        price_table=bytes(50_000),
+        price_signature=bytes(64),
+        holders=(),
+    )
+    for request in range(20):  # 1 MB: more than is ever granted ahead
+        a.send(b.id, placement)
+        a.send(b.id, Cancel(request=request))
+        carry(a, b)
+    assert b.events() == [Arrived(a.id, Cancel(request=n), 19) for n in range(20)]
+    assert a.board.peers[b.id].session.needs_time is False
+    assert b.board.traffic.n_refused == 20

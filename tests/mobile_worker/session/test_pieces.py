@@ -22,6 +22,8 @@ from mobile_worker.session.pieces import (
     Assembly,
     Outbox,
     Piece,
+    Shelf,
+    Waiting,
 )
 
 BULK = MessageClass.BULK
@@ -155,3 +157,58 @@ def test_a_forgotten_message_is_gone():
     assembly.add(Piece(BULK, 0, 4000, 0, memoryview(bytes(2000))))
     assembly.clear()
     assert assembly.add(Piece(BULK, 0, 4000, 2000, memoryview(bytes(2000)))) is None
+
+
+def piece(number: int, at: int, n: int, total: int = MAX_MESSAGE_BYTES) -> Piece:
+    return Piece(BULK, number, total, at, memoryview(bytes(n)))
+
+
+def test_what_all_peers_leave_unfinished_is_bounded():
+    shelf = Shelf(max_bytes=100_000)
+    peers = [Assembly(shelf) for _ in range(200)]
+    for number, assembly in enumerate(peers):
+        for at in range(0, 20_000, 10_000):
+            assert assembly.add(piece(number, at, 10_000)) is None
+            assert shelf.n_bytes <= 100_000
+    peers[-1].clear()
+    assert shelf.n_bytes == 80_000
+
+
+def test_a_message_that_goes_on_outlives_those_that_stand_still():
+    shelf = Shelf(max_bytes=100_000)
+    honest = Assembly(shelf)
+    whole = None
+    for at in range(0, 40_000, 2000):
+        whole = honest.add(piece(1, at, 2000, 40_000))
+        for number in range(3):
+            assert Assembly(shelf).add(piece(number, 0, 10_000)) is None
+    assert whole == bytes(40_000)
+    assert shelf.n_bytes <= 60_000 + 90_000
+
+
+def test_a_message_as_large_as_the_shelf_comes_together():
+    shelf = Shelf(max_bytes=1000)
+    assembly = Assembly(shelf)
+    assert assembly.add(piece(1, 0, 2000, 4000)) is None
+    assert assembly.add(piece(1, 2000, 2000, 4000)) == bytes(4000)
+    assert shelf.n_bytes == 0
+    assembly.add(piece(2, 0, 2000))
+    with pytest.raises(ProtocolBreach):
+        assembly.add(piece(2, 0, 2000))
+    assert shelf.n_bytes == 0
+
+
+def test_peers_that_take_nothing_share_the_room():
+    waiting = Waiting(max_bytes=1_000_000)
+    outboxes = [Outbox(waiting) for _ in range(10)]
+    for outbox in outboxes[:9]:
+        while outbox.n_bytes < waiting.limit(10_000) - 10_000:
+            outbox.add(bytes(10_000), BULK)
+        with pytest.raises(SendQueueFull):
+            outbox.add(bytes(waiting.max_bytes // 2), BULK)
+    assert waiting.n_peers == 9
+    assert waiting.n_bytes < 3_000_000
+    outboxes[9].add(bytes(60_000), MessageClass.INTERACTIVE)  # a share is left
+    for outbox in outboxes:
+        outbox.clear()
+    assert (waiting.n_bytes, waiting.n_peers) == (0, 0)
