@@ -55,7 +55,7 @@ def parse_event(line: str) -> TextDelta | StreamEnd | StreamProblem | None:
         return StreamEnd()
     try:
         chunk = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return StreamProblem(kind="malformed", message=f"not JSON: {body[:80]!r}")
     if not isinstance(chunk, dict):
         return StreamProblem(kind="malformed", message=f"not an object: {body[:80]!r}")
@@ -69,13 +69,15 @@ def parse_event(line: str) -> TextDelta | StreamEnd | StreamProblem | None:
 
 
 def _delta(chunk: Mapping[str, Any]) -> TextDelta:
-    choices = chunk.get("choices") or [{}]
-    choice = choices[0] if isinstance(choices[0], dict) else {}
+    choices = chunk.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    choice = choice if isinstance(choice, dict) else {}
+    delta = choice.get("delta")
     text = choice.get("text")
-    if text is None:
-        text = (choice.get("delta") or {}).get("content")
+    if text is None and isinstance(delta, dict):
+        text = delta.get("content")
     return TextDelta(
-        text=text or "",
+        text=text if isinstance(text, str) else "",
         finish_reason=choice.get("finish_reason"),
         usage=chunk.get("usage"),
         extension=chunk.get("p2pmoe"),

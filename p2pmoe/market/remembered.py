@@ -88,7 +88,13 @@ class Remembered:
                 found._holdings[PeerId(bytes.fromhex(worker))] = held
             for name, (epoch, base_uc) in parts["prices"].items():
                 found._prices[bytes.fromhex(name)] = (int(epoch), int(base_uc))
-        except (ValueError, KeyError, TypeError, AttributeError) as exc:
+        except (
+            ValueError,
+            LookupError,
+            TypeError,
+            AttributeError,
+            RecursionError,
+        ) as exc:
             raise MemoryFileBroken("not the market's memory file") from exc
         return found
 

@@ -74,7 +74,7 @@ def parse_invite(text: str) -> Invite:
     """
     try:
         members = json.loads(text)
-    except ValueError as exc:
+    except (ValueError, RecursionError) as exc:
         raise InviteBroken("invite is not json") from exc
     if not isinstance(members, dict) or sorted(members) != sorted(_MEMBERS):
         raise InviteBroken(f"invite does not have the members {', '.join(_MEMBERS)}")
@@ -97,6 +97,8 @@ def _checked(relay: str, network: str, token: str) -> Invite:
         parsed = parse_token(invite.token)
     except (RelayError, binascii.Error) as exc:
         raise InviteBroken(f"invite: {exc}") from exc
+    if not invite.relay.secure:
+        raise InviteBroken("invite's relay URL does not begin with wss://")
     if invite.relay.relay_id is None:
         raise InviteBroken("invite's relay URL does not carry the relay's id")
     if parsed.network != invite.network:

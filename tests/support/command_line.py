@@ -1,21 +1,33 @@
-"""Commands that must end by themselves: run, several at a time, and judged.
+"""The real command line: commands that must end by themselves, and those that run.
 
 A bad input ends in exactly one line that begins with "error: ", the last one on stderr,
 without traceback, with nothing on stdout, in bounded time. What a command says before
 that (where its API listens, what it is about to use) are lines of their own.
 """
 
+import json
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-__all__ = ["NO_FILES", "PROGRAM", "Outcome", "assert_one_error", "run", "run_all"]
+__all__ = [
+    "NO_FILES",
+    "PROGRAM",
+    "Outcome",
+    "Running",
+    "assert_one_error",
+    "run",
+    "run_all",
+]
 
 _AT_ONCE = 4
 _WITHIN_S = 60.0
+_POLL_S = 0.02
 PROGRAM = (sys.executable, "-m", "p2pmoe")
 # Every write to a file fails, as on a full disk; pipes and sockets do not mind.
 NO_FILES = ("sh", "-c", 'ulimit -f 0; exec "$@"', "sh")
@@ -83,3 +95,51 @@ def assert_one_error(outcome: Outcome, *parts: str, code: int = 2) -> None:
         assert part in errors[0], errors[0]
     assert outcome.out == ""
     assert outcome.seconds < _WITHIN_S / 2
+
+
+class Running:
+    """A command that serves; `report` is what its ready file says."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        """Start it and wait until it is ready."""
+        name = f"{arguments[0]}-{time.monotonic_ns()}"
+        self.log = folder / f"{name}.log"
+        ready = folder / f"{name}.ready"
+        with self.log.open("wb") as sink:
+            self.process = subprocess.Popen(
+                [*PROGRAM, *arguments, "--ready-file", str(ready)],
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self._wait_for(ready.exists)
+        self.report: dict[str, Any] = json.loads(ready.read_text())
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended."""
+        return self.process.poll() is None
+
+    def said(self, words: str) -> None:
+        """Wait until these words stand in its log."""
+        self._wait_for(lambda: words in self.log.read_text())
+
+    def stop(self) -> int:
+        """Send SIGTERM and return the exit code."""
+        self.process.terminate()
+        return self.process.wait(_WITHIN_S)
+
+    def kill(self) -> None:
+        """Kill it, if it still runs."""
+        if self.is_running:
+            self.process.kill()
+        self.process.wait(_WITHIN_S)
+
+    def _wait_for(self, holds: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + _WITHIN_S
+        while not holds():
+            if not self.is_running or time.monotonic() > deadline:
+                self.kill()
+                raise AssertionError(self.log.read_text())
+            time.sleep(_POLL_S)

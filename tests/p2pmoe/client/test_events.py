@@ -52,3 +52,12 @@ def test_comments_and_blank_lines_are_nothing(line: str) -> None:
 def test_rubbish_is_a_problem_and_never_an_exception(body: str) -> None:
     event = parse_event("data:" + body)
     assert isinstance(event, TextDelta | StreamEnd | StreamProblem)
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["[" * 100_000, '{"choices": 3}', '{"choices": [7]}', '{"choices": [{"text": 1}]}'],
+)
+def test_what_is_no_stream_of_ours_is_no_crash(body: str):
+    event = parse_event(f"data: {body}")
+    assert isinstance(event, StreamProblem) or event == TextDelta(text="")

@@ -54,6 +54,7 @@ OTHER = Network(SigningKey.from_seed(b"x" * 32))
     [
         ({"relay": "ws:/"}, "relay URL"),
         ({"relay": URL.partition("#")[0]}, "does not carry the relay's id"),
+        ({"relay": URL.replace("wss:", "ws:")}, "does not begin with wss://"),
         ({"relay": 7}, "is no text"),
         ({"network": "00"}, "peer id"),
         ({"network": OTHER.network_id.hex()}, "of another network"),
@@ -74,7 +75,7 @@ def test_nothing_but_a_refusal_comes_out_of_other_text(text: str) -> None:
         parse_invite(text)
 
 
-@pytest.mark.parametrize("content", [b"\xff", b"x" * 9000, b"[]"])
+@pytest.mark.parametrize("content", [b"\xff", b"x" * 9000, b"[]", b"[" * 8000])
 def test_a_file_that_is_no_invite_is_named(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "invite.json"
     path.write_bytes(content)
