@@ -23,6 +23,7 @@ from mobile_worker.errors import LocalError
 from mobile_worker.links.events import (
     Arrived,
     NodeEvent,
+    PeerBack,
     PeerLost,
     RelayChanged,
     Undelivered,
@@ -119,7 +120,7 @@ class Contributor:
                     await self._accepted.wait()
             parts.accounts.close()
             parts.accounts.write_off()
-            parts.settling.wake()
+            parts.settling.hurry()
             await parts.settling.settled()
         parts.market_side.end(reason)
         return parts.settling.is_settled
@@ -137,6 +138,8 @@ class Contributor:
                 self._relay_changed(up=up, detail=detail)
             case PeerLost(peer=peer) if peer == self._parts.market:
                 self._parts.market_side.reachable_again()
+            case PeerBack(peer=peer):
+                self._back(peer)
             case Undelivered(peer=peer) if peer == self._parts.market:
                 self._parts.market_side.undelivered()
             case _:
@@ -208,6 +211,13 @@ class Contributor:
         logger.info("relay is %s: %s", "up" if up else "down", detail)
         if up:
             self._parts.market_side.reachable_again()
+            self._parts.settling.hurry()
+
+    def _back(self, peer: PeerId) -> None:
+        """Try what waits for the market or the ledger: it may be listening again."""
+        if peer == self._parts.market:
+            self._parts.market_side.reachable_again()
+        elif peer == self._parts.settling.ledger:
             self._parts.settling.hurry()
 
     def _queue_filed(self, peer: PeerId, message: messages.Filed) -> None:

@@ -32,8 +32,8 @@ __all__ = [
 
 RETRY_S = 3.0
 MAX_RETRY_S = 60.0
+MAX_FLYING = 8
 _MAX_LEAF_BYTES = 4 << 20  # of one filing
-_MAX_FLYING = 8
 _LENGTH = struct.Struct(">I")
 _SIGNATURE_BYTES = 64
 
@@ -69,8 +69,9 @@ class _Account:
 class FilingQueue:
     """Everything that both signed and the ledger has not acknowledged."""
 
-    def __init__(self) -> None:
-        """Start empty."""
+    def __init__(self, max_flying: int = MAX_FLYING) -> None:
+        """Start empty; at most `max_flying` filings are under way at a time."""
+        self._max_flying = max_flying
         self._accounts: dict[VoucherKey, _Account] = {}
 
     def __len__(self) -> int:
@@ -97,7 +98,7 @@ class FilingQueue:
             if now < account.due_at or len(account.waiting) == account.n_rejected:
                 continue
             if account.n_flying == 0:
-                if n_flying >= _MAX_FLYING:
+                if n_flying >= self._max_flying:
                     continue
                 n_flying += 1
                 account.n_flying = _how_many(account)

@@ -80,7 +80,7 @@ class Settling:
         self._accounts = accounts
         self._spool = spool
         self._send = send
-        self._ledger = ledger
+        self.ledger = ledger
         self._clock = clock
         self._filing = FilingQueue()
         self._open: dict[bytes, _Open] = {}  # by hash of the voucher
@@ -134,7 +134,7 @@ class Settling:
 
     async def filed(self, peer: PeerId, answer: wire.Filed) -> None:
         """Take the ledger's answer."""
-        if peer != self._ledger:
+        if peer != self.ledger:
             return
         outcome = self._filing.filed(
             answer.voucher_hash, answer.status, answer.reason, self._clock.monotonic()
@@ -186,7 +186,7 @@ class Settling:
             if known is not None:  # else it was signed in the meantime
                 self._offer(peer, known.proposal)
         for file in self._filing.due(self._clock.monotonic()):
-            self._tell(self._ledger, file)
+            self._tell(self.ledger, file)
 
     async def _keep_signed(self) -> None:
         async with self._disk:

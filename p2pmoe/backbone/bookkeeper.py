@@ -8,8 +8,8 @@ Tasks around `Settlement`; none of them is ever awaited by a decode step. Rules:
   ACCEPT is idempotent);
 - a VOUCHER is examined against our own leaves, made durable with our signature, then
   countersigned and filed; the same voucher again gets the same answer;
-- a filing is repeated until the ledger answers FILED; a rejected one is logged, kept
-  and counted;
+- vouchers are filed tab by tab in their order, those that wait together as one, again
+  until the ledger answers FILED; a rejected one is logged, kept and counted;
 - a worker that needs a grant gets one from the ledger, forwarded as it is;
 - while the spool is full or its disk fails nothing is accepted or signed, so that the
   floats end serving; what was decided is kept and tried again.
@@ -29,7 +29,8 @@ from mobile_worker import messages
 from mobile_worker.clock import Clock
 from mobile_worker.errors import LocalError
 from p2pmoe.backbone.books import Book, build_leaves
-from p2pmoe.backbone.journal import Filing, Journal
+from p2pmoe.backbone.filings import Filings
+from p2pmoe.backbone.journal import Journal
 from p2pmoe.backbone.servings import Served
 from p2pmoe.backbone.settlement import Settlement, Tab
 from p2pmoe.errors import VoucherRefused
@@ -39,7 +40,6 @@ __all__ = ["Bookkeeper", "BookkeeperParts"]
 
 log = logging.getLogger("p2pmoe.settlement")
 
-FILE_AGAIN_S = 2.0
 ACCEPT_AGAIN_S = 2.0
 GRANT_AGAIN_S = 3.0
 DISK_AGAIN_S = 1.0
@@ -76,7 +76,7 @@ class Bookkeeper:
         """Begin; `restore` first if the journal is not new."""
         self._parts = parts
         self._settlement = parts.settlement
-        self._filings: dict[bytes, tuple[Filing, float]] = {}  # by hash; last sent at
+        self.filings = Filings()
         self._wanted: dict[int, _Wanted] = {}
         self._told: dict[bytes, float] = {}  # tab -> last ACCEPT
         self._complete: dict[tuple[bytes, int], float] = {}  # (tab, epoch) -> since
@@ -85,8 +85,6 @@ class Bookkeeper:
         self._prices: tuple[bytes, bytes] = (b"", b"")
         self._settled = trio.Event()
         self._disk = trio.Lock()  # one writer of the journal at a time
-        self.rejected = 0
-        self.filed_servings = 0  # in vouchers that the ledger has acknowledged
 
     async def run(self) -> None:
         """Batch, repeat and ask, until cancelled."""
@@ -117,7 +115,7 @@ class Bookkeeper:
         for book in restored.books:
             self._settlement.restored(book)
         for filing in restored.filings:
-            self._filings[filing.name] = (filing, 0.0)
+            self.filings.add(filing)
 
     # Leaves and acceptance.
 
@@ -176,8 +174,8 @@ class Bookkeeper:
             )
             book.commit(examined, signature)
             self._settlement.receipted(peer, voucher.tab, examined.n_leaves)
-            self._filings[filing.name] = (filing, 0.0)
-            self._file(filing)
+            self.filings.add(filing)
+            self._file_due()
         except VoucherRefused as refused:
             log.warning("voucher of worker %s: %s", peer.hex()[:8], refused)
             error = str(refused)[:200]
@@ -204,31 +202,24 @@ class Bookkeeper:
 
     # The ledger.
 
-    def _file(self, filing: Filing) -> None:
-        self._filings[filing.name] = (filing, self._parts.clock.monotonic())
-        self._tell(
-            self._parts.ledger,
-            messages.File(
-                voucher=filing.raw,
-                worker_signature=filing.worker_signature,
-                backbone_signature=filing.backbone_signature,
-                leaves=filing.leaves,
-            ),
-        )
+    def ledger_is_back(self) -> None:
+        """File at once what waits, and ask for grants again: it may be listening."""
+        self.filings.hurry()
+        self._file_due()
+        for wanted in self._wanted.values():
+            wanted.sent_at = float("-inf")
+
+    def _file_due(self) -> None:
+        for file in self.filings.due(self._parts.clock.monotonic()):
+            self._tell(self._parts.ledger, file)
 
     async def on_filed(self, message: messages.Filed) -> None:
         """Take the ledger's word on a voucher."""
-        known = self._filings.get(message.voucher_hash)
-        if known is None or message.status == _RETRY:
-            return
-        del self._filings[message.voucher_hash]
-        if message.status not in _STORED:
-            self.rejected += 1
-            log.error("the ledger rejects a voucher: %s", message.reason)
-            return
-        self.filed_servings += known[0].n_leaves
-        async with self._disk:
-            await trio.to_thread.run_sync(self._parts.journal.filed, known[0])
+        filed = self.filings.filed(message, self._parts.clock.monotonic())
+        self._file_due()
+        if filed:
+            async with self._disk:
+                await trio.to_thread.run_sync(self._parts.journal.filed, filed)
 
     # Prices and grants.
 
@@ -312,9 +303,7 @@ class Bookkeeper:
     def repeat(self) -> None:
         """Send again what has not been answered for too long."""
         now = self._parts.clock.monotonic()
-        for filing, sent_at in list(self._filings.values()):
-            if now - sent_at >= FILE_AGAIN_S:
-                self._file(filing)
+        self._file_due()
         for request, wanted in list(self._wanted.items()):
             if now - wanted.sent_at >= GRANT_AGAIN_S:
                 del self._wanted[request]
@@ -337,7 +326,7 @@ class Bookkeeper:
             since = self._complete.setdefault((tab, epoch), now)
             if not book.is_closed and now - since < FORGET_AFTER_S:
                 continue
-            if book.last is None or book.last.name not in self._filings:
+            if book.last is None or not self.filings.holds(book.last.name):
                 del self._complete[tab, epoch]
                 self._settlement.forget(tab, epoch)
                 async with self._disk:
@@ -359,17 +348,13 @@ class Bookkeeper:
 
     def is_settled(self) -> bool:
         """Whether every accepted serving of a live worker is signed and filed."""
-        return not self._filings and not self._settlement.is_pending()
+        return not self.filings and not self._settlement.is_pending()
 
     def _tell(self, peer: PeerId, message: messages.Message) -> None:
         try:
             self._parts.send(peer, message)
         except LocalError as error:
             log.info("to %s: %s", peer.hex()[:8], error)
-
-
-_RETRY = 3
-_STORED = frozenset({0, 1})
 
 
 def _keep_leaves(

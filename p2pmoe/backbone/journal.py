@@ -113,12 +113,12 @@ class Journal:
             entry=entry,
         )
 
-    def filed(self, filing: Filing) -> None:
-        """Forget a voucher that the ledger has, once it is not its book's newest."""
-        if filing.entry in self._newest.values():
-            self._acknowledged.add(filing.entry)
-        else:
-            self._spool.release([filing.entry])
+    def filed(self, filings: Iterable[Filing]) -> None:
+        """Forget vouchers that the ledger has, once they are not their books' newest."""
+        entries = {filing.entry for filing in filings}
+        newest = entries.intersection(self._newest.values())
+        self._acknowledged |= newest
+        self._spool.release(entries - newest)
 
     def forget(self, tab: bytes, epoch: int) -> None:
         """Forget the leaves and the newest voucher of a book that is complete."""

@@ -50,7 +50,8 @@ def network_page(joined: Joined) -> str:
     states = [({"worker": p.hex(), "status": w.status}, 1) for p, w in workers.items()]
     round_trips = [({"worker": p.hex()}, w.cost.rtt_s) for p, w in workers.items()]
     unsigned: list[tuple[dict[str, str], int]] = [({}, totals.unsigned_at_kill)]
-    filed: list[tuple[dict[str, str], int]] = [({}, joined.bookkeeper.filed_servings)]
+    filings = joined.bookkeeper.filings
+    filed: list[tuple[dict[str, str], int]] = [({}, filings.n_servings)]
     return "".join(
         (
             render_metric("p2pmoe_dispatches_in_flight", flying),
@@ -62,8 +63,6 @@ def network_page(joined: Joined) -> str:
             render_metric("p2pmoe_servings_filed_total", filed),
             render_metric("p2pmoe_servings_unsigned_at_kill_total", unsigned),
             render_metric("p2pmoe_servings_open", [({}, open_servings)]),
-            render_metric(
-                "p2pmoe_vouchers_rejected_total", [({}, joined.bookkeeper.rejected)]
-            ),
+            render_metric("p2pmoe_vouchers_rejected_total", [({}, filings.n_rejected)]),
         )
     )

@@ -26,6 +26,7 @@ from mobile_worker.links.events import (
     Arrived,
     LostReason,
     NodeEvent,
+    PeerBack,
     PeerLost,
     RelayChanged,
     Undelivered,
@@ -116,6 +117,7 @@ class NetworkSide:
         for peer in self._parts.fleet.workers:
             if self._parts.settlement.tab_of(peer):
                 self._send(peer, messages.Draining(reason="the backbone ends"))
+        self._parts.bookkeeper.ledger_is_back()  # file now, without a pause
         with trio.move_on_after(within_s):
             try:
                 await self._parts.bookkeeper.harvest()
@@ -135,12 +137,15 @@ class NetworkSide:
                 self._arrived(peer, message, n_bytes)
             case PeerLost(peer=peer, reason=reason):
                 self._lost(peer, reason)
+            case PeerBack(peer=peer):
+                self._back(peer)
             case Undelivered(peer=peer, reason=reason):
                 self._undelivered(peer, reason)
             case RelayChanged(up=up):
                 log.info("relay is %s", "up" if up else "down")
                 if up:
                     self._parts.market_client.say_again()
+                    self._parts.bookkeeper.ledger_is_back()
 
     def _arrived(self, peer: PeerId, message: messages.Message, n_bytes: int) -> None:
         dispatcher = self._parts.dispatcher
@@ -181,6 +186,13 @@ class NetworkSide:
             self._parts.settlement.lost(peer)
             self._parts.dispatcher.on_lost(peer)
             self._parts.on_coverage()
+
+    def _back(self, peer: PeerId) -> None:
+        """Try what waits for the market or the ledger: it may be listening again."""
+        if peer == self._parts.market:
+            self._parts.market_client.say_again()
+        elif peer == self._parts.ledger:
+            self._parts.bookkeeper.ledger_is_back()
 
     def _undelivered(self, peer: PeerId, reason: UndeliveredReason) -> None:
         if peer not in self._parts.fleet.workers:

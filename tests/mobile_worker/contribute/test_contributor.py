@@ -7,7 +7,7 @@ import trio
 
 from ledger.voucher import Voucher
 from mobile_worker import messages
-from mobile_worker.links.events import LostReason
+from mobile_worker.links.events import LostReason, PeerBack
 from mobile_worker.messages import MessageType, OutputError
 from tests.support.inline_threads import inline_threads
 from tests.support.trio_test import trio_test
@@ -162,3 +162,38 @@ async def test_b32_a_cut_of_3_seconds_loses_no_answer(tmp_path: Path) -> None:
         stage.accept(worker, tab, (0, 0))
         file = await stage.ledger.hear(messages.File)
         assert Voucher.parse(file.voucher).leaves == 1
+
+
+@trio_test(autojump=True)
+async def test_what_waits_is_filed_and_offered_when_its_peer_is_back(
+    tmp_path: Path,
+) -> None:
+    async with open_stage(tmp_path) as stage, stage.worker():
+        stage.files = False
+        worker, tab = await stage.serving()
+        await stage.ask(worker, stage.model.dispatch(0, tab=tab))
+        stage.accept(worker, tab, (0, 0))
+        await trio.sleep(100)  # the pauses have grown to a minute
+        n_filed = len(stage.ledger.all(messages.File))
+        n_offered = len(stage.market.all(messages.Offer))
+        node = stage.network._nodes[worker]
+        for peer in (stage.ledger.node.peer_id, stage.market.node.peer_id, worker):
+            node.tell(PeerBack(peer))
+        await trio.sleep(1)
+        assert len(stage.ledger.all(messages.File)) == n_filed + 1
+        assert len(stage.market.all(messages.Offer)) == n_offered + 1
+        stage.files = True
+
+
+@trio_test(autojump=True)
+async def test_a_worker_that_ends_files_without_a_pause(tmp_path: Path) -> None:
+    async with open_stage(tmp_path) as stage:
+        async with stage.worker(drain_s=5.0):
+            stage.files = False
+            worker, tab = await stage.serving()
+            await stage.ask(worker, stage.model.dispatch(0, tab=tab))
+            stage.accept(worker, tab, (0, 0))
+            await trio.sleep(100)
+            n_filed = len(stage.ledger.all(messages.File))
+            stage.files = True
+        assert len(stage.ledger.all(messages.File)) > n_filed

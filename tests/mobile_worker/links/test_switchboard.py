@@ -9,6 +9,7 @@ from mobile_worker.links.events import (
     Arrived,
     LostReason,
     PathKind,
+    PeerBack,
     PeerLost,
     RelayChanged,
     Undelivered,
@@ -169,8 +170,11 @@ def test_a_peer_that_leaves_is_lost_once(pair):
     a.board.frames_refused(b.id, NackReason.GONE, 3)
     assert a.events() == [PeerLost(b.id, LostReason.GONE)]
     a.board.peer_present(b.id, here=True)
+    assert a.events() == [PeerBack(b.id)]
     a.send(b.id, Cancel(request=5))
     carry(a, b)
+    a.board.peer_present(b.id, here=True)
+    assert a.events() == []
     assert b.events() == [Arrived(a.id, Cancel(request=5), 19)]
 
 

@@ -141,7 +141,7 @@ async def test_what_is_not_answered_is_sent_again(
     assert [a.ranges for a in rig.take(messages.Accept)] == [((0, 1),)]
     first = await rig.voucher()
     rig.take(messages.File)
-    rig.now = 5.0
+    rig.now = 5.2
     rig.keeper.repeat()
     assert len(rig.take(messages.File)) == 1
     assert rig.take(messages.Accept) == []
@@ -155,7 +155,7 @@ async def test_what_is_not_answered_is_sent_again(
     assert not rig.keeper.is_settled()
     no = messages.Filed(voucher_hash=same.voucher_hash, status=2, reason="no")
     await rig.keeper.on_filed(no)
-    assert rig.keeper.rejected == 1
+    assert rig.keeper.filings.n_rejected == 1
 
 
 @trio_test

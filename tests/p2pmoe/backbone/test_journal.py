@@ -77,8 +77,8 @@ def test_leaves_vouchers_and_grants_come_back(tmp_path: Path) -> None:
     assert [f.name for f in run.restored.filings] == [filing.name]
     assert [g for _, g in run.restored.grants] == [GRANT]
     again = run.sign(worker, second)
-    run.journal.filed(run.restored.filings[0])
-    run.journal.filed(again)
+    run.journal.filed([run.restored.filings[0]])
+    run.journal.filed([again])
     run.accept(third)
     run.die()
 
@@ -96,7 +96,7 @@ def test_a_complete_book_leaves_nothing_behind(tmp_path: Path) -> None:
     run = Run(tmp_path)
     run.begin()
     run.accept(block)
-    run.journal.filed(run.sign(TabWorker(), block))
+    run.journal.filed([run.sign(TabWorker(), block)])
     run.journal.forget(TERMS.tab, PRICES.epoch)
     run.die()
     run = Run(tmp_path)
@@ -123,7 +123,7 @@ def test_the_spool_holds_one_filed_voucher_a_book_however_many_there_were(
     run.begin()
     for n, block in enumerate(blocks(20), start=1):
         run.accept(block)
-        run.journal.filed(run.sign(worker, block))  # before the next one comes
+        run.journal.filed([run.sign(worker, block)])  # before the next one comes
         assert len(run.spool) == 2 + n + 1
     run.journal.forget(TERMS.tab, PRICES.epoch)
     assert len(run.spool) == 2  # prices and grant
@@ -141,8 +141,8 @@ def test_a_voucher_that_is_filed_late_goes_when_its_answer_comes(
     run.accept(second)
     older, newer = run.sign(worker, first), run.sign(worker, second)
     assert len(run.spool) == 2 + 2 + 2
-    run.journal.filed(newer)
-    run.journal.filed(older)
+    run.journal.filed([newer])
+    run.journal.filed([older])
     assert len(run.spool) == 2 + 2 + 1
     run.die()
     run = Run(tmp_path)

@@ -16,6 +16,7 @@ from mobile_worker.expert_id import ExpertId
 from mobile_worker.links.events import (
     Arrived,
     LostReason,
+    PeerBack,
     PeerLost,
     RelayChanged,
     Undelivered,
@@ -174,6 +175,9 @@ async def test_the_relay_and_a_new_market_hear_everything_again(tmp_path: Path) 
             RelayChanged(up=False, detail="cut"),
             RelayChanged(up=True, detail="back"),
             PeerLost(market, LostReason.RESTARTED),
+            PeerBack(market),
+            PeerBack(rig.world.ledger_identity.peer_id),
+            PeerBack(rig.peer),
             Arrived(market, messages.Refused(what=9, reason="unknown manifest"), 10),
         ):
             rig.side.take(event)
