@@ -1,0 +1,90 @@
+import dataclasses
+
+import numpy as np
+import pytest
+
+from mobile_worker.arithmetic.coding import Floats
+from mobile_worker.arithmetic.errors import NonFinite
+from mobile_worker.arithmetic.formats.block_format import Format
+from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
+from mobile_worker.arithmetic.self_test import fixed_matrix, fixed_rows
+from p2pmoe.model.attention_layer import AttentionLayer
+from p2pmoe.model.block_selection import BlockSelection
+from p2pmoe.model.indexer import Indexer
+from p2pmoe.model.linear import Linear
+from p2pmoe.model.rope import Rope
+
+N_HEADS, N_KV_HEADS, HEAD_DIM, N_EMBD = 4, 2, 8, 32
+KERNEL = NumpyKernel()
+EPS = np.float32(1e-6)
+ROPE = Rope(4, 10000.0)
+
+
+def linear(name: str, n_rows: int, n_cols: int = N_EMBD) -> Linear:
+    return Linear(KERNEL, fixed_matrix(name, Format.Q8_0, n_rows, n_cols))
+
+
+INDEXER = Indexer(
+    query=linear("iq", N_KV_HEADS * 8),
+    query_norm=np.ones(8, np.float32),
+    key=linear("ik", 8),
+    key_norm=np.ones(8, np.float32),
+    selection=BlockSelection(top_k=1, block_size=4, n_local=1),
+    rope=ROPE,
+    eps=EPS,
+)
+SPARSE = AttentionLayer(
+    n_heads=N_HEADS,
+    n_kv_heads=N_KV_HEADS,
+    head_dim=HEAD_DIM,
+    qkv=linear("qkv", (N_HEADS + 2 * N_KV_HEADS) * HEAD_DIM),
+    qk_norm=np.ones((N_HEADS + N_KV_HEADS, HEAD_DIM), np.float32),
+    output=linear("o", N_EMBD, N_HEADS * HEAD_DIM),
+    indexer=INDEXER,
+    rope=ROPE,
+    eps=EPS,
+)
+DENSE = dataclasses.replace(SPARSE, indexer=None)
+ROWS = fixed_rows("a", 12, N_EMBD)
+
+
+def run(layer: AttentionLayer, steps: list[int], capacity: int = 12) -> Floats:
+    cache = layer.empty_cache(capacity)
+    parts, first = [], 0
+    for n in steps:
+        parts.append(layer(ROWS[first : first + n], cache, first))
+        first += n
+    return np.concatenate(parts)
+
+
+def test_the_first_position_is_the_output_of_its_own_values() -> None:
+    heads = linear("qkv", (N_HEADS + 2 * N_KV_HEADS) * HEAD_DIM)(ROWS[:1])
+    values = heads.reshape(-1, HEAD_DIM)[N_HEADS + N_KV_HEADS :]
+    mixed = np.repeat(values, N_HEADS // N_KV_HEADS, axis=0).reshape(1, -1)
+    assert np.array_equal(run(DENSE, [1]), DENSE.output(mixed))
+
+
+@pytest.mark.parametrize("layer", [DENSE, SPARSE], ids=["dense", "block-sparse"])
+@pytest.mark.parametrize("steps", [[1] * 12, [5, 7], [11, 1]])
+def test_any_chunking_gives_the_same_bytes(layer: AttentionLayer, steps) -> None:
+    assert run(layer, steps).tobytes() == run(layer, [12]).tobytes()
+
+
+def test_an_indexer_changes_only_what_lies_beyond_its_border() -> None:
+    dense, sparse = run(DENSE, [12]), run(SPARSE, [12])
+    assert np.array_equal(dense[:4], sparse[:4])
+    assert not np.array_equal(dense[4:], sparse[4:])
+
+
+def test_a_short_cache_has_no_index_keys() -> None:
+    assert SPARSE.empty_cache(4).index_keys is None
+    assert DENSE.empty_cache(12).index_keys is None
+    kept = SPARSE.empty_cache(5)
+    assert kept.index_keys is not None
+    assert kept.index_keys.shape == (1, 8, 5)
+    assert kept.keys.shape == (N_KV_HEADS, HEAD_DIM, 5)
+
+
+def test_input_that_is_not_finite_is_refused() -> None:
+    with pytest.raises(NonFinite):
+        DENSE(np.full((1, N_EMBD), np.nan, np.float32), DENSE.empty_cache(1), 0)

@@ -1,0 +1,77 @@
+import dataclasses
+
+import numpy as np
+import pytest
+
+from mobile_worker.arithmetic.errors import NonFinite
+from mobile_worker.arithmetic.formats.block_format import Format
+from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
+from mobile_worker.arithmetic.self_test import fixed_matrix, fixed_rows
+from p2pmoe.model.block_selection import BlockSelection
+from p2pmoe.model.indexer import Indexer
+from p2pmoe.model.linear import Linear
+from p2pmoe.model.rope import Rope
+
+N_HEADS, INDEX_DIM, N_EMBD = 2, 8, 32
+KERNEL = NumpyKernel()
+INDEXER = Indexer(
+    query=Linear(KERNEL, fixed_matrix("q", Format.Q8_0, N_HEADS * INDEX_DIM, N_EMBD)),
+    query_norm=np.ones(INDEX_DIM, np.float32),
+    key=Linear(KERNEL, fixed_matrix("k", Format.Q8_0, INDEX_DIM, N_EMBD)),
+    key_norm=np.ones(INDEX_DIM, np.float32),
+    selection=BlockSelection(top_k=2, block_size=4, n_local=1),
+    rope=Rope(4, 10000.0),
+    eps=np.float32(1e-6),
+)
+ROWS = fixed_rows("a", 16, N_EMBD)
+
+
+def no_keys(capacity: int = 16) -> np.ndarray:
+    return np.zeros((1, INDEX_DIM, capacity), np.float32)
+
+
+def test_up_to_the_border_all_is_seen_and_keys_are_kept() -> None:
+    keys = no_keys()
+    assert INDEXER.seen(ROWS[:8], keys, 0) is None
+    assert np.all(np.any(keys[0, :, :8] != 0, axis=0))
+    assert not keys[0, :, 8:].any()
+
+
+def test_beyond_it_each_head_sees_top_k_blocks_with_the_rows_own() -> None:
+    mask = INDEXER.seen(ROWS, no_keys(), 0)
+    assert mask is not None
+    assert mask.shape == (16, N_HEADS, 16)
+    n_blocks = mask.reshape(16, N_HEADS, 4, 4).any(axis=3).sum(axis=2)
+    assert (n_blocks[12:] == 2).all()
+    assert mask[np.arange(16), :, np.arange(16)].all()
+
+
+def test_rows_one_by_one_see_what_they_see_together() -> None:
+    together, keys, apart = INDEXER.seen(ROWS, no_keys(), 0), no_keys(), no_keys()
+    assert together is not None
+    INDEXER.seen(ROWS, keys, 0)
+    for at in range(16):
+        mask = INDEXER.seen(ROWS[at : at + 1], apart, at)
+        if mask is not None:
+            assert np.array_equal(mask[0], together[at, :, : at + 1])
+    assert apart.tobytes() == keys.tobytes()
+
+
+def test_positions_turn_the_keys() -> None:
+    here, there = no_keys(), no_keys()
+    INDEXER.seen(ROWS[:1], here, 0)
+    INDEXER.seen(ROWS[:1], there, 5)
+    assert not np.array_equal(here[0, :, 0], there[0, :, 5])
+
+
+def test_the_norm_weighs_the_keys() -> None:
+    plain, doubled = no_keys(), no_keys()
+    INDEXER.seen(ROWS[:4], plain, 0)
+    twice = dataclasses.replace(INDEXER, key_norm=np.full(INDEX_DIM, 2, np.float32))
+    twice.seen(ROWS[:4], doubled, 0)
+    assert np.array_equal(doubled, 2 * plain)
+
+
+def test_input_that_is_not_finite_is_refused() -> None:
+    with pytest.raises(NonFinite):
+        INDEXER.seen(np.full((1, N_EMBD), np.inf, np.float32), no_keys(), 0)
