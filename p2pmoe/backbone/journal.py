@@ -114,7 +114,7 @@ class Journal:
         )
 
     def filed(self, filings: Iterable[Filing]) -> None:
-        """Forget vouchers that the ledger has, once they are not their books' newest."""
+        """Forget vouchers that the ledger has, once their books have newer ones."""
         entries = {filing.entry for filing in filings}
         newest = entries.intersection(self._newest.values())
         self._acknowledged |= newest
