@@ -7,11 +7,6 @@ f32 BLAS over dequantised weights of the same shapes, whose results depend on th
 machine.
 """
 
-import dataclasses
-import json
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +22,7 @@ from p2pmoe.model.local_experts import LocalExperts
 from p2pmoe.model.model import load_model
 from p2pmoe.weights.model_file import open_model
 from tests.benchmarks.figures import Figure, figure
+from tests.benchmarks.one_core import measured_on_one_core, tell
 
 ROOT = Path(__file__).resolve().parents[2]
 POCKET = ROOT / "p2pmoe/models/pocket-q4_0.gguf"
@@ -123,19 +119,8 @@ def measure() -> list[Figure]:
 
 def run() -> list[Figure]:
     """Measure on one core and return all figures."""
-    threads = dict.fromkeys(
-        ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1"
-    )
-    child = subprocess.run(
-        [sys.executable, "-m", "tests.benchmarks.bench_kernels"],
-        env={**os.environ, **threads},
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    return [Figure(**fields) for fields in json.loads(child.stdout)]
+    return measured_on_one_core("tests.benchmarks.bench_kernels")
 
 
 if __name__ == "__main__":
-    print(json.dumps([dataclasses.asdict(one) for one in measure()]))
+    tell(measure())

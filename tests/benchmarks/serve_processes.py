@@ -1,11 +1,14 @@
-"""A worker on a direct link as a process of its own, for the serve benchmark.
+"""A worker, a relay and a bare socket as processes of their own, for serve's benchmark.
 
-`python -m tests.benchmarks.serve_processes worker|echo|plain` prints where it is and
-serves until its stdin ends. `worker` computes the pocket model's experts as the product
-does, `echo` answers at once with zeros, so that what is left is the crossing; both
-print their peer record in hex. `plain` prints a port and answers as many bytes over a
-bare socket: what the system itself takes for a crossing. The backbone's side here
-dispatches as the product does, with accounts that only count.
+    python -m tests.benchmarks.serve_processes worker|echo [RELAY]
+    python -m tests.benchmarks.serve_processes relay|plain
+
+prints where it is and serves until its stdin ends. `worker` computes the pocket model's
+experts as the product does, `echo` answers at once with zeros, so that what is left is
+the crossing; both print their peer record in hex, and are reached by RELAY alone, or
+else on a direct link. `relay` prints its address; it has TLS. `plain` prints a port and
+answers as many bytes over a bare socket: what the system itself takes for a crossing.
+The backbone's side here dispatches as the product does, with accounts that only count.
 """
 
 import functools
@@ -45,6 +48,8 @@ from p2pmoe.backbone.scattered import Network
 from p2pmoe.backbone.trace import BackboneCounters
 from p2pmoe.weights.manifest import build_manifest
 from p2pmoe.weights.model_file import open_model
+from relay import RelayConfig, SelfSigned, SigningKey, serve
+from relay.endpoint import Endpoint, parse_endpoint
 from relay.keys import PeerId
 from relay.tokens import Role
 from tests.support.backbone import CountingAccounts
@@ -58,11 +63,16 @@ UP_BYTES, DOWN_BYTES = 480, 640  # about what one row of the pocket model takes
 
 @asynccontextmanager
 async def bench_backbone(
-    records: list[PeerRecord], experts: list[set[ExpertId]]
+    records: list[PeerRecord],
+    experts: list[set[ExpertId]],
+    relay: Endpoint | None = None,
 ) -> AsyncIterator[Network]:
-    """Be a backbone with direct links to these workers, each with its experts."""
+    """Be a backbone of these workers, each with its experts, on direct links or not."""
     settings = NodeSettings(
-        identity=Identity.generate(), role=Role.BACKBONE, network=NETWORK
+        identity=Identity.generate(),
+        role=Role.BACKBONE,
+        network=NETWORK,
+        endpoints=() if relay is None else (relay,),
     )
     fleet = Fleet()
     async with open_node(settings) as node, trio.open_nursery() as nursery:
@@ -91,7 +101,7 @@ async def bench_backbone(
             fleet.set_payable(record.peer_id, payable=True)
             node.send(record.peer_id, messages.Cancel(request=0))  # opens the link
         nursery.start_soon(_read, node, dispatcher)
-        await trio.sleep(1.0)  # direct links come up
+        await trio.sleep(1.0)  # links come up
         token = trio.lowlevel.current_trio_token()
         yield Network(
             fleet=fleet,
@@ -114,10 +124,14 @@ async def _read(node: Node, dispatcher: Dispatcher) -> None:
             dispatcher.on_output(event.peer, event.message, event.n_bytes)
 
 
-async def _serve(role: str) -> None:
+async def _serve(role: str, relay: Endpoint | None) -> None:
     identity = Identity.generate()
     settings = NodeSettings(
-        identity=identity, role=Role.HUB, listen="127.0.0.1:0", network=NETWORK
+        identity=identity,
+        role=Role.HUB,
+        network=NETWORK,
+        endpoints=() if relay is None else (relay,),
+        listen="127.0.0.1:0" if relay is None else None,
     )
     async with open_node(settings) as node, trio.open_nursery() as nursery:
         answer = _echo(node)
@@ -196,6 +210,22 @@ def _server(node: Node, identity: Identity) -> ExpertServer:
     return ExpertServer(NumpyKernel(), find=find, send=node.send, clock=SystemClock())
 
 
+async def _serve_relay() -> None:
+    config = RelayConfig(
+        identity=SigningKey.generate(),
+        host="127.0.0.1",
+        port=0,
+        tls=SelfSigned(),
+        open=True,
+    )
+    wall_us = SystemClock().wall_us
+    async with trio.open_nursery() as nursery:
+        relay = await nursery.start(functools.partial(serve, config, wall_us=wall_us))
+        print(relay.endpoint("127.0.0.1"), flush=True)
+        await trio.to_thread.run_sync(sys.stdin.read)
+        nursery.cancel_scope.cancel()
+
+
 def _serve_plain() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         print(listener.getsockname()[1], flush=True)
@@ -226,8 +256,15 @@ def record_of(line: str) -> PeerRecord:
     return parse_record(bytes.fromhex(line.strip()))
 
 
-if __name__ == "__main__":
-    if sys.argv[1] == "plain":
+def main(role: str, relay: str = "") -> None:
+    """Play the role until stdin ends."""
+    if role == "plain":
         _serve_plain()
+    elif role == "relay":
+        trio.run(_serve_relay)
     else:
-        trio.run(_serve, sys.argv[1])
+        trio.run(_serve, role, parse_endpoint(relay) if relay else None)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
