@@ -39,16 +39,15 @@ MarketKey = Annotated[str | None, typer.Option(help="Expected market id (64 hex)
 
 
 def open_reader(data: Path | None) -> "Reader":
-    """Open a ledger's folder for reading; the default one if none is named.
+    """Open a ledger's folder for reading; the operator's default one if none is named.
 
     Raises:
         StoreUnavailable: there is no readable ledger.
     """
-    import platformdirs
-
     from ledger.database import Reader
+    from p2pmoe.network.folder import default_folder
 
-    return Reader(data or Path(platformdirs.user_data_dir("p2pmoe")) / "ledger")
+    return Reader(data or default_folder() / "ledger")
 
 
 def expected_identity(

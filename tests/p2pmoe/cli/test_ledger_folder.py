@@ -5,15 +5,18 @@ import pytest
 from ledger.errors import StoreUnavailable
 from p2pmoe.cli.ledger_folder import expected_identity, open_reader, parse_hex
 from p2pmoe.errors import ConfigurationError
+from p2pmoe.network.folder import OperatorFolder, default_folder
 from tests.support.ledger_world import Party, World
 
 
-def test_the_default_folder_is_the_users(tmp_path, monkeypatch):
-    monkeypatch.setattr("platformdirs.user_data_dir", lambda name: str(tmp_path / name))
-    with pytest.raises(StoreUnavailable, match=r"no ledger in .*/p2pmoe/ledger"):
+def test_the_default_folder_is_where_the_operators_services_keep_it(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("platformdirs.user_data_dir", lambda *_, **__: str(tmp_path))
+    with pytest.raises(StoreUnavailable, match=r"no ledger in .*/network/ledger"):
         open_reader(None)
     world = World()
-    world.open(tmp_path / "p2pmoe" / "ledger").close()
+    world.open(OperatorFolder(default_folder()).ledger).close()
     assert open_reader(None).identity == world.identity
 
 
