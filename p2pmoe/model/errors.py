@@ -6,6 +6,7 @@ P2pmoeError
   RequestFailed
     CacheFull              more tokens than the sequence's KV cache was made for
     TokenRefused           a token id outside the vocabulary
+    SamplingRefused        a sampling setting out of its range
   CombineRefused           expert results that are not what the routing asked for
 """
 
