@@ -20,7 +20,7 @@ from ledger.errors import (
     RemoteError,
     SignatureRefused,
 )
-from ledger.voucher import SignedVoucher, Voucher, voucher_hash
+from ledger.voucher import SignedVoucher, Voucher, verify_voucher, voucher_hash
 
 __all__ = [
     "Claim",
@@ -87,7 +87,7 @@ class Refusal:
     reason: RejectReason
     detail: str
     signed: SignedVoucher
-    voucher: Voucher | None  # None where the bytes do not parse
+    voucher: Voucher | None  # None where its worker has no part in it
     filed_by: bytes
 
 
@@ -134,7 +134,11 @@ def reason_of(error: RemoteError) -> RejectReason:
 def verify_claim(
     signed: SignedVoucher, leaves: bytes, filed_by: bytes
 ) -> Claim | Refusal:
-    """Check both signatures over the received bytes, before anything else."""
+    """Check both signatures over the received bytes, before anything else.
+
+    Anyone can write a worker's key into bytes: what is refused is put down to a worker
+    only if it signed them or sent them.
+    """
     voucher: Voucher | None = None
     try:
         voucher = Voucher.parse(signed.raw)
@@ -144,7 +148,7 @@ def verify_claim(
             reason=reason_of(exc),
             detail=str(exc),
             signed=signed,
-            voucher=voucher,
+            voucher=voucher if _is_of_worker(voucher, signed, filed_by) else None,
             filed_by=filed_by,
         )
     return Claim(
@@ -154,3 +158,15 @@ def verify_claim(
         leaves=leaves,
         filed_by=filed_by,
     )
+
+
+def _is_of_worker(
+    voucher: Voucher | None, signed: SignedVoucher, filed_by: bytes
+) -> bool:
+    if voucher is None or filed_by == voucher.worker:
+        return voucher is not None
+    try:
+        verify_voucher(signed.raw, signed.worker_signature, voucher.worker)
+    except RemoteError:
+        return False
+    return True

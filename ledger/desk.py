@@ -28,7 +28,8 @@ from ledger.grant import Grant
 from ledger.leaf import LEAF_BYTES
 from ledger.leaf_files import LeafFiles, LeafPlace, read_leaves
 from ledger.prices import PriceTable
-from ledger.rows import Rows, filing_row, rejected_row, voucher_row
+from ledger.refusals import Refusals
+from ledger.rows import Rows, filing_row, voucher_row
 from ledger.schema import (
     filing,
     grant,
@@ -45,7 +46,6 @@ __all__ = ["Desk", "GrantState", "VoucherState"]
 
 _MAX_CACHED = 1024
 _MAX_ASKED = 500  # hashes in one query
-_MAX_REJECTED_PER_FILER = 256
 _TALLY_WINDOW = 512  # leaves back that a late one may belong before a rebuild
 
 
@@ -98,6 +98,7 @@ class Desk:
         )
         self._next_voucher = 1 + highest(connection, voucher.c.id)
         self._rows = Rows()
+        self._refusals = Refusals(connection, self._rows)
         self._prices: OrderedDict[bytes, PriceTable] = OrderedDict()
         self._grants: OrderedDict[bytes, GrantState] = OrderedDict()
         self._vouchers: OrderedDict[VoucherKey, VoucherState] = OrderedDict()
@@ -302,13 +303,8 @@ class Desk:
         )
 
     def reject(self, refusal: Refusal) -> None:
-        """Keep a refused voucher, as received, once; at most 256 of one sender."""
-        row = rejected_row(refusal, self.now_us)
-        digest = row["digest"]
-        if digest in self._rows.rejected or self._exists(rejected.c.digest == digest):
-            return
-        if self._n_rejected(refusal.filed_by) < _MAX_REJECTED_PER_FILER:
-            self._rows.rejected[digest] = row
+        """Keep a refused voucher, as received, once, while there is room for it."""
+        self._refusals.add(refusal, self.now_us)
 
     # -- the end of a group ---------------------------------------------------
 
@@ -370,11 +366,3 @@ class Desk:
     def _exists(self, condition: ColumnElement[bool]) -> bool:
         statement = select(literal(1)).where(condition).limit(1)
         return self._connection.execute(statement).scalar_one_or_none() is not None
-
-    def _n_rejected(self, filed_by: bytes) -> int:
-        stored: int = self._connection.execute(
-            select(func.count()).where(rejected.c.filed_by == filed_by)
-        ).scalar_one()
-        return stored + sum(
-            row["filed_by"] == filed_by for row in self._rows.rejected.values()
-        )

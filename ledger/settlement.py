@@ -27,6 +27,7 @@ from ledger.errors import (
     CeilingReached,
     ChainRefused,
     EquivocationFound,
+    FormatRefused,
     GrantRefused,
     OutOfWindow,
     RemoteError,
@@ -52,6 +53,7 @@ __all__ = [
 
 _HOUR_US = 3_600_000_000
 _SERVING = slice(9, 13)  # where a packed leaf has its serving number
+_MAX_NEW_LEAVES = 1 << 17  # in one filing: about half a second of the one writer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,19 +205,19 @@ def _file(desk: Desk, claim: Claim) -> Filed:
             FiledStatus.DUPLICATE,
             detail=f"voucher {current.voucher.number} covers it",
         )
+    added_uc = claimed.amount_uc - (current.voucher.amount_uc if current else 0)
+    used_uc = state.used_uc + added_uc
+    if used_uc > state.grant.ceiling_uc:  # before any leaf is looked at
+        raise CeilingReached(
+            f"{used_uc} of {state.grant.ceiling_uc} micro-credits granted",
+            peer=claimed.worker,
+        )
     tally = current.tally.copy() if current else desk.new_tally(claimed)
     leaves = _missing_leaves(tally, claim)
     if leaves is None:
         return _answer(claim, FiledStatus.RETRY, "leaves", "leaves are missing")
     tally = _grown(desk, current, tally, leaves)
     tally.check(claimed)
-    added_uc = claimed.amount_uc - (current.voucher.amount_uc if current else 0)
-    used_uc = state.used_uc + added_uc
-    if used_uc > state.grant.ceiling_uc:
-        raise CeilingReached(
-            f"{used_uc} of {state.grant.ceiling_uc} micro-credits granted",
-            peer=claimed.worker,
-        )
     if added_uc:
         # A key's numbers only go up, so this number never earned before.
         earning = _earning(claimed, claim.content_hash, added_uc)
@@ -279,6 +281,12 @@ def _missing_leaves(tally: Tally, claim: Claim) -> bytes | None:
     """Return the claim's leaves that are new, or None if some are not there."""
     missing = subtract(claim.voucher.ranges, tally.ranges)
     n_missing = count(missing)
+    n_leaves = max(n_missing, len(claim.leaves) // LEAF_BYTES)
+    if n_leaves > _MAX_NEW_LEAVES:
+        raise FormatRefused(
+            f"{n_leaves} leaves in one filing, at most {_MAX_NEW_LEAVES}",
+            peer=claim.voucher.worker,
+        )
     if len(claim.leaves) == n_missing * LEAF_BYTES:
         return claim.leaves
     wanted: dict[int, bytes] = {}

@@ -27,6 +27,7 @@ from ledger.voucher import SignedVoucher, voucher_hash
 from mobile_worker.clock import Clock
 from mobile_worker.errors import NodeClosed, SendQueueFull, UnsendableMessage
 from mobile_worker.links.events import Arrived
+from mobile_worker.links.inbox import Inbox
 from mobile_worker.links.node import Node
 from mobile_worker.messages import accounts as wire
 from mobile_worker.messages.codec import Message
@@ -38,6 +39,9 @@ __all__ = ["LedgerService", "open_store"]
 _LOG = logging.getLogger("p2pmoe.ledgerd")
 _N_WORKERS = 4
 _MAX_WAITING = 256  # of one worker; beyond it a peer is told to try again
+_MAX_OF_PEER = 64
+_MAX_WAITING_BYTES = 64 << 20  # of one worker
+_MAX_FLYING_BYTES = 128 << 20  # handed to the store, and not answered
 _RELEASE_PERIOD_S = 600.0
 _MAX_TEXT = 200  # of an error or reason on the wire
 T = TypeVar("T")
@@ -82,17 +86,22 @@ class LedgerService:
         """Take a node to serve on and a store, which the caller closes."""
         self._node = node
         self._store = store
-        self._inboxes: list[trio.MemorySendChannel[tuple[PeerId, Request]]] = []
+        self._flying_bytes = 0
+        self._landed = trio.Event()
+        self._inboxes = [
+            Inbox[Request](
+                max_items=_MAX_WAITING,
+                max_of_peer=_MAX_OF_PEER,
+                max_bytes=_MAX_WAITING_BYTES,
+            )
+            for _ in range(_N_WORKERS)
+        ]
 
     async def run(self) -> None:
         """Serve until the node closes."""
         async with trio.open_nursery() as nursery:
-            for _ in range(_N_WORKERS):
-                inbox, requests = trio.open_memory_channel[tuple[PeerId, Request]](
-                    _MAX_WAITING
-                )
-                self._inboxes.append(inbox)
-                nursery.start_soon(self._work, requests)
+            for inbox in self._inboxes:
+                nursery.start_soon(self._work, inbox)
             nursery.start_soon(self._release_grants)
             try:
                 async for event in self._node.arrivals():
@@ -106,15 +115,13 @@ class LedgerService:
         if not isinstance(message, Request):
             return
         inbox = self._inboxes[peer[0] % len(self._inboxes)]
-        try:
-            inbox.send_nowait((peer, message))
-        except trio.WouldBlock:
+        if not inbox.put(peer, message, _size(message)):
             self._send(peer, _refusal(message, "busy"))
 
-    async def _work(
-        self, requests: trio.MemoryReceiveChannel[tuple[PeerId, Request]]
-    ) -> None:
-        async for peer, request in requests:
+    async def _work(self, inbox: Inbox[Request]) -> None:
+        async for peer, request in inbox:
+            while self._flying_bytes > _MAX_FLYING_BYTES:
+                await self._landed.wait()
             try:
                 match request:
                     case wire.GrantRequest():
@@ -184,8 +191,12 @@ class LedgerService:
     ) -> None:
         """Send the answer from the trio thread once the commit is on the disk."""
         token = trio.lowlevel.current_trio_token()
+        self._flying_bytes += _size(request)
 
         def reply() -> None:
+            self._flying_bytes -= _size(request)
+            self._landed.set()
+            self._landed = trio.Event()
             error = future.exception()
             if error is None:
                 self._send(peer, answer(future.result()))
@@ -218,6 +229,14 @@ class LedgerService:
             except LedgerError as error:
                 _LOG.warning("expired grants not released: %s", error)
             await trio.sleep(_RELEASE_PERIOD_S)
+
+
+def _size(request: Request) -> int:
+    match request:
+        case wire.GrantRequest():
+            return len(request.price_table)
+        case wire.File():
+            return len(request.voucher) + len(request.leaves)
 
 
 def _refusal(request: Request, reason: str) -> Message:

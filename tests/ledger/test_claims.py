@@ -48,6 +48,23 @@ def test_b39_unsigned_and_foreign_bytes_are_refusals():
         assert refusal.reason is reason
 
 
+def test_what_is_refused_is_put_down_to_a_worker_only_if_it_took_part():
+    tab = paper_tab()
+    signed, block = tab.next(0, 1)
+    half = dataclasses.replace(signed, backbone_signature=bytes(64))
+    none = dataclasses.replace(half, worker_signature=bytes(64))
+    cases = [
+        (half, b"f" * 32, tab.previous),  # it signed
+        (none, tab.worker.id, tab.previous),  # it sent
+        (none, tab.backbone.id, None),
+        (none, b"f" * 32, None),
+    ]
+    for forged, filed_by, expected in cases:
+        refusal = verify_claim(forged, block, filed_by)
+        assert isinstance(refusal, Refusal)
+        assert refusal.voucher == expected
+
+
 def test_reasons_and_numbers_of_the_wire():
     assert reason_of(errors.CeilingReached("x")) is RejectReason.CEILING
     assert reason_of(errors.ProofRefused("x")) is RejectReason.FORMAT

@@ -45,18 +45,15 @@ def test_its_time_never_goes_back(desk):
     assert desk.now_us == 100
 
 
-def test_refused_vouchers_are_kept_once_and_bounded_for_each_sender(desk, connection):
-    for n in range(300):
+def test_refused_vouchers_are_kept(desk, connection):
+    for n in range(3):
         desk.reject(refusal(n))
-        desk.reject(refusal(n))
-    desk.reject(refusal(999, b"g" * 32))
     desk.flush()
     desk.committed()
-    for n in range(250, 400):
-        desk.reject(refusal(n))
+    desk.reject(refusal(2))
     desk.flush()
     count = connection.execute(select(func.count()).select_from(rejected)).scalar_one()
-    assert count == 256 + 1
+    assert count == 3
 
 
 def test_unknown_things_are_not_found(desk):

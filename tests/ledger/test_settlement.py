@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from ledger import settlement as module
 from ledger.accounts import AccountKind
 from ledger.audit import verify_ledger
 from ledger.claims import FiledStatus
@@ -293,3 +294,23 @@ def test_business_keys_are_unambiguous():
     assert len(earn_key(key, 2)) == 80
     assert earn_key(key, 2) != earn_key(key, 3)
     assert fund_key(b"o" * 32, "n") == b"o" * 32 + b"n"
+
+
+def test_more_leaves_than_one_filing_may_bring_are_refused(world, store, monkeypatch):
+    monkeypatch.setattr(module, "_MAX_NEW_LEAVES", 4)
+    tab = world.tab(grant(world, store))
+    assert tab.file(store, 0, 1, 2, 3).status is FiledStatus.STORED
+    assert tab.file(store, 4, 5, 6, 7).status is FiledStatus.STORED
+    filed = tab.file(store, *range(8, 13))
+    assert (filed.status, filed.reason) == (FiledStatus.REJECTED, "format")
+    signed = tab.sign(tab.previous)
+    again = store.file(signed, bytes(79) * 5, tab.backbone.id).result(5)
+    assert again.status is FiledStatus.REJECTED
+    check(world, store)
+
+
+def test_the_ceiling_is_looked_at_before_the_leaves(world, store):
+    tab = world.tab(grant(world, store, ceiling_uc=5))
+    signed, _ = tab.next(0, 1, 2)
+    filed = store.file(signed, b"", tab.backbone.id).result(5)
+    assert (filed.status, filed.reason) == (FiledStatus.REJECTED, "ceiling")
