@@ -93,7 +93,14 @@ def server_context(tls: TlsFiles | SelfSigned, identity: SigningKey) -> ssl.SSLC
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
     if isinstance(tls, SelfSigned):
-        _load_own(context, identity, tls.names)
+        try:
+            _load_own(context, identity, tls.names)
+        except OSError as exc:
+            reason = (exc.strerror or str(exc)).lower()
+            raise CertificateError(
+                f"cannot write a temporary file for the relay's certificate: {reason}",
+                advice="make room in the system's temporary folder, or set TMPDIR",
+            ) from exc
         return context
     try:
         context.load_cert_chain(tls.certificate, tls.key)

@@ -19,6 +19,8 @@ __all__ = ["Complaint", "complaint_of"]
 _FAMILIES = (P2pmoeError, WorkerError, RelayError, LedgerError)
 _DISK_ADVICE = {
     errno.ENOSPC: "free some space or name another folder with --data",
+    errno.EDQUOT: "free some space or name another folder with --data",
+    errno.EFBIG: "raise the limit on files or name another folder with --data",
     errno.EROFS: "name a folder that can be written with --data",
     errno.EACCES: "check the permissions, or name another folder with --data",
 }

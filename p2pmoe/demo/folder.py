@@ -20,15 +20,28 @@ def demo_folder(keep: str | None) -> Iterator[Path]:
 
     Raises:
         FolderNotEmpty: `keep` holds something, or is no folder.
+        ConfigurationError: the folder cannot be made.
     """
-    if keep is None:
-        with tempfile.TemporaryDirectory(prefix="p2pmoe-demo-") as name:
-            yield Path(name)
-        return
-    folder = Path(keep)
+    with contextlib.ExitStack() as stack:
+        try:
+            if keep is None:
+                made = tempfile.TemporaryDirectory(prefix="p2pmoe-demo-")
+                folder = Path(stack.enter_context(made))
+            else:
+                folder = _kept(Path(keep))
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise ConfigurationError(
+                f"cannot make a folder for the demo: {reason}",
+                advice="name one that can be written with --keep",
+            ) from error
+        yield folder
+
+
+def _kept(folder: Path) -> Path:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise FolderNotEmpty(
-            f"{keep} is not an empty folder", advice="name another one with --keep"
+            f"{folder} is not an empty folder", advice="name another one with --keep"
         )
     folder.mkdir(parents=True, exist_ok=True)
-    yield folder
+    return folder

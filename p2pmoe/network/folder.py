@@ -80,11 +80,11 @@ class OperatorFolder:
             IdentityError, FolderUnusable: a file cannot be read or written.
         """
         identity = load_or_create(self.path / f"{service}.identity")
-        path = self._id_file(service)
         try:
-            path.write_text(identity.peer_id.hex() + "\n", encoding="ascii")
-        except OSError as exc:
-            raise _unusable(path, exc) from exc
+            _keep(self._id_file(service), identity.peer_id.hex() + "\n")
+        except FolderUnusable:
+            identity.release()
+            raise
         return identity
 
     def service_id(self, service: Service) -> PeerId:
@@ -105,6 +105,21 @@ class OperatorFolder:
 
     def _id_file(self, service: Service) -> Path:
         return self.path / f"{service}.id"
+
+
+def _keep(path: Path, text: str) -> None:
+    """Have a file hold `text`: replaced whole, and only if it holds anything else."""
+    draft = path.with_name(f"{path.name}.new")
+    try:
+        if path.exists() and path.read_bytes() == text.encode("ascii"):
+            return
+        try:
+            draft.write_text(text, encoding="ascii")
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
+    except OSError as exc:
+        raise _unusable(path, exc) from exc
 
 
 def default_folder() -> Path:

@@ -1,6 +1,7 @@
 """Certificates: files, and the relay's identity key as its certificate's key."""
 
 import ssl
+import tempfile
 
 import pytest
 from cryptography import x509
@@ -73,6 +74,13 @@ def test_contexts_offer_http_1_1_only_and_leave_no_key_on_disk(
                 continue
     assert client.selected_alpn_protocol() == "http/1.1"
     assert certificate_key(client.getpeercert(binary_form=True)) == RELAY.peer_id
+
+
+def test_no_room_for_a_temporary_file_is_one_line(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    with pytest.raises(CertificateError, match="temporary file") as caught:
+        server_context(SelfSigned(names=("localhost",)), RELAY)
+    assert "TMPDIR" in caught.value.advice
 
 
 def test_certificate_files(tmp_path) -> None:

@@ -1,8 +1,11 @@
 """The demo's folder: temporary, or kept and empty at first."""
 
+import tempfile
+
 import pytest
 
 from p2pmoe.demo.folder import FolderNotEmpty, demo_folder
+from p2pmoe.errors import ConfigurationError
 
 
 def test_a_temporary_folder_is_gone_afterwards():
@@ -31,3 +34,14 @@ def test_a_file_is_no_folder(tmp_path):
     path.write_text("", encoding="utf-8")
     with pytest.raises(FolderNotEmpty), demo_folder(str(path)):
         pass
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(ConfigurationError, match="not a directory"):
+        with demo_folder(str(tmp_path / "file" / "below")):
+            pass
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    with pytest.raises(ConfigurationError, match="no such file or directory"):
+        with demo_folder(None):
+            pass

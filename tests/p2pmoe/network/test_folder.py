@@ -1,3 +1,4 @@
+import errno
 import stat
 from pathlib import Path
 
@@ -42,6 +43,31 @@ def test_a_damaged_id_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "ledger.id").write_text("nonsense")
     with pytest.raises(FolderUnusable, match=r"ledger\.id"):
         folder.service_id(Service.LEDGER)
+
+
+def test_an_id_file_is_replaced_whole_or_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = OperatorFolder(tmp_path)
+    folder.service_id(Service.MARKET)
+    before = (tmp_path / "market.id").stat()
+    folder.identity(Service.MARKET).release()
+    assert (tmp_path / "market.id").stat().st_mtime_ns == before.st_mtime_ns
+    (tmp_path / "market.id").write_text("another")
+
+    def refuse(self: Path, *_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(FolderUnusable, match="no space left"):
+        folder.identity(Service.MARKET)
+    assert (tmp_path / "market.id").read_text() == "another"
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "market.id",
+        "market.identity",
+    ]
+    monkeypatch.undo()
+    folder.identity(Service.MARKET).release()  # it was let go
 
 
 def test_every_file_has_its_own_name(tmp_path: Path) -> None:
