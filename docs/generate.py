@@ -126,7 +126,7 @@ def errors_page() -> str:
 
 
 def _error_row(tree: str, kind: type[Exception]) -> str:
-    advice = getattr(kind, "default_advice", None) or getattr(kind, "advice", "")
+    advice = getattr(kind, "advice", "")
     code = getattr(kind, "exit_code", 2)
     name = f"{tree.removesuffix('.errors')}.{kind.__name__}"
     shown = advice if isinstance(advice, str) else ""

@@ -38,6 +38,7 @@ from relay.errors import ConnectionLost, ProtocolError, RelayUnreachable
 from relay.events import Event
 from relay.frame_types import FrameClass, Ping, Pong, Send, Watch
 from relay.frames import MAX_IDS, encode_frame
+from relay.groups import only_exception
 from relay.handshake import Credentials
 from relay.incoming import Inbox
 from relay.joining import Joined, join
@@ -329,7 +330,7 @@ async def connect(
     try:
         joined = await join(dialled.stream, endpoint, credentials, wall_us)
         connection = RelayConnection(dialled, joined, settings, wall_us)
-        async with _only_exception(), trio.open_nursery() as nursery:
+        async with only_exception(), trio.open_nursery() as nursery:
             nursery.start_soon(connection.run)
             try:
                 yield connection
@@ -337,20 +338,3 @@ async def connect(
                 await connection.close()
     finally:
         dialled.transport.close()
-
-
-@contextlib.asynccontextmanager
-async def _only_exception() -> AsyncIterator[None]:
-    """Take the caller's own exception out of the nursery's group around it.
-
-    The connection's task raises nothing, so there is only the caller's.
-    """
-    try:
-        yield
-    except BaseExceptionGroup as group:
-        if len(group.exceptions) != 1:
-            raise
-        only = group.exceptions[0]
-    else:
-        return
-    raise only

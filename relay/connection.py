@@ -13,11 +13,12 @@ import trio
 from websockets.frames import Frame, Opcode
 from websockets.protocol import State
 
-from relay.defaults import BATCH_BYTES, CLOSE_TIMEOUT_S, READ_BYTES
+from relay.defaults import BATCH_BYTES, CLOSE_TIMEOUT_S, MAX_REASON_BYTES, READ_BYTES
 from relay.doorway import Guest, linger
 from relay.errors import ProtocolError
 from relay.forwarding import Switch
 from relay.frame_types import GoneReason
+from relay.frames import cut_utf8
 from relay.keys import short_id
 from relay.outbox import Batch
 from relay.registry import Peer
@@ -28,7 +29,6 @@ __all__ = ["PeerConnection"]
 _LOG = logging.getLogger("p2pmoe.relay")
 # Answers of the WebSocket layer that wait: more means that the peer does not read.
 _MAX_CONTROL_WRITES = 1024
-_MAX_REASON_BYTES = 120
 
 
 class PeerConnection:
@@ -159,10 +159,8 @@ class PeerConnection:
                 else:
                     await self._wakeup.wait()
             if self._protocol.state is State.OPEN:
-                text = self._detail.encode()[:_MAX_REASON_BYTES]
-                self._protocol.send_close(
-                    self._final_code, text.decode(errors="ignore")
-                )
+                text = cut_utf8(self._detail, MAX_REASON_BYTES)
+                self._protocol.send_close(self._final_code, text)
                 await self._stream.send_all(b"".join(self._protocol.data_to_send()))
         except WriteStalled as exc:
             self._reason = GoneReason.SLOW

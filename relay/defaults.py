@@ -60,6 +60,7 @@ SUSPEND_JUMP_S: Final = 30.0
 # A write that makes no progress for so long ends the connection.
 WRITE_STALL_S: Final = 2.0
 CLOSE_TIMEOUT_S: Final = 1.0
+MAX_REASON_BYTES: Final = 120  # of a close frame, which holds 123
 DRAIN_S: Final = 2.0
 
 # Queues at a destination, for each class of frames.

@@ -25,12 +25,14 @@ from relay.defaults import (
     CLOSE_TIMEOUT_S,
     HTTP_TIMEOUT_S,
     MAX_MESSAGE_BYTES,
+    MAX_REASON_BYTES,
     PAGE_TIMEOUT_S,
     READ_BYTES,
     SUBPROTOCOL,
 )
 from relay.endpoint import is_loopback
 from relay.errors import KnockRefused, ProtocolError
+from relay.frames import cut_utf8
 from relay.greetings import (
     NONCE_BYTES,
     SESSION_BYTES,
@@ -297,7 +299,7 @@ async def _read_message(knock: _Knock) -> tuple[bytes, list[Frame]]:
 
 async def _close(knock: _Knock, code: int, reason: str) -> None:
     if knock.protocol.state is State.OPEN:
-        knock.protocol.send_close(code, reason.encode()[:120].decode(errors="ignore"))
+        knock.protocol.send_close(code, cut_utf8(reason, MAX_REASON_BYTES))
     with trio.move_on_after(CLOSE_TIMEOUT_S, shield=True):
         try:
             await _flush(knock)

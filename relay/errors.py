@@ -50,12 +50,13 @@ __all__ = [
 class RelayError(Exception):
     """Root of this package's errors."""
 
-    default_advice: ClassVar[str] = ""
+    advice: str = ""
     exit_code: ClassVar[int] = 2
 
     def __init__(self, message: str, *, advice: str = "") -> None:
         super().__init__(message)
-        self.advice = advice or self.default_advice
+        if advice:
+            self.advice = advice
 
 
 class LocalRelayError(RelayError):
@@ -65,25 +66,25 @@ class LocalRelayError(RelayError):
 class KeyFileError(LocalRelayError):
     """A key file cannot be read or written, or holds no key."""
 
-    default_advice = "name another key file, or make the folder writable"
+    advice = "name another key file, or make the folder writable"
 
 
 class WeakKey(LocalRelayError):
     """These bytes are no acceptable Ed25519 public key."""
 
-    default_advice = "the id must be copied whole from its owner's own output"
+    advice = "the id must be copied whole from its owner's own output"
 
 
 class EndpointError(LocalRelayError):
     """A relay URL cannot be understood."""
 
-    default_advice = "write it as wss://HOST:PORT/relay#RELAY_ID"
+    advice = "write it as wss://HOST:PORT/relay#RELAY_ID"
 
 
 class PlaintextRefused(LocalRelayError):
     """A ws:// URL: there is no unencrypted mode towards a relay."""
 
-    default_advice = "use the wss:// URL that the relay prints when it starts"
+    advice = "use the wss:// URL that the relay prints when it starts"
 
 
 class ListenError(LocalRelayError):
@@ -93,7 +94,7 @@ class ListenError(LocalRelayError):
 class CertificateError(LocalRelayError):
     """The certificate or its key cannot be used."""
 
-    default_advice = "give --cert and --key in PEM form, or use --self-signed"
+    advice = "give --cert and --key in PEM form, or use --self-signed"
 
 
 class ConfigError(LocalRelayError):
@@ -103,7 +104,7 @@ class ConfigError(LocalRelayError):
 class SendQueueFull(LocalRelayError):
     """The connection's own send queue is full: nothing was queued."""
 
-    default_advice = "wait until the connection is writable again"
+    advice = "wait until the connection is writable again"
 
 
 class FrameRefused(LocalRelayError):
@@ -113,7 +114,7 @@ class FrameRefused(LocalRelayError):
 class PayloadTooLarge(LocalRelayError):
     """A payload above what the relay takes in one frame."""
 
-    default_advice = "cut the message into pieces"
+    advice = "cut the message into pieces"
 
 
 class RemoteRelayError(RelayError):
@@ -127,19 +128,19 @@ class RemoteRelayError(RelayError):
 class RelayUnreachable(RemoteRelayError):
     """Nobody answers at this address, or what answers is no relay."""
 
-    default_advice = "check the URL, that the relay runs, and the firewall between"
+    advice = "check the URL, that the relay runs, and the firewall between"
 
 
 class CertificateRefused(RemoteRelayError):
     """No authority that we trust vouches for the relay's certificate."""
 
-    default_advice = "pin the relay's id in its URL, or name its authority's CA file"
+    advice = "pin the relay's id in its URL, or name its authority's CA file"
 
 
 class WrongRelayId(RemoteRelayError):
     """What answers is not the relay whose id is pinned in the URL."""
 
-    default_advice = "take the URL anew from the relay's operator"
+    advice = "take the URL anew from the relay's operator"
 
 
 class HandshakeRefused(RemoteRelayError):
@@ -155,13 +156,13 @@ class HandshakeRefused(RemoteRelayError):
 class TokenRefused(HandshakeRefused):
     """The relay did not accept the network token."""
 
-    default_advice = "ask the network's operator for a token"
+    advice = "ask the network's operator for a token"
 
 
 class RelayBusy(HandshakeRefused):
     """The relay takes no further connections at present."""
 
-    default_advice = "it is retried by itself"
+    advice = "it is retried by itself"
 
     def __init__(
         self, message: str, *, retry_s: float, peer: str = "", code: int = 0
@@ -181,7 +182,7 @@ class KnockRefused(RemoteRelayError):
 class ConnectionLost(RemoteRelayError):
     """An open connection to the relay ended."""
 
-    default_advice = "the connection is made again by itself"
+    advice = "the connection is made again by itself"
 
     def __init__(self, reason: str, *, peer: str = "") -> None:
         super().__init__(f"connection to the relay lost: {reason}", peer=peer)
@@ -191,7 +192,7 @@ class ConnectionLost(RemoteRelayError):
 class ProtocolError(RemoteRelayError):
     """A frame that breaks the format: the connection is closed with `close_code`."""
 
-    default_advice = "both sides must run compatible versions"
+    advice = "both sides must run compatible versions"
 
     def __init__(self, message: str, *, peer: str = "", close_code: int = 1008) -> None:
         super().__init__(message, peer=peer)

@@ -42,6 +42,7 @@ from relay.registry import Peer, Registry
 
 __all__ = ["Switch"]
 
+_SEND: Final = bytes([FrameType.SEND])
 _MAX_FLAGS: Final = NACK_FLAG | CLASS_MASK
 _MAX_SEND_BYTES: Final = DATA_HEADER.size + MAX_PAYLOAD_BYTES
 _TELL_EVERY_S: Final = 10.0
@@ -62,7 +63,7 @@ class Switch:
         Raises:
             ProtocolError: it is not a frame that a peer may send; close the connection.
         """
-        if message[:1] != b"\x10":
+        if message[:1] != _SEND:
             self._receive_other(source, message, now)
             return
         size = len(message)

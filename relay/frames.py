@@ -56,6 +56,7 @@ __all__ = [
     "MAX_IDS",
     "MAX_PAYLOAD_BYTES",
     "NACK_FLAG",
+    "cut_utf8",
     "encode_frame",
     "pack_limits",
     "parse_frame",
@@ -126,15 +127,17 @@ def _encode_notice(frame: Nack | Gone | Status | Restarting | Limits) -> bytes:
         case Gone(peer=peer, reason=why):
             return _GONE.pack(FrameType.GONE, peer, why)
         case Status(code=code, text=text):
-            return bytes([FrameType.STATUS, code]) + _cut_utf8(text)
+            short = cut_utf8(text, MAX_STATUS_TEXT_BYTES)
+            return bytes([FrameType.STATUS, code]) + short.encode()
         case Restarting(reconnect_in_ms=wait, try_for_ms=try_for):
             return _RESTARTING.pack(FrameType.RESTARTING, wait, try_for)
         case Limits():
             return bytes([FrameType.LIMITS]) + pack_limits(frame)
 
 
-def _cut_utf8(text: str) -> bytes:
-    return text.encode()[:MAX_STATUS_TEXT_BYTES].decode(errors="ignore").encode()
+def cut_utf8(text: str, n_bytes: int) -> str:
+    """Return the longest start of a text that fits `n_bytes` bytes of UTF-8."""
+    return text.encode()[:n_bytes].decode(errors="ignore")
 
 
 def _exactly(raw: bytes, size: int) -> None:

@@ -23,12 +23,11 @@ import msgpack
 
 from relay.errors import ProtocolError, WeakKey
 from relay.frame_types import FrameType, Limits
-from relay.frames import pack_limits, unpack_limits
+from relay.frames import cut_utf8, pack_limits, unpack_limits
 from relay.keys import SIGNATURE_BYTES, PeerId, check_peer_id
 from relay.tokens import MAX_TOKEN_BYTES
 
 __all__ = [
-    "CLIENT_NONCE_BYTES",
     "MAX_AUTH_BYTES",
     "MAX_DESCRIPTOR_BYTES",
     "MAX_WELCOME_BYTES",
@@ -50,7 +49,6 @@ __all__ = [
 ]
 
 NONCE_BYTES: Final = 32
-CLIENT_NONCE_BYTES: Final = 16
 SESSION_BYTES: Final = 16
 MAX_AUTH_BYTES: Final = 2048
 MAX_WELCOME_BYTES: Final = 4096
@@ -248,7 +246,7 @@ def parse_welcome(raw: bytes, relay_id: PeerId) -> Welcome:
 
 def encode_deny(deny: Deny) -> bytes:
     """Return the bytes of a DENY, its text cut to fit."""
-    text = deny.text.encode()[:_MAX_DENY_TEXT_BYTES].decode(errors="ignore")
+    text = cut_utf8(deny.text, _MAX_DENY_TEXT_BYTES)
     return _DENY.pack(FrameType.DENY, deny.code, deny.retry_ms) + text.encode()
 
 

@@ -20,6 +20,7 @@ from relay.events import (
 )
 from relay.frame_types import (
     FrameClass,
+    FrameType,
     Gone,
     Limits,
     Nack,
@@ -37,6 +38,7 @@ __all__ = ["Inbox"]
 
 _MAX_BYTES = 4 * 1024 * 1024
 _EVENT_BYTES = 200  # a guess at what an event costs beside its payload
+_RECV = bytes([FrameType.RECV])
 _CLASSES = tuple(FrameClass)
 
 
@@ -73,7 +75,7 @@ class Inbox(AsyncIterator[Event]):
         Raises:
             ProtocolError: not a frame that a relay sends.
         """
-        if raw[:1] == b"\x11" and len(raw) >= DATA_HEADER.size:
+        if raw[:1] == _RECV and len(raw) >= DATA_HEADER.size:
             _, flags, age_ms, flow, source = DATA_HEADER.unpack_from(raw)
             if flags & CLASS_MASK < len(_CLASSES):
                 frame_class = _CLASSES[flags & CLASS_MASK]

@@ -22,6 +22,7 @@ from typing import Final, NamedTuple
 
 from relay.defaults import DEFAULT_TTL_MS, MAX_TTL_MS
 from relay.frame_types import FrameClass, NackReason
+from relay.frames import CLASS_MASK
 from relay.keys import PeerId
 
 __all__ = [
@@ -160,7 +161,7 @@ class DestinationQueue:
 
         `now`: monotonic seconds.
         """
-        lane = self._lanes[message[1] & 0b11]
+        lane = self._lanes[message[1] & CLASS_MASK]
         size = len(message)
         if self._budget.n_bytes + size > self._budget.max_bytes:
             return [Shed(message, source, NackReason.QUEUE_FULL)]

@@ -260,10 +260,10 @@ class _Server:
 def _inside_endpoint(
     config: RelayConfig, listeners: list[socket.socket]
 ) -> Endpoint | None:
-    for listener in listeners:
-        url = f"wss://{_INSIDE}:{listener.getsockname()[1]}{config.path}"
-        return Endpoint(url, config.identity.peer_id)
-    return None
+    if not listeners:
+        return None
+    url = f"wss://{_INSIDE}:{listeners[0].getsockname()[1]}{config.path}"
+    return Endpoint(url, config.identity.peer_id)
 
 
 def _ready() -> str:

@@ -27,6 +27,7 @@ from mobile_worker.links.presence import Presence
 from mobile_worker.links.relay import RelayLink, RelaySettings
 from mobile_worker.links.switchboard import Switchboard
 from relay.client import ClientSettings
+from relay.groups import only_exception
 from relay.handshake import Credentials
 from relay.keys import PeerId
 
@@ -54,7 +55,7 @@ async def open_node(
     """
     clock = clock or SystemClock()
     tasks = _Tasks(settings, clock)
-    async with _only_exception(), trio.open_nursery() as nursery:
+    async with only_exception(), trio.open_nursery() as nursery:
         tasks.nursery = nursery
         node = tasks.node
         listeners = await open_listener(settings.listen) if settings.listen else []
@@ -163,17 +164,3 @@ class _Tasks:
         finally:
             state.dialling = False
         self.switchboard.unreachable(peer)
-
-
-@asynccontextmanager
-async def _only_exception() -> AsyncIterator[None]:
-    """Take the one exception out of a nursery's group, so that callers can catch it."""
-    try:
-        yield
-    except BaseExceptionGroup as group:
-        if len(group.exceptions) != 1:
-            raise
-        only = group.exceptions[0]
-    else:
-        return
-    raise only
