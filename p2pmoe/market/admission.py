@@ -13,14 +13,12 @@ from mobile_worker.device_class import DeviceClass
 from mobile_worker.errors import RecordError
 from mobile_worker.messages.market import ManifestNotice, Offer
 from mobile_worker.session.records import PeerRecord, parse_record
-from mobile_worker.shards.manifest import Manifest
-from p2pmoe.market.deployments import open_notice
 from p2pmoe.market.devices import Capacity, check_capacity
 from p2pmoe.market.errors import NoticeRefused, OfferRefused
 from relay.keys import PeerId, short_id
 from relay.tokens import Role
 
-__all__ = ["Admitted", "admit_notice", "admit_offer"]
+__all__ = ["Admitted", "admit_backbone", "admit_offer"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +75,8 @@ def admit_offer(
     )
 
 
-def admit_notice(notice: ManifestNotice, sender: PeerId) -> tuple[PeerRecord, Manifest]:
-    """Return the backbone's record and its manifest, checked.
+def admit_backbone(notice: ManifestNotice, sender: PeerId) -> PeerRecord:
+    """Return the record of a backbone that lists a model, checked.
 
     Raises:
         NoticeRefused: with the reason to tell the sender.
@@ -91,4 +89,4 @@ def admit_notice(notice: ManifestNotice, sender: PeerId) -> tuple[PeerRecord, Ma
         raise NoticeRefused(f"the peer record is of {short_id(record.peer_id)}")
     if record.role is not Role.BACKBONE:
         raise NoticeRefused(f"a {record.role.name.lower()} serves no model")
-    return record, open_notice(notice.manifest, notice.signature, sender)
+    return record

@@ -26,6 +26,7 @@ from p2pmoe.market.admission import Admitted
 from p2pmoe.market.assignment import Assignment
 from p2pmoe.market.deployments import Listing, content_name, key_of
 from p2pmoe.market.devices import ExpertKey
+from p2pmoe.market.errors import NoticeRefused
 from p2pmoe.market.granting import Granting
 from p2pmoe.market.lease import Deployment, Lease, LeaseEvent, LeaseState, LeaseTable
 from p2pmoe.market.moving import Moving
@@ -168,10 +169,14 @@ class Book:
 
     # What backbones say.
 
+    def lists(self, backbone: PeerId, manifest: bytes) -> bool:
+        """Say whether this very manifest of a backbone is listed already."""
+        return Deployment(backbone, content_name(manifest)) in self.roster.listings
+
     def notice(
-        self, record: PeerRecord, manifest: bytes, parsed: Manifest, now: float
+        self, record: PeerRecord, manifest: bytes, parsed: Manifest | None, now: float
     ) -> list[Send]:
-        """A backbone lists its model, anew or again.
+        """A backbone lists its model, anew or again; `parsed` is needed if anew.
 
         Raises:
             NoticeRefused: the market is full.
@@ -179,6 +184,8 @@ class Book:
         deployment = Deployment(record.peer_id, content_name(manifest))
         listing = self.roster.listings.get(deployment)
         if listing is None:
+            if parsed is None:
+                raise NoticeRefused("the manifest is listed no more: send it again")
             self.roster.check_room(record.peer_id)
             prices = self._prices(deployment.manifest_hash)
             listing = self.roster.open(deployment, parsed, manifest, prices)

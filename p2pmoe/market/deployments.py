@@ -34,6 +34,7 @@ __all__ = [
 
 MANIFEST_DOMAIN = b"p2pmoe manifest v1\0"
 _RERANK_S = 30.0
+_RERANK_AT_MOST_S = 2.5  # ranking costs the market far more than a report its sender
 
 
 def sign_manifest(manifest: bytes, sign: Callable[[bytes], bytes]) -> bytes:
@@ -102,6 +103,7 @@ class Listing:
         self._at_hand: frozenset[ExpertId] = frozenset()
         self._has_disk = False
         self._is_reported = False
+        self._has_changed = False
         self._ranked_at = float("-inf")
 
     def digests_of(self, experts: Iterable[ExpertId]) -> list[bytes]:
@@ -111,16 +113,21 @@ class Listing:
     def report(self, demand: Demand, now: float) -> bool:
         """Take a backbone's report in; return whether the wanted list should follow.
 
-        It follows at once if what the backbone has at hand changed, else at most
-        every 30 s. What the report says of unknown experts is ignored.
+        It follows within seconds if what the backbone has at hand changed, else at
+        most every 30 s. What the report says of unknown experts is ignored.
         """
         known = [(e, n) for e, n in demand.counts if e in self._digests]
         self._average.report(known, now)
         at_hand = frozenset(e for e in demand.at_hand if e in self._digests)
-        changed = (at_hand, demand.has_disk) != (self._at_hand, self._has_disk)
+        self._has_changed |= (at_hand, demand.has_disk) != (
+            self._at_hand,
+            self._has_disk,
+        )
         self._at_hand, self._has_disk = at_hand, demand.has_disk
         first, self._is_reported = not self._is_reported, True
-        return first or changed or now - self._ranked_at >= _RERANK_S
+        quiet_s = now - self._ranked_at
+        wait_s = _RERANK_AT_MOST_S if self._has_changed else _RERANK_S
+        return first or quiet_s >= wait_s
 
     def wanted(self, now: float) -> list[Wanted]:
         """Return what is wanted of each expert by what has been reported so far.
@@ -128,6 +135,7 @@ class Listing:
         Before the first report every expert is wanted alike and no disk is assumed.
         """
         self._ranked_at = now
+        self._has_changed = False
         demand = self._average.relative([shard.expert for shard in self.shards])
         return wanted_of(self.shards, demand, self._at_hand, has_disk=self._has_disk)
 

@@ -1,8 +1,8 @@
 """The workers that the market knows, and the deployments that want their room.
 
 A registry without decisions: who is there, what each accepts, which deployment has
-which number. Bounded: 1 million workers, 256 deployments, 4 of them a backbone; what
-comes above is refused with the reason.
+which number. Bounded: 1 million workers, 256 deployments, 4 of them a backbone, 32,768
+experts in one and 262,144 in all; what comes above is refused with the reason.
 """
 
 from collections.abc import Mapping
@@ -23,6 +23,8 @@ __all__ = ["Roster", "Worker"]
 _MAX_WORKERS = 1_000_000
 _MAX_DEPLOYMENTS = 256
 _MAX_OF_BACKBONE = 4
+_MAX_EXPERTS = 32_768  # of a deployment; the largest models known have 23,424
+_MAX_EXPERTS_OF_ALL = 262_144
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -115,7 +117,15 @@ class Roster:
         manifest: bytes,
         prices: SignedPrices,
     ) -> Listing:
-        """Add a deployment."""
+        """Add a deployment.
+
+        Raises:
+            NoticeRefused: it names more experts than there is room for.
+        """
+        n_others = sum(len(listing.shards) for listing in self._listings.values())
+        n_experts = len(parsed.experts)
+        if n_experts > _MAX_EXPERTS or n_experts + n_others > _MAX_EXPERTS_OF_ALL:
+            raise NoticeRefused(f"a manifest of {n_experts} experts finds no room")
         number, self._next_number = self._next_number, self._next_number + 1
         listing = Listing(deployment, number, parsed, manifest, prices)
         self._listings[deployment] = listing

@@ -1,7 +1,8 @@
 """The market as a peer: receives over a node, lets the book decide, sends what it says.
 
-One task reads the node's events, one waits for what is due, one writes the memory file
-when it has changed (at most once in 2 s, in a thread). A peer's nonsense is answered
+One task reads the node's events, one waits for what is due, one reads large manifests
+(in a thread, and only those not listed yet), one writes the memory file when it has
+changed (at most once in 2 s, in a thread). A peer's nonsense is answered
 with REFUSED or ignored, and never stops the service. Faults of the file are logged; the
 market goes on without it.
 
@@ -24,16 +25,20 @@ from mobile_worker.links.events import (
     PeerLost,
     RelayChanged,
 )
+from mobile_worker.links.inbox import Inbox
 from mobile_worker.links.node import Node
 from mobile_worker.messages import market as wire
 from mobile_worker.messages.blobs import Get
 from mobile_worker.messages.codec import Message
 from mobile_worker.messages.envelope import MessageType
 from mobile_worker.messages.membership import Draining
+from mobile_worker.session.records import PeerRecord
 from mobile_worker.shards.desk import answer_get
-from p2pmoe.market.admission import admit_notice, admit_offer
+from mobile_worker.shards.manifest import Manifest
+from p2pmoe.market.admission import admit_backbone, admit_offer
 from p2pmoe.market.book import Book
-from p2pmoe.market.errors import MarketError
+from p2pmoe.market.deployments import open_notice
+from p2pmoe.market.errors import MarketError, NoticeRefused
 from p2pmoe.market.outgoing import Send
 from p2pmoe.market.remembered import write_remembered
 from relay.keys import PeerId, short_id
@@ -42,6 +47,9 @@ __all__ = ["MarketService", "ServiceSettings"]
 
 _WRITE_PERIOD_S = 2.0
 _MAX_REASON_CHARS = 180
+_MAX_READ_AT_ONCE = 256 << 10  # a manifest of some 5,000 experts: 0.05 s
+_MAX_MANIFEST_BYTES = 4 << 20  # above every manifest that the roster has room for
+_MAX_WAITING_BYTES = 64 << 20
 _LOG = logging.getLogger("p2pmoe.market")
 
 
@@ -68,12 +76,18 @@ class MarketService:
         self._settings = settings
         self._wake = trio.Event()
         self._n_refused = 0
+        self._reading: set[PeerId] = set()
+        # Full: the notice is dropped; its backbone says it again.
+        self._notices = Inbox[wire.ManifestNotice](
+            max_items=64, max_of_peer=1, max_bytes=_MAX_WAITING_BYTES
+        )
 
     async def run(self) -> None:
         """Serve until the node closes; write the memory file once more at the end."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._keep_time)
             nursery.start_soon(self._keep_memory)
+            nursery.start_soon(self._read_large)
             try:
                 async for event in self._node.arrivals():
                     self._send_all(self.decide(event))
@@ -105,6 +119,8 @@ class MarketService:
 
     def _answer(self, peer: PeerId, message: Message, now: float) -> list[Send]:
         match message:
+            case wire.ManifestNotice() | wire.Demand() if peer in self._reading:
+                return []  # its manifest is being read; both are said again
             case wire.ManifestNotice():
                 return self._notice(peer, message, now)
             case wire.Demand():
@@ -134,9 +150,29 @@ class MarketService:
     def _notice(
         self, peer: PeerId, notice: wire.ManifestNotice, now: float
     ) -> list[Send]:
-        record, parsed = admit_notice(notice, peer)
+        record = admit_backbone(notice, peer)
+        parsed = None
+        if not self._book.lists(peer, notice.manifest):
+            self._book.roster.check_room(peer)
+            if len(notice.manifest) > _MAX_MANIFEST_BYTES:
+                raise NoticeRefused(f"a manifest of {len(notice.manifest)} bytes")
+            if len(notice.manifest) > _MAX_READ_AT_ONCE:
+                if self._notices.put(peer, notice, len(notice.manifest)):
+                    self._reading.add(peer)
+                return []
+            parsed = open_notice(notice.manifest, notice.signature, peer)
+        return self._list(record, notice, parsed, now)
+
+    def _list(
+        self,
+        record: PeerRecord,
+        notice: wire.ManifestNotice,
+        parsed: Manifest | None,
+        now: float,
+    ) -> list[Send]:
         self._node.learn(record)
-        _LOG.info("backbone %s lists %s", short_id(peer), parsed.name)
+        if parsed is not None:
+            _LOG.info("backbone %s lists %s", short_id(record.peer_id), parsed.name)
         return self._book.notice(record, notice.manifest, parsed, now)
 
     def _offer(self, peer: PeerId, offer: wire.Offer, now: float) -> list[Send]:
@@ -178,6 +214,20 @@ class MarketService:
             with trio.move_on_after(max(0.0, wait_s)):
                 await self._wake.wait()
             self._send_all(self._book.tick(self._clock.monotonic()))
+
+    async def _read_large(self) -> None:
+        async for peer, notice in self._notices:
+            try:
+                record = admit_backbone(notice, peer)
+                parsed = await trio.to_thread.run_sync(
+                    open_notice, notice.manifest, notice.signature, peer
+                )
+                sends = self._list(record, notice, parsed, self._clock.monotonic())
+            except MarketError as refusal:
+                sends = [self._refusal(peer, notice, refusal)]
+            self._reading.discard(peer)
+            self._send_all(sends)
+            self._wake.set()
 
     async def _keep_memory(self) -> None:
         path = self._settings.memory_file

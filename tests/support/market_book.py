@@ -6,7 +6,7 @@ from mobile_worker.expert_id import ExpertId
 from mobile_worker.messages import market as wire
 from mobile_worker.messages.codec import encode_message
 from mobile_worker.shards.manifest import Manifest
-from p2pmoe.market.admission import admit_notice, admit_offer
+from p2pmoe.market.admission import admit_backbone, admit_offer
 from p2pmoe.market.book import Book, MarketSettings
 from p2pmoe.market.outgoing import Send
 from p2pmoe.market.remembered import Remembered
@@ -58,8 +58,8 @@ class BookWorld:
     def notice(self, name: str, manifest: Manifest, sequence: int = 1) -> list[Send]:
         """A backbone lists a model."""
         notice = notice_of(identity_of(name), manifest, sequence=sequence)
-        record, parsed = admit_notice(notice, self.peer(name))
-        return self.take(self.book.notice(record, notice.manifest, parsed, self.now))
+        record = admit_backbone(notice, self.peer(name))
+        return self.take(self.book.notice(record, notice.manifest, manifest, self.now))
 
     def demand(self, name: str, manifest_hash: bytes, **changes: object) -> list[Send]:
         """A backbone reports: by default nothing used, nothing at hand, a disk."""

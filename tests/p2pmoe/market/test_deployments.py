@@ -1,3 +1,5 @@
+import dataclasses
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,6 +55,32 @@ def test_nonsense_signed_is_still_nonsense() -> None:
     signature = sign_manifest(b"\xc1", BACKBONE.sign)
     with pytest.raises(NoticeRefused, match="manifest"):
         open_notice(b"\xc1", signature, BACKBONE.peer_id)
+
+
+def test_a_changed_manifest_and_one_without_experts_are_refused() -> None:
+    encoded = MODEL.encode()
+    signature = sign_manifest(encoded, BACKBONE.sign)
+    other = make_manifest(name="other").encode()
+    with pytest.raises(NoticeRefused, match="signature"):
+        open_notice(other, signature, BACKBONE.peer_id)
+    empty = dataclasses.replace(MODEL, experts=()).encode()
+    signature = sign_manifest(empty, BACKBONE.sign)
+    with pytest.raises(NoticeRefused, match="no experts"):
+        open_notice(empty, signature, BACKBONE.peer_id)
+
+
+def test_a_backbone_that_changes_its_mind_all_the_time_costs_little() -> None:
+    here = listing()
+    here.report(report(), 0.0)
+    here.wanted(0.0)
+    n_ranked = 0
+    for n in range(1, 1000):
+        at_hand = (FIRST,) if n % 2 else ()
+        if here.report(report(at_hand=at_hand), n / 100):
+            n_ranked += 1
+            here.wanted(n / 100)
+    assert n_ranked == 3
+    assert here.report(report(), 12.6)  # the last change is not missed
 
 
 def test_before_a_report_no_disk_is_assumed() -> None:

@@ -2,6 +2,7 @@ import pytest
 
 from mobile_worker.shards.errors import ShardMissing
 from mobile_worker.shards.manifest import manifest_hash
+from p2pmoe.market import roster as roster_module
 from p2pmoe.market.admission import admit_offer
 from p2pmoe.market.errors import NoticeRefused
 from p2pmoe.market.roster import Roster
@@ -56,3 +57,17 @@ def test_one_backbone_may_not_fill_the_market() -> None:
     with pytest.raises(NoticeRefused):
         world.book.roster.check_room(world.peer("backbone"))
     world.book.roster.check_room(world.peer("other"))
+
+
+def test_all_manifests_together_name_a_bounded_number_of_experts(monkeypatch) -> None:
+    n_experts = len(make_manifest().experts)
+    monkeypatch.setattr(roster_module, "_MAX_EXPERTS_OF_ALL", 2 * n_experts)
+    world = BookWorld()
+    world.notice("backbone", make_manifest(name="m0"))
+    world.notice("other", make_manifest(name="m1"))
+    with pytest.raises(NoticeRefused, match="finds no room"):
+        world.notice("third", make_manifest(name="m2"))
+    monkeypatch.setattr(roster_module, "_MAX_EXPERTS_OF_ALL", 99 * n_experts)
+    monkeypatch.setattr(roster_module, "_MAX_EXPERTS", n_experts - 1)
+    with pytest.raises(NoticeRefused, match="finds no room"):
+        world.notice("third", make_manifest(name="m2"))

@@ -2,6 +2,7 @@ import contextlib
 import logging
 from pathlib import Path
 
+import pytest
 import trio
 
 from mobile_worker.clock import Clock
@@ -14,6 +15,7 @@ from mobile_worker.messages.blobs import Blob, BlobError, Get
 from mobile_worker.messages.envelope import MessageType
 from mobile_worker.messages.membership import Cancel, Draining
 from mobile_worker.shards.manifest import Manifest, manifest_hash, parse_manifest
+from p2pmoe.market import service as service_module
 from p2pmoe.market.book import Book, MarketSettings
 from p2pmoe.market.deployments import sign_manifest
 from p2pmoe.market.lease import TERM_S
@@ -367,3 +369,27 @@ def test_a_full_disk_is_logged_and_the_market_goes_on(tmp_path, caplog) -> None:
     with caplog.at_level(logging.WARNING, logger="p2pmoe.market"):
         trio.run(main)
     assert "cannot write" in caplog.text
+
+
+@trio_test
+async def test_a_large_manifest_is_read_aside_and_listed_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(service_module, "_MAX_READ_AT_ONCE", 10)
+    opened: list[bytes] = []
+    real = service_module.open_notice
+
+    def open_slowly(manifest: bytes, signature: bytes, peer: PeerId) -> Manifest:
+        opened.append(manifest)
+        return real(manifest, signature, peer)
+
+    monkeypatch.setattr(service_module, "open_notice", open_slowly)
+    async with a_market() as world:
+        backbone = await world.peer("backbone", Role.BACKBONE)
+        for _ in range(5):
+            backbone.list_model("backbone")
+        await backbone.next(wire.Placement)
+        backbone.list_model("backbone")
+        await backbone.next(wire.Placement)
+        assert len(opened) == 1
+        assert not backbone.all(wire.Refused)
