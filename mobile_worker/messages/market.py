@@ -46,6 +46,7 @@ __all__ = [
 
 _MANIFEST = Rows(MAX_MANIFEST_BYTES)
 _MAX_EXPERTS = 1 << 20
+_MAX_HOLDERS = 1 << 16
 _HOLDER = struct.Struct("<BHI")  # device class, bytes of the record, number of experts
 
 
@@ -127,7 +128,7 @@ class _Holders:
     def unpack(self, dimensions: Sequence[int], raw: memoryview) -> object:
         if len(dimensions) > 1:
             raise MessageError(f"shape {dimensions}, not a row of bytes")
-        holders = []
+        holders: list[Holder] = []
         at = 0
         while at < len(raw):
             if len(raw) - at < _HOLDER.size:
@@ -138,6 +139,8 @@ class _Holders:
             at = experts_at + 4 * n_experts
             if at > len(raw):
                 raise MessageError("a holder is cut short")
+            if len(holders) >= _MAX_HOLDERS:
+                raise MessageError(f"more than {_MAX_HOLDERS} holders")
             record = bytes(raw[record_at:experts_at])
             RECORD.check(record)
             words = unpack_words((), raw[experts_at:at], _MAX_EXPERTS)

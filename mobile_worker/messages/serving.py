@@ -288,10 +288,11 @@ class Output:
 class Accept:
     """ACCEPT, backbone -> worker: serving numbers whose results were valid in time.
 
-    ranges: inclusive (first, last). Repeating one changes nothing.
+    ranges: inclusive (first, last), ascending and apart. Repeating one in another
+    message changes nothing.
 
     Raises:
-        MessageError: at construction, if a range runs backwards.
+        MessageError: at construction, if a range runs backwards or into another.
     """
 
     TYPE: ClassVar[MessageType] = MessageType.ACCEPT
@@ -301,6 +302,8 @@ class Accept:
     ranges: tuple[tuple[int, int], ...]
 
     def __post_init__(self) -> None:
+        previous = -1
         for first, last in self.ranges:
-            if first > last:
-                raise MessageError(f"a range from {first} to {last}")
+            if not previous < first <= last:
+                raise MessageError(f"a range from {first} to {last} after {previous}")
+            previous = last

@@ -22,6 +22,7 @@ from enum import StrEnum
 
 from ledger.errors import AmountRefused
 from ledger.leaf import Leaf
+from ledger.ranges import contains, count
 from ledger.tally import TabTerms
 from mobile_worker.messages.serving import Dispatch
 from mobile_worker.servings.allowance import Allowance
@@ -185,18 +186,18 @@ class Tab:
         taken.allowance.used_uc -= sum(taken.amounts_uc)
         self._exposure.live -= n
 
-    def accept(self, ranges: Iterable[tuple[int, int]], now: float) -> int:
-        """Take an ACCEPT; return how many servings it newly accepted."""
+    def accept(self, ranges: Sequence[tuple[int, int]], now: float) -> int:
+        """Take ranges that ascend; return how many servings are newly accepted."""
         n_before = self.n_accepted
-        for first, last in ranges:
-            if last - first < len(self._pending):
-                numbers: Iterable[int] = range(first, last + 1)
-            else:
-                numbers = [n for n in self._pending if first <= n <= last]
-            for number in numbers:
-                pending = self._pending.pop(number, None)
-                if pending is not None:
-                    self._accept_one(pending, now)
+        numbers: Iterable[int]
+        if count(ranges) < len(self._pending):
+            numbers = (n for first, last in ranges for n in range(first, last + 1))
+        else:
+            numbers = [n for n in self._pending if contains(ranges, n)]
+        for number in numbers:
+            pending = self._pending.pop(number, None)
+            if pending is not None:
+                self._accept_one(pending, now)
         return self.n_accepted - n_before
 
     def tick(self, now: float) -> None:

@@ -220,8 +220,11 @@ def _outputs(draw: st.DrawFn) -> Output:
 
 
 _holder = st.builds(Holder, record=_record, device_class=_u8, experts=_experts)
-_range = st.tuples(_u32, _u32).map(lambda pair: (min(pair), max(pair)))
-
+_ranges = st.lists(_u32, min_size=2, max_size=10, unique=True).map(
+    lambda numbers: tuple(
+        zip(sorted(numbers)[::2], sorted(numbers)[1::2], strict=False)
+    )
+)
 any_message: st.SearchStrategy[Message] = st.one_of(
     st.builds(
         Hello,
@@ -322,6 +325,6 @@ any_message: st.SearchStrategy[Message] = st.one_of(
     st.builds(
         Accept,
         tab=_lease,
-        ranges=st.lists(_range, min_size=1, max_size=5).map(tuple),
+        ranges=_ranges,
     ),
 )

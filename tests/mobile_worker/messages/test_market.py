@@ -6,7 +6,7 @@ import pytest
 
 from mobile_worker.errors import MessageError, UnsendableMessage
 from mobile_worker.expert_id import ExpertId
-from mobile_worker.messages import Holder, encode_message, parse_message
+from mobile_worker.messages import Holder, encode_message, market, parse_message
 from tests.support.messages import EXAMPLES
 
 
@@ -69,3 +69,15 @@ def test_a_placement_of_thousands():
     )
     placement = dataclasses.replace(EXAMPLES["placement"], holders=holders)
     assert parse_message(encode_message(placement)) == placement
+
+
+def test_more_holders_than_any_network_has_are_refused(monkeypatch):
+    monkeypatch.setattr(market, "_MAX_HOLDERS", 3)
+    kind = type(EXAMPLES["placement"]).FIELDS["holders"]
+    for n, is_taken in ((3, True), (4, False)):
+        raw = memoryview(bytes(7) * n)
+        if is_taken:
+            assert len(kind.unpack((len(raw),), raw)) == n
+        else:
+            with pytest.raises(MessageError):
+                kind.unpack((len(raw),), raw)

@@ -85,8 +85,9 @@ def test_an_output_with_an_error_has_no_results():
 
 
 def test_ranges_of_an_accept():
-    with pytest.raises(MessageError):
-        Accept(tab=bytes(8), ranges=((5, 4),))
+    for ranges in (((5, 4),), ((5, 6), (0, 1)), ((0, 5), (5, 9)), ((3, 3), (3, 3))):
+        with pytest.raises(MessageError):
+            Accept(tab=bytes(8), ranges=ranges)
     for ranges in ((), ((0, 2**32),), ((0,),), [(0, 1)], (3,)):
         with pytest.raises((UnsendableMessage, TypeError, ValueError)):
             encode_message(Accept(tab=bytes(8), ranges=ranges))
