@@ -1,0 +1,203 @@
+"""Workers that err or cheat, against a real relay and a real backbone.
+
+The text is that of the backbone alone, nobody is paid for a wrong answer, and who gave
+one gets no more work.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+import trio
+
+from p2pmoe.client import Completion, complete
+from p2pmoe.demo.facts import Metrics
+from tests.support.command_line import Running, assert_one_error, run
+from tests.support.hostile_workers import BENDS, hostile_worker
+from tests.support.trio_test import trio_test
+
+BODY = {
+    "prompt": "It was a dark night, and the old man",
+    "max_tokens": 12,
+    "temperature": 0.8,
+    "seed": 7,
+}
+REFUSED = ("nan_rows", "one_row_more", "one_row_less")
+CHECKED = ("rows_turned", "one_bit")
+WITHIN_S = 60
+
+
+@dataclass(frozen=True)
+class Network:
+    """A relay with market and ledger, and a backbone that needs other machines."""
+
+    folder: Path
+    invite: str
+    url: str
+    text: str  # of the backbone alone
+
+    async def answer(self) -> Completion:
+        def ask() -> Completion:
+            return complete(self.url, BODY, show=lambda _: None)
+
+        return await trio.to_thread.run_sync(ask)
+
+    def metrics(self) -> Metrics:
+        return Metrics(httpx.get(f"{self.url}/metrics", trust_env=False).text)
+
+    def status(self, worker: str) -> str:
+        states = ("greeting", "live", "demoted", "gone", "dropped")
+        metrics = self.metrics()
+        held = [
+            state
+            for state in states
+            if metrics.total("p2pmoe_worker_status", worker=worker, status=state)
+        ]
+        return held[0] if held else "unknown"
+
+    def is_covered(self) -> bool:
+        """Whether every expert is at hand or has a live holder."""
+        ready = httpx.get(f"{self.url}/readyz", trust_env=False).json()
+        return bool(ready["covered"] == 1.0)
+
+    def vouchers(self, worker: str) -> list[dict[str, object]]:
+        """Return what the ledger has of this worker, filed or rejected."""
+        data = str(self.folder / "net" / "ledger")
+        listed = run("ledger", "receipts", "--data", data, "--json")
+        assert listed.code == 0, listed.err
+        found = json.loads(listed.out)["vouchers"]
+        return [each for each in found if each["worker"] == worker]
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Ask again and again, within bounds, until it holds."""
+    with trio.fail_after(WITHIN_S):
+        while True:
+            if holds():
+                return
+            await trio.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
+    folder = tmp_path_factory.mktemp("network")
+    relay = Running(
+        folder,
+        *("relay", "--self-signed", "--listen", "127.0.0.1:0"),
+        *("--data", str(folder / "net"), "--opening-credit", "1000"),
+    )
+    invite = relay.report["invite"]
+    backbone = Running(
+        folder,
+        *("serve", "pocket", "--listen", "127.0.0.1:0", "--ram", "72M"),
+        *("--wait-coverage", "0", "--invite", invite),
+        *("--data", str(folder / "backbone")),
+    )
+    try:
+        backbone.said("relay is up")
+        url = "http://{}:{}".format(*backbone.report["listen"])
+        while httpx.get(f"{url}/readyz", trust_env=False).status_code != 200:
+            assert backbone.is_running
+        text = complete(url, BODY, show=lambda _: None).text
+        yield Network(folder, invite, url, text)
+        for process in (relay, backbone):
+            assert process.is_running
+            assert "Traceback" not in process.log.read_text()
+    finally:
+        backbone.kill()
+        relay.kill()
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_b14_an_answer_that_is_none_is_refused_and_computed_elsewhere(
+    network: Network, tmp_path: Path, kind: str
+) -> None:
+    @trio_test
+    async def main() -> None:
+        async with hostile_worker(tmp_path, network.invite, BENDS[kind]) as worker:
+            await until(network.is_covered)
+            before = network.metrics().total("p2pmoe_refused_outputs_total")
+            answer = await network.answer()
+            after = network.metrics()
+            assert answer.text == network.text
+            assert answer.extension["failovers"] > 0
+            assert after.total("p2pmoe_refused_outputs_total") > before
+            assert network.status(worker) in {"demoted", "dropped"}
+            assert after.total("p2pmoe_worker_calls_total", worker=worker) == 0
+            assert network.vouchers(worker) == []
+
+    main()
+
+
+@pytest.mark.parametrize("kind", CHECKED)
+def test_b34_a_wrong_result_is_caught_by_the_check_and_ends_the_business(
+    network: Network, tmp_path: Path, kind: str
+) -> None:
+    @trio_test
+    async def main() -> None:
+        async with hostile_worker(tmp_path, network.invite, BENDS[kind]) as worker:
+            await until(network.is_covered)
+            failed = ("p2pmoe_spot_checks_total", "failed")
+            before = network.metrics().total(failed[0], result=failed[1])
+            answer = await network.answer()
+            assert answer.text == network.text
+            assert network.metrics().total(failed[0], result=failed[1]) > before
+            await until(lambda: network.status(worker) == "dropped")
+            again = await network.answer()
+            assert again.text == network.text
+            assert again.extension["failovers"] == 0  # nobody asks it any more
+            assert network.status(worker) == "dropped"
+        assert network.vouchers(worker) == []
+
+    main()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", REFUSED)
+def test_b34_three_answers_that_are_none_end_the_business(
+    network: Network, tmp_path: Path, kind: str
+) -> None:
+    @trio_test
+    async def main() -> None:
+        async with hostile_worker(tmp_path, network.invite, BENDS[kind]) as worker:
+            await until(network.is_covered)
+            with trio.fail_after(WITHIN_S):
+                while network.status(worker) != "dropped":
+                    assert (await network.answer()).text == network.text
+        assert network.vouchers(worker) == []
+
+    main()
+
+
+# The real command with a kernel that is wrong in one bit, and then one that also lies
+# about its self-test.
+FLAWED = (
+    "import mobile_worker.contribute.service as service\n"
+    "from tests.support.flawed_kernel import OneBitKernel\n"
+    "service.NumpyKernel = OneBitKernel\n"
+)
+LYING = "service.prove_arithmetic = lambda kernel: bytes(32)\n"
+MAIN = "import p2pmoe.cli.main\np2pmoe.cli.main.main()\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        (FLAWED, "this machine's arithmetic differs: self-test "),
+        (FLAWED + LYING, "the market refuses this worker: "),
+    ],
+    ids=["honest", "lying"],
+)
+def test_arithmetic_that_differs_by_one_bit_does_not_join(
+    network: Network, tmp_path: Path, lines: str, reason: str
+) -> None:
+    outcome = run(
+        *("contribute", "--invite", network.invite, "--yes", "--memory", "64M"),
+        *("--data", str(tmp_path / "data")),
+        program=(sys.executable, "-c", lines + MAIN),
+    )
+    assert_one_error(outcome, reason)
