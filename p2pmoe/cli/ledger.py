@@ -5,6 +5,7 @@ integer micro-credits (`*_uc`) and decimal strings of credits; times are UTC. Ex
 codes: 0 done, 1 a check found a difference, 2 wrong input or no ledger.
 """
 
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -120,7 +121,7 @@ def _statement(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print what a worker (or each one) earned in a period, and from whom."""
+    """Print what each worker, or one, earned and from whom."""
     from ledger.periods import ALL_TIME, parse_period
     from ledger.statements import find_owner, statement, workers
     from p2pmoe.cli.tables import print_json
@@ -133,7 +134,11 @@ def _statement(
         documents = [_statement_document(each) for each in statements]
         print_json(documents[0] if worker else {"statements": documents})
         return
-    for each in statements:
+    if not statements:
+        print("no worker has earned anything yet", file=sys.stderr)
+    for n, each in enumerate(statements):
+        if n and sys.stdout.isatty():
+            print()
         _print_statement(each)
 
 
@@ -146,7 +151,7 @@ def _receipts(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the vouchers that came, each in one state, with the reason if refused."""
+    """List the vouchers that came, and why any was refused."""
     from ledger.amounts import format_credits
     from ledger.periods import format_us, parse_period
     from ledger.statements import find_owner, receipts
@@ -178,9 +183,13 @@ def _receipts(
     ]
     if as_json:
         print_json({"vouchers": rows})
-    else:
-        columns = ("time", "status", "reason", "worker", "tab", "epoch", "number")
-        print_rows((*columns, "servings", "amount_uc", "amount"), rows, "Vouchers")
+        return
+    columns = ["time", "status", "reason", "worker", "tab", "epoch", "number"]
+    if sys.stdout.isatty():  # room for what one looks for
+        columns.remove("epoch")
+        if all(row["status"] == "stored" for row in rows):
+            columns.remove("status")
+    print_rows((*columns, "servings", "amount_uc", "amount"), rows, "Vouchers")
 
 
 def _verify(
@@ -190,7 +199,7 @@ def _verify(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Re-derive every balance: leaves, roots, signatures, prices, transfers."""
+    """Re-derive every balance from the signed servings."""
     import dataclasses
 
     from ledger.audit import verify_ledger
@@ -274,12 +283,13 @@ def _statement_document(statement: "Statement") -> dict[str, object]:
 
 
 def _print_statement(statement: "Statement") -> None:
+    from ledger.periods import ALL_TIME
     from p2pmoe.cli.tables import print_values
 
     document = _statement_document(statement)
     values: dict[str, object] = {
         "worker": document["worker"],
-        "period": statement.period,
+        "period": "all time" if statement.period == ALL_TIME else statement.period,
     }
     names = ("opening", "earned", "closing")
     values |= {name: document[name] for pair in names for name in (f"{pair}_uc", pair)}

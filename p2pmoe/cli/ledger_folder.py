@@ -24,7 +24,9 @@ __all__ = [
     "parse_hex",
 ]
 
-Data = Annotated[Path | None, typer.Option(help="The ledger's folder.")]
+Data = Annotated[
+    Path | None, typer.Option(help="The relay's folder, or the ledger's own in it.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 PeriodText = Annotated[
     str | None, typer.Option(help="2026, 2026-11, 2026-11-30 or A..B, in UTC.")
@@ -33,21 +35,32 @@ WorkerId = Annotated[
     str | None, typer.Option(help="A worker's id, or 8 or more of its digits.")
 ]
 BackboneId = Annotated[str | None, typer.Option(help="A backbone's id, likewise.")]
-NetworkKey = Annotated[str | None, typer.Option(help="Expected network id (64 hex).")]
-LedgerKey = Annotated[str | None, typer.Option(help="Expected ledger id (64 hex).")]
-MarketKey = Annotated[str | None, typer.Option(help="Expected market id (64 hex).")]
+NetworkKey = Annotated[
+    str | None, typer.Option(help="Expected network id (64 hex); else the folder's.")
+]
+LedgerKey = Annotated[
+    str | None, typer.Option(help="Expected ledger id (64 hex); else the folder's.")
+]
+MarketKey = Annotated[
+    str | None, typer.Option(help="Expected market id (64 hex); else the folder's.")
+]
 
 
 def open_reader(data: Path | None) -> "Reader":
-    """Open a ledger's folder for reading; the operator's default one if none is named.
+    """Open a ledger for reading: its own folder, or the operator's that holds it.
+
+    Without `data` it is the operator's default folder.
 
     Raises:
         StoreUnavailable: there is no readable ledger.
     """
-    from ledger.database import Reader
-    from p2pmoe.network.folder import default_folder
+    from ledger.database import LedgerFolder, Reader
+    from p2pmoe.network.folder import OperatorFolder, default_folder
 
-    return Reader(data or default_folder() / "ledger")
+    inner = OperatorFolder(data or default_folder()).ledger
+    if data is None or LedgerFolder(inner).database.exists():
+        return Reader(inner)
+    return Reader(data)
 
 
 def expected_identity(

@@ -1,10 +1,11 @@
 """`p2pmoe ledger receipt prove|verify`: the proof of one expert served.
 
 `prove` reads a ledger's folder; `verify` needs nothing but the file and the ids of
-network, ledger and market. Exit codes: 0 done, 1 the receipt proves nothing, 2 wrong
-input.
+network, ledger and market: given, or taken from the folder. Exit codes: 0 done, 1 the
+receipt proves nothing, 2 wrong input.
 """
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -47,7 +48,7 @@ def _prove(
     output: Annotated[Path | None, typer.Option(help="Write to this file.")] = None,
     data: Data = None,
 ) -> None:
-    """Write the receipt of one expert served, as JSON that proves itself."""
+    """Write the receipt of one serving, as JSON that proves itself."""
     from ledger.errors import NotFound
     from ledger.export import keys_of_tab, prove
     from ledger.statements import find_owner
@@ -79,6 +80,7 @@ def _prove(
         print(receipt.to_json(), end="")
     else:
         output.write_text(receipt.to_json(), encoding="utf-8")
+        print(f"receipt written to {output}", file=sys.stderr)
 
 
 def _verify(
@@ -89,7 +91,7 @@ def _verify(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check a receipt file offline; ids not given are taken from the folder."""
+    """Check a receipt file, offline."""
     from ledger.amounts import format_credits
     from ledger.errors import DifferenceFound, NotFound, RemoteError
     from ledger.receipt import MAX_RECEIPT_BYTES, Receipt, verify_receipt

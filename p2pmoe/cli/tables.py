@@ -1,17 +1,28 @@
 """Print what a report says: a table for people, plain columns for a pipe, or JSON.
 
-Contract: data goes to stdout only. With `as_json` it is one JSON document; on a
-terminal a table; else columns separated by tabs, header first, no colour, no padding,
-so that `cut` and `awk` work. Values are printed as they are: integers and strings.
+Contract: data goes to stdout only. With `as_json` it is one JSON document; else, in a
+pipe, columns separated by tabs, header first, no colour, no padding, so that `cut` and
+`awk` work, every value as it is: integers and strings.
+
+On a terminal it is a table for eyes. Of a long id the first 8 digits are shown, as in
+the logs (every command takes these for the id), of a time the seconds; a column that
+is empty, or that repeats its `X_uc` as `X`, is left out. What does not fit is folded,
+never cut off.
 """
 
 import json
+import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 __all__ = ["print_json", "print_rows", "print_values"]
 
 Row = Mapping[str, object]
+
+_NUMBER = re.compile(r"-?\d{1,20}(\.\d+)?")
+_ID = re.compile(r"[0-9a-f]{16}([0-9a-f]{48})?")
+_LONG_ID = re.compile(r"[0-9a-f]{64}")
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)\.\d+Z")
 
 
 def print_json(document: object) -> None:
@@ -26,22 +37,62 @@ def print_rows(columns: Sequence[str], rows: Sequence[Row], title: str = "") -> 
         for row in rows:
             print("\t".join(str(row[column]) for column in columns))
         return
+    if not rows:
+        print(f"{title or 'rows'}: none")
+        return
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=title or None, box=box.SIMPLE_HEAD, title_justify="left")
-    for column in columns:
-        is_number = any(type(row[column]) is int for row in rows)
-        table.add_column(column, justify="right" if is_number else "left")
+    table = Table(
+        title=title or None,
+        box=box.SIMPLE_HEAD,
+        title_justify="left",
+        padding=(0, 1, 0, 0),
+        show_edge=False,
+    )
+    shown = [column for column in columns if _is_for_eyes(column, columns, rows)]
+    for column in shown:
+        texts = [str(row[column]) for row in rows]
+        table.add_column(
+            column,
+            justify="right" if all(map(_NUMBER.fullmatch, texts)) else "left",
+            overflow="fold",
+            no_wrap=all(map(_ID.fullmatch, texts)),  # to be marked and copied
+        )
     for row in rows:
-        table.add_row(*(str(row[column]) for column in columns))
+        table.add_row(*(_for_eyes(row[column]) for column in shown))
     Console().print(table)
 
 
 def print_values(values: Row) -> None:
     """Print one name and value a line."""
-    print_rows(
-        ("name", "value"),
-        [{"name": name, "value": str(value)} for name, value in values.items()],
-    )
+    rows = [(name, str(value)) for name, value in values.items()]
+    if not sys.stdout.isatty():
+        for row in [("name", "value"), *rows]:
+            print("\t".join(row))
+        return
+    width = max((len(name) for name, _ in rows), default=0)
+    for name, value in rows:
+        if not _repeats(name, values):
+            print(f"{name:<{width}}  {value}")
+
+
+def _is_for_eyes(column: str, columns: Sequence[str], rows: Sequence[Row]) -> bool:
+    if _repeats(column, columns):
+        return False
+    return any(str(row[column]) for row in rows)
+
+
+def _repeats(name: str, names: Collection[str]) -> bool:
+    """Say whether it is an amount in micro-credits that stands there in credits too."""
+    return name.endswith("_uc") and name.removesuffix("_uc") in names
+
+
+def _for_eyes(value: object) -> str:
+    text = str(value)
+    if _LONG_ID.fullmatch(text):
+        return text[:8]
+    if match := _TIME.fullmatch(text):
+        return f"{match[1]} {match[2]}"
+    return text

@@ -20,6 +20,13 @@ def test_the_default_folder_is_where_the_operators_services_keep_it(
     assert open_reader(None).identity == world.identity
 
 
+def test_the_relays_folder_will_do(tmp_path):
+    world = World()
+    world.open(OperatorFolder(tmp_path).ledger).close()
+    assert open_reader(tmp_path).identity == world.identity
+    assert open_reader(tmp_path / "ledger").identity == world.identity
+
+
 def test_ids_given_come_before_the_folders(tmp_path):
     world, other = World(), Party("other").id
     world.open(tmp_path).close()

@@ -1,6 +1,7 @@
 """Reports: plain for a pipe, a table for people, JSON on request."""
 
 import json
+import re
 import sys
 
 from p2pmoe.cli.tables import print_json, print_rows, print_values
@@ -16,17 +17,47 @@ def test_plain_columns_in_a_pipe(capsys):
     assert err == ""
 
 
-def test_a_table_on_a_terminal(capsys, monkeypatch):
+def on_a_terminal(monkeypatch, n_columns):
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("COLUMNS", str(n_columns))
+
+
+def test_a_table_on_a_terminal(capsys, monkeypatch):
+    on_a_terminal(monkeypatch, 80)
     print_rows(("name", "n"), ROWS, "A title")
     out = capsys.readouterr().out
     assert "A title" in out
     assert "\t" not in out
-    assert [line.split() for line in out.splitlines()][-3:-1] == [
-        ["a", "1"],
-        ["b", "20"],
-    ]
+    assert [line.split() for line in out.splitlines()][-2:] == [["a", "1"], ["b", "20"]]
+    print_rows(("name", "n"), [], "A title")
+    assert capsys.readouterr().out == "A title: none\n"
+    print_values({"x": 1, "longer": "ab" * 32})
+    assert capsys.readouterr().out == "x       1\nlonger  " + "ab" * 32 + "\n"
+
+
+def test_a_terminal_shows_what_eyes_can_use(capsys, monkeypatch):
+    on_a_terminal(monkeypatch, 80)
+    row = {
+        "time": "2026-11-29T18:00:29.034643Z",
+        "worker": "37a45942" + "0" * 56,
+        "tab": "559f75c12345678a",
+        "reason": "",
+        "amount_uc": 4200,
+        "amount": "0.004200",
+    }
+    print_rows(tuple(row), [row])
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+    lines = [line.split() for line in plain.splitlines()]
+    assert lines[0] == ["time", "worker", "tab", "amount"]
+    cells = ["2026-11-29", "18:00:29", "37a45942", "559f75c12345678a", "0.004200"]
+    assert lines[-1] == cells
+
+
+def test_nothing_is_cut_off_where_there_is_no_room(capsys, monkeypatch):
+    on_a_terminal(monkeypatch, 20)
+    print_rows(("a", "b"), [{"a": "x" * 30, "b": "y" * 30}])
+    out = capsys.readouterr().out
+    assert (out.count("x"), out.count("y")) == (30, 30)
 
 
 def test_json(capsys):
