@@ -6,7 +6,6 @@
       RequestFailed              one request ends; the service goes on
         ExpertsUnavailable       nobody could serve an expert before the deadline
         NotFinite                an expert's value is not finite here either
-        QueueFull                too many requests wait already
         Cancelled                the client left
       BackboneRemoteError        a peer broke a rule; carries the peer
         OutputRefused            a worker's answer is not what was asked for
@@ -25,7 +24,6 @@ __all__ = [
     "NotFinite",
     "OutputRefused",
     "P2pmoeError",
-    "QueueFull",
     "RamTooSmall",
     "RequestFailed",
     "VoucherRefused",
@@ -69,12 +67,6 @@ class NotFinite(RequestFailed):
     """An expert's result is not finite, recomputed here as well."""
 
     advice = "the model file or the prompt gives non-finite values; check the file"
-
-
-class QueueFull(RequestFailed):
-    """As many requests wait as the queue takes."""
-
-    advice = "try again later"
 
 
 class Cancelled(RequestFailed):

@@ -6,7 +6,6 @@ only what is certainly absurd is refused.
 
 import hashlib
 import os
-import shutil
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,21 +20,18 @@ _MIN_MEMORY_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """Bytes of memory and disk, and processors. None: the system does not say."""
+    """Bytes of memory, and processors. None: the system does not say."""
 
     memory_bytes: int | None
     free_memory_bytes: int | None
-    free_disk_bytes: int
     n_cpus: int
 
 
-def this_machine(folder: Path) -> Machine:
-    """Look at this machine; `folder` or its nearest parent tells the disk."""
-    existing = next(p for p in (folder, *folder.parents) if p.exists())
+def this_machine() -> Machine:
+    """Look at this machine."""
     return Machine(
         memory_bytes=_pages("SC_PHYS_PAGES"),
         free_memory_bytes=_available() or _pages("SC_AVPHYS_PAGES"),
-        free_disk_bytes=shutil.disk_usage(existing).free,
         n_cpus=os.cpu_count() or 1,
     )
 

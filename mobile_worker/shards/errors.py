@@ -46,22 +46,13 @@ class ShardCorrupt(ShardError):
 class StoreFull(ShardError):
     """The shard fits neither the budget nor, perhaps, the disk."""
 
-    def __init__(self, message: str) -> None:
-        """Keep the message, with what a person can do."""
-        super().__init__(
-            message,
-            advice="raise --disk, free some space, or name another folder with --data",
-        )
+    advice = "raise --disk, free some space, or name another folder with --data"
 
 
 class StoreUnusable(ShardError):
     """The folder cannot be made, read or written."""
 
-    def __init__(self, message: str) -> None:
-        """Keep the message, with what a person can do."""
-        super().__init__(
-            message, advice="name a folder that can be written with --data"
-        )
+    advice = "name a folder that can be written with --data"
 
 
 class ShardUnavailable(RemoteError):

@@ -9,21 +9,10 @@
 from http import HTTPStatus
 
 from p2pmoe.backbone.generation import FailureKind, GenerationFailed
-from p2pmoe.errors import (
-    ExpertsUnavailable,
-    NotFinite,
-    P2pmoeError,
-    QueueFull,
-    RequestFailed,
-)
+from p2pmoe.errors import P2pmoeError, RequestFailed
 
 __all__ = ["ApiRefusal", "error_body", "failure_body", "failure_kind", "failure_status"]
 
-_KINDS: tuple[tuple[type[RequestFailed], FailureKind], ...] = (
-    (ExpertsUnavailable, FailureKind.UPSTREAM_LOST),
-    (NotFinite, FailureKind.ARITHMETIC),
-    (QueueFull, FailureKind.OVERLOADED),
-)
 _FINAL = frozenset({FailureKind.ARITHMETIC, FailureKind.INTERNAL})
 
 
@@ -60,12 +49,9 @@ def error_body(
 
 
 def failure_kind(failure: BaseException) -> FailureKind:
-    """Return what kind of failure ended a generation."""
+    """Return what kind of failure ended a generation; the engine's say it."""
     if isinstance(failure, GenerationFailed):
         return failure.kind
-    for known, kind in _KINDS:
-        if isinstance(failure, known):
-            return kind
     return FailureKind.INTERNAL
 
 

@@ -28,7 +28,6 @@ __all__ = [
     "ModelSizes",
     "measure_sizes",
     "plan_memory",
-    "ram_for_hot_bytes",
 ]
 
 DECODED_PER_WEIGHT = 4.125
@@ -136,16 +135,3 @@ def plan_memory(
         disk=disk,
         hot=left - decoded - disk,
     )
-
-
-def ram_for_hot_bytes(
-    sizes: ModelSizes, hot_bytes: int, *, n_lanes: int, n_context: int
-) -> int:
-    """Return a `--ram` that keeps `hot_bytes` of experts resident, and little more."""
-    fixed = sizes.base + n_lanes * (n_context * sizes.kv_per_token + sizes.working)
-    largest = max(sizes.experts.values())
-    wanted = sizes.base_decoded + hot_bytes + largest
-    left = max(
-        wanted * 16 // 15 + 1, int(sizes.base_decoded / DECODED_SHARE) + 1, 4 * largest
-    )
-    return fixed + left

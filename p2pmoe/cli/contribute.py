@@ -96,7 +96,7 @@ def _contribute(
         n_threads=threads,
     )
     check_limits(
-        this_machine(settings.data),
+        this_machine(),
         memory_bytes=settings.memory_bytes,
         n_threads=threads,
     )

@@ -26,7 +26,6 @@ from p2pmoe.market.errors import UnknownLease
 from relay.keys import PeerId, short_id
 
 __all__ = [
-    "RENEW_SHARE",
     "TERM_S",
     "TRANSITIONS",
     "Deployment",
@@ -39,7 +38,6 @@ __all__ = [
 
 # A worker that has not been heard for 45 s is given no work (B28).
 TERM_S = 40
-RENEW_SHARE = 0.75
 _LEASE_DOMAIN = b"p2pmoe lease v1\0"
 
 

@@ -22,8 +22,3 @@ class ModelDescription:
     moe_layers: tuple[int, ...]  # ascending
     activation: Activation  # of routed and shared experts and of dense layers
     kv_bytes_per_token: int  # of a KV cache, over all layers
-
-    @property
-    def experts_total(self) -> int:
-        """Number of routed experts of all layers."""
-        return self.n_expert * len(self.moe_layers)

@@ -9,8 +9,8 @@ def test_each_error_is_in_the_one_tree() -> None:
 
 
 def test_advice_is_the_classes_own_unless_given() -> None:
-    assert "later" in errors.QueueFull("7 requests wait").advice
-    assert errors.QueueFull("7 requests wait", advice="go").advice == "go"
+    assert "wait until" in errors.ExpertsUnavailable("expert 3").advice
+    assert errors.ExpertsUnavailable("expert 3", advice="go").advice == "go"
 
 
 def test_a_remote_error_carries_its_peer() -> None:

@@ -9,7 +9,6 @@ from p2pmoe.api.errors import (
     failure_status,
 )
 from p2pmoe.backbone.generation import FailureKind, GenerationFailed
-from p2pmoe.errors import ExpertsUnavailable, NotFinite, QueueFull
 
 
 def test_a_refusal_has_openais_shape() -> None:
@@ -29,10 +28,9 @@ def test_a_refusal_has_openais_shape() -> None:
     ("failure", "kind", "status"),
     [
         (GenerationFailed(FailureKind.UPSTREAM_LOST, "x"), "upstream_lost", 503),
-        (ExpertsUnavailable("x"), "upstream_lost", 503),
-        (QueueFull("x"), "overloaded", 503),
+        (GenerationFailed(FailureKind.OVERLOADED, "x"), "overloaded", 503),
         (GenerationFailed(FailureKind.DEADLINE, "x"), "deadline_exceeded", 503),
-        (NotFinite("x"), "arithmetic_error", 500),
+        (GenerationFailed(FailureKind.ARITHMETIC, "x"), "arithmetic_error", 500),
         (ValueError("/home/secret"), "internal_error", 500),
     ],
 )
@@ -43,4 +41,5 @@ def test_failures(failure: Exception, kind: str, status: int) -> None:
 
 def test_internal_texts_are_not_told() -> None:
     assert "secret" not in str(failure_body(ValueError("/home/secret")))
-    assert "expert 3" in str(failure_body(ExpertsUnavailable("expert 3")))
+    lost = GenerationFailed(FailureKind.UPSTREAM_LOST, "expert 3")
+    assert "expert 3" in str(failure_body(lost))

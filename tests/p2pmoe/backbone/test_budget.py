@@ -12,7 +12,6 @@ from p2pmoe.backbone.budget import (
     ModelSizes,
     measure_sizes,
     plan_memory,
-    ram_for_hot_bytes,
 )
 from p2pmoe.errors import RamTooSmall
 from p2pmoe.model.model import describe_model
@@ -102,23 +101,6 @@ def test_no_item_is_negative_and_the_sum_is_the_budget(
     assert min(plan.items().values()) >= 0
     assert total(plan) == ram
     assert plan.disk >= expert
-
-
-@settings(max_examples=50)
-@given(
-    hot=st.integers(0, 1 << 32),
-    decoded=st.integers(0, 1 << 32),
-    expert=st.integers(1, 1 << 26),
-)
-def test_the_budget_for_a_hot_set_gives_at_least_that(
-    hot: int, decoded: int, expert: int
-) -> None:
-    sizes = sizes_of(decoded=decoded, expert=expert, n=4)
-    ram = ram_for_hot_bytes(sizes, hot, n_lanes=2, n_context=64)
-    plan = plan_memory(sizes, ram_bytes=ram, n_lanes=2, n_context=64)
-    assert plan.hot is not None
-    assert plan.hot >= hot
-    assert plan.decoded == decoded
 
 
 def test_sizes_are_those_of_the_files_own_bytes(tmp_path: Path) -> None:

@@ -12,6 +12,5 @@ def test_sizes_come_from_the_file(tmp_path: Path) -> None:
     assert (own.n_layer, own.n_embd, own.n_vocab, own.n_context) == (2, 64, 96, 128)
     assert (own.n_expert, own.top_k, own.n_ff_expert) == (4, 2, 32)
     assert own.moe_layers == (1,)
-    assert own.experts_total == 4
     assert own.activation.kind is ActivationKind.SWIGLU_OAI
     assert own.kv_bytes_per_token == 2 * (2 * 2 * 32 * 4) + 32 * 4
