@@ -102,9 +102,12 @@ class Switch:
         flow = int.from_bytes(message[4:8], "big")
         source.outbox.nack(PeerId(message[8:40]), reason, flow)
         self.counters.nacked[reason] += 1
-        if source.outbox.is_overrun:
-            source.end(GoneReason.SLOW, 1008, "does not read its notices")
+        self._end_overrun(source)
         source.wake()
+
+    def _end_overrun(self, peer: Peer) -> None:
+        if peer.outbox.is_overrun:
+            peer.end(GoneReason.SLOW, 1008, "does not read its notices")
 
     def _receive_other(self, source: Peer, message: bytes, now: float) -> None:
         frame = parse_frame(message)
@@ -123,8 +126,7 @@ class Switch:
                 raise ProtocolError(f"a peer sends no {kind} frame")
 
     def _watch(self, source: Peer, peers: tuple[PeerId, ...]) -> None:
-        if not self.registry.watch(source, peers):
-            raise ProtocolError("more than 4096 peers watched")
+        self.registry.watch(source, peers)
         self._tell_presence(source, peers)
 
     def _tell_presence(self, peer: Peer, ids: tuple[PeerId, ...]) -> None:
@@ -138,6 +140,7 @@ class Switch:
                 for watched in ids[at : at + MAX_IDS]
             )
             peer.outbox.notice(encode_frame(Presence(states=states)))
+        self._end_overrun(peer)
         peer.wake()
 
     def _tell(self, peer: Peer, code: StatusCode, text: str) -> None:

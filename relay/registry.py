@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from relay.defaults import PARKED_S, RECENT_CONTACT_S
+from relay.defaults import PARKED_S, QUEUE_BYTES, RECENT_CONTACT_S
 from relay.frame_types import GoneReason, Limits
 from relay.handshake import Admitted
 from relay.keys import PeerId
@@ -19,7 +19,7 @@ from relay.outbox import Outbox
 __all__ = ["Entered", "Left", "Peer", "Registry"]
 
 _MAX_CONTACTS: Final = 4096
-_MAX_WATCHED: Final = 4096
+_MAX_WATCHED: Final = 4096  # times the scale of the rate class
 
 
 class Peer:
@@ -63,7 +63,7 @@ class Peer:
         self.bytes_bucket = Bucket(limits.bytes_s, limits.burst, now)
         self.frames_bucket = Bucket(limits.frames_s, limits.frames_s, now)
         self.contacts: dict[PeerId, float] = {}
-        self.watched: set[PeerId] = set()
+        self.watched: dict[PeerId, None] = {}  # the newest last
         self.parked_until: float | None = None
         self.last_read = now
         self.pinged_at: float | None = None
@@ -141,21 +141,31 @@ class Registry:
             self.active[peer.peer_id] = promoted
         return Left(was_active=True, promoted=promoted)
 
-    def watch(self, peer: Peer, ids: Iterable[PeerId]) -> bool:
-        """Let a peer watch others; False if that would be more than 4,096."""
+    def watch(self, peer: Peer, ids: Iterable[PeerId]) -> None:
+        """Let a peer watch others.
+
+        Of more than 4,096 (65,536 for a hub) those named longest ago are forgotten: a
+        market must not lose its link because many peers came to it.
+        """
+        most = _MAX_WATCHED * max(1, peer.limits.queue_bytes // QUEUE_BYTES)
         for watched in ids:
-            peer.watched.add(watched)
+            peer.watched.pop(watched, None)
+            peer.watched[watched] = None
             self._watchers.setdefault(watched, set()).add(peer)
-        return len(peer.watched) <= _MAX_WATCHED
+        while len(peer.watched) > most:
+            self._forget_watch(peer, next(iter(peer.watched)))
 
     def forget_watches(self, peer: Peer) -> None:
         """Let a peer watch nobody any longer."""
-        for watched in peer.watched:
-            watchers = self._watchers[watched]
-            watchers.discard(peer)
-            if not watchers:
-                del self._watchers[watched]
-        peer.watched.clear()
+        for watched in tuple(peer.watched):
+            self._forget_watch(peer, watched)
+
+    def _forget_watch(self, peer: Peer, watched: PeerId) -> None:
+        del peer.watched[watched]
+        watchers = self._watchers[watched]
+        watchers.discard(peer)
+        if not watchers:
+            del self._watchers[watched]
 
     def watchers(self, peer_id: PeerId) -> Iterable[Peer]:
         """Return the active peers that watch this id."""

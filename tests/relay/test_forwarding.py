@@ -196,6 +196,31 @@ def test_watching() -> None:
     assert not network.told(network.peers[A])
 
 
+def test_a_peer_that_watches_far_more_than_it_reads_is_ended() -> None:
+    network = Network(A)
+    ids = tuple(PeerId(n.to_bytes(32, "big")) for n in range(256))
+    watch = encode_frame(Watch(peers=ids))
+    for _ in range(512):
+        network.switch.receive(network.peers[A], watch, 0.0)
+    assert not network.ended
+    network.switch.receive(network.peers[A], watch, 0.0)
+    [(_, reason, text)] = network.ended
+    assert (reason, text) == (GoneReason.SLOW, "does not read its notices")
+
+
+def test_watching_more_than_a_peer_may_ends_nothing() -> None:
+    network = Network(A, B)
+    peer = network.peers[A]
+    for start in range(0, 8192, 256):
+        ids = tuple(PeerId(n.to_bytes(32, "big")) for n in range(start, start + 256))
+        network.switch.receive(peer, encode_frame(Watch(peers=ids)), 0.0)
+        network.told(peer)
+    network.switch.receive(peer, encode_frame(Watch(peers=(B,))), 0.0)
+    assert network.told(peer) == [Presence(states=((B, PresenceState.HERE),))]
+    assert len(peer.watched) == 4096
+    assert not network.ended
+
+
 def test_an_id_that_comes_twice() -> None:
     network = Network(A, B)
     older = network.peers[B]

@@ -77,7 +77,7 @@ def test_watchers_are_those_that_are_active() -> None:
     watcher, other = new_peer(B), new_peer(C)
     registry.enter(watcher, 0.0)
     registry.enter(other, 0.0)
-    assert registry.watch(watcher, [A])
+    registry.watch(watcher, [A])
     assert list(registry.watchers(A)) == [watcher]
     registry.enter(new_peer(B), 0.0)
     assert not list(registry.watchers(A))
@@ -90,10 +90,15 @@ def test_watching_is_bounded() -> None:
     watcher = new_peer(B)
     registry.enter(watcher, 0.0)
     ids = [PeerId(n.to_bytes(32, "big")) for n in range(4097)]
-    assert registry.watch(watcher, ids[:-1])
-    assert not registry.watch(watcher, ids)
+    registry.watch(watcher, ids[:-1])
+    registry.watch(watcher, ids[:1])  # named again: it is among the newest
+    registry.watch(watcher, ids[-1:])
+    assert len(watcher.watched) == 4096
+    assert not list(registry.watchers(ids[1]))
+    assert list(registry.watchers(ids[0])) == [watcher]
     registry.forget_watches(watcher)
     assert not watcher.watched
+    assert not registry._watchers
 
 
 def test_those_concerned_are_watchers_and_recent_contacts() -> None:
