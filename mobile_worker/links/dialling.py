@@ -6,6 +6,7 @@ claims, and the session proves it or the link is closed.
 
 import ipaddress
 import logging
+import socket
 from collections.abc import Callable, Iterable
 
 import trio
@@ -14,11 +15,21 @@ from mobile_worker.errors import LinkLost, ListenError
 from mobile_worker.links.direct import greet, welcome
 from relay.keys import PeerId, short_id
 
-__all__ = ["accept_links", "addresses_of", "dial_any", "open_listener", "split_address"]
+__all__ = [
+    "accept_links",
+    "addresses_of",
+    "dial_any",
+    "may_dial",
+    "open_listener",
+    "split_address",
+]
 
 _LOG = logging.getLogger("p2pmoe.links")
 _CONNECT_TIMEOUT_S = 5.0
 _MAX_GREETINGS = 64
+_MAX_RESOLVED = 4
+_FIRST_FREE_PORT = 1024
+_OPEN_PORTS = frozenset((80, 443))
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -96,15 +107,17 @@ async def accept_links(
 
 
 async def dial_any(
-    addresses: Iterable[str], own: PeerId, wanted: PeerId
+    addresses: Iterable[str], own: PeerId, wanted: PeerId, *, is_local: bool
 ) -> trio.SocketStream | None:
-    """Return a greeted connection to the first address where the peer answers."""
+    """Return a greeted connection to the first address where the peer answers.
+
+    The addresses are whatever the peer says: see `may_dial`, and for `is_local`.
+    """
     for address in addresses:
         stream = None
         try:
-            host, port = split_address(address)
             with trio.fail_after(_CONNECT_TIMEOUT_S):
-                stream = await trio.open_tcp_stream(host, port)
+                stream = await _connect(address, is_local=is_local)
             await greet(stream, own, wanted)
         except (ListenError, OSError, trio.TooSlowError, LinkLost) as error:
             _LOG.debug("no direct link to %s: %s", short_id(wanted), error)
@@ -113,3 +126,34 @@ async def dial_any(
         else:
             return stream
     return None
+
+
+def may_dial(ip: str, port: int, *, is_local: bool) -> bool:
+    """Tell whether a peer's word is enough to connect to an address.
+
+    A peer may name any. What only this host or this link can reach is none of its
+    business, unless the whole network is on this host (`is_local`), and no peer takes
+    links where other services are expected.
+    """
+    try:
+        address = ipaddress.ip_address(ip.partition("%")[0])
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    address = mapped or address
+    if address.is_loopback:
+        return is_local and port >= _FIRST_FREE_PORT
+    odd = address.is_link_local or address.is_multicast or address.is_unspecified
+    return not odd and (port >= _FIRST_FREE_PORT or port in _OPEN_PORTS)
+
+
+async def _connect(address: str, *, is_local: bool) -> trio.SocketStream:
+    host, port = split_address(address)
+    try:
+        found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (UnicodeError, ValueError) as error:
+        raise LinkLost("a host name that is none") from error
+    for *_, sockaddr in found[:_MAX_RESOLVED]:
+        if may_dial(str(sockaddr[0]), port, is_local=is_local):
+            return await trio.open_tcp_stream(str(sockaddr[0]), port)
+    raise LinkLost("an address that no peer is dialled at")

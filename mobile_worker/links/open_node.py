@@ -27,6 +27,7 @@ from mobile_worker.links.presence import Presence
 from mobile_worker.links.relay import RelayLink, RelaySettings
 from mobile_worker.links.switchboard import Switchboard
 from relay.client import ClientSettings
+from relay.endpoint import is_loopback
 from relay.groups import only_exception
 from relay.handshake import Credentials
 from relay.keys import PeerId
@@ -37,6 +38,7 @@ _TICK_S: Final = 0.2
 _FIRST_DIAL_PAUSE_S: Final = 1.0
 _MAX_DIAL_PAUSE_S: Final = 60.0
 _MAX_DIALS: Final = 8
+_MAX_DIALLING: Final = 16  # at the same time
 
 
 @asynccontextmanager
@@ -85,11 +87,18 @@ class _Tasks:
     switchboard: Switchboard = field(init=False)
     node: LinkedNode = field(init=False)
     nursery: trio.Nursery = field(init=False)
+    dials: trio.CapacityLimiter = field(init=False)
 
     def __post_init__(self) -> None:
         self.presence = Presence(self.settings, self.clock)
         self.switchboard = Switchboard(self.presence, self.clock, self.dial)
         self.node = LinkedNode(self.presence, self.switchboard)
+        self.dials = trio.CapacityLimiter(_MAX_DIALLING)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the whole network seems to be on this host."""
+        return all(is_loopback(each.host) for each in self.settings.endpoints)
 
     async def start_relay(self, client: ClientSettings) -> None:
         """Connect to the relay, and keep it connected from then on."""
@@ -144,7 +153,10 @@ class _Tasks:
             for _ in range(_MAX_DIALS):
                 record = state.session.record
                 addresses = () if record is None else record.direct_addresses
-                stream = await dial_any(addresses, self.node.peer_id, peer)
+                async with self.dials:
+                    stream = await dial_any(
+                        addresses, self.node.peer_id, peer, is_local=self.is_local
+                    )
                 if self.switchboard.peers.get(peer) is not state:
                     if stream is not None:
                         await trio.aclose_forcefully(stream)

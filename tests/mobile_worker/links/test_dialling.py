@@ -8,6 +8,7 @@ from mobile_worker.links.dialling import (
     accept_links,
     addresses_of,
     dial_any,
+    may_dial,
     open_listener,
     split_address,
 )
@@ -73,13 +74,13 @@ async def test_the_first_address_where_the_peer_answers_is_taken():
             lambda stream, peer: taken.append((stream, peer)),
         )
         addresses = ("nonsense", "127.0.0.1:1", f"127.0.0.1:{port}")
-        stream = await dial_any(addresses, OTHER, ONE)
+        stream = await dial_any(addresses, OTHER, ONE, is_local=True)
         assert stream is not None
         await trio.testing.wait_all_tasks_blocked()
         assert [peer for _, peer in taken] == [OTHER]
         await stream.aclose()
         await taken[0][0].aclose()
-        assert await dial_any(addresses, OTHER, OTHER) is None
+        assert await dial_any(addresses, OTHER, OTHER, is_local=True) is None
         assert len(taken) == 1
         nursery.cancel_scope.cancel()
 
@@ -108,3 +109,41 @@ async def test_b25_nonsense_and_silence_before_the_greeting():
             await stream.aclose()
         nursery.cancel_scope.cancel()
     assert taken == []
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["a..b", "a" * 300, "\0", "a\0b", "\u2603" * 70, "\ud800", "fe80::1%x", "[::1"],
+)
+def test_whatever_a_peer_calls_its_address_is_no_more_than_no_link(host):
+    async def main():
+        with trio.move_on_after(5):
+            return await dial_any([f"{host}:1"], OTHER, ONE, is_local=True)
+
+    assert trio.run(main) is None
+
+
+@pytest.mark.parametrize(
+    ("ip", "port", "is_local", "expected"),
+    [
+        ("192.0.2.7", 7400, False, True),
+        ("192.0.2.7", 443, False, True),
+        ("192.0.2.7", 22, True, False),
+        ("10.1.2.3", 7400, False, True),
+        ("127.0.0.1", 7400, True, True),
+        ("127.0.0.1", 7400, False, False),
+        ("127.9.9.9", 6379, False, False),
+        ("::1", 7400, False, False),
+        ("::ffff:127.0.0.1", 7400, False, False),
+        ("127.0.0.1", 80, True, False),
+        ("169.254.169.254", 80, True, False),
+        ("169.254.169.254", 7400, True, False),
+        ("fe80::1%eth0", 7400, True, False),
+        ("224.0.0.1", 7400, False, False),
+        ("::", 7400, True, False),
+        ("2001:db8::1", 7400, False, True),
+        ("nonsense", 7400, True, False),
+    ],
+)
+def test_where_a_peers_word_is_enough(ip, port, is_local, expected):
+    assert may_dial(ip, port, is_local=is_local) is expected
