@@ -30,6 +30,7 @@ def _chat(
 ) -> None:
     """Talk with the model; an empty line ends the conversation."""
     from p2pmoe.cli.api_key import read_api_key
+    from p2pmoe.cli.text_on_stdout import text_on_stdout
     from p2pmoe.client import complete_chat
 
     key = read_api_key(key_file)
@@ -41,16 +42,17 @@ def _chat(
             "max_tokens": max_tokens,
             "temperature": temperature,
         }
-        answer = complete_chat(url, body, key=key, show=_print_piece)
-        print()
+        with text_on_stdout() as show:
+            answer = complete_chat(url, body, key=key, show=show)
         messages.append({"role": "assistant", "content": answer.text})
 
 
 def _ask() -> str:
-    if sys.stdin.isatty():
+    """Return the next line; nothing at the end of input."""
+    has_person = sys.stdin.isatty()
+    if has_person:
         print("> ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip()
-
-
-def _print_piece(piece: str) -> None:
-    print(piece, end="", flush=True)
+    line = sys.stdin.readline()
+    if has_person and not line:
+        print(file=sys.stderr)
+    return line.strip()

@@ -13,6 +13,8 @@ import typer
 
 __all__ = ["register"]
 
+_COMMON = ("calls", "round_trips", "round_trips_per_token")
+
 Prompt = Annotated[str, typer.Argument(help="The text to go on from.")]
 Url = Annotated[str, typer.Option(help="Where the backbone's API listens.")]
 MaxTokens = Annotated[int, typer.Option(help="How many tokens at most.")]
@@ -38,8 +40,9 @@ def _run(
     explain: Explain = False,
     key_file: KeyFile = None,
 ) -> None:
-    """Complete PROMPT on a running backbone and print the text as it comes."""
+    """Complete PROMPT on a running backbone, shown as it comes."""
     from p2pmoe.cli.api_key import read_api_key
+    from p2pmoe.cli.text_on_stdout import text_on_stdout
     from p2pmoe.client import complete
 
     body: dict[str, object] = {
@@ -49,8 +52,8 @@ def _run(
     }
     if seed is not None:
         body["seed"] = seed
-    show = _ignore if as_json else _print_piece
-    answer = complete(url, body, key=read_api_key(key_file), show=show)
+    with text_on_stdout(quiet=as_json) as show:
+        answer = complete(url, body, key=read_api_key(key_file), show=show)
     if as_json:
         report = {
             "text": answer.text,
@@ -59,27 +62,18 @@ def _run(
             "p2pmoe": dict(answer.extension),
         }
         print(json.dumps(report))
-        return
-    print()
-    if explain:
+    elif explain:
         _explain(answer.extension)
 
 
 def _explain(figures: Mapping[str, Any]) -> None:
+    """Print the figures of the answer; of the rare ones, those that are not zero."""
     for name, value in figures.items():
-        if name != "tokens":
+        if name in _COMMON or (value and name != "tokens"):
             print(f"{name.replace('_', ' '):<24}{_shown(value)}", file=sys.stderr)
 
 
 def _shown(value: object) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {n}" for key, n in value.items())
-    return str(value)
-
-
-def _print_piece(piece: str) -> None:
-    print(piece, end="", flush=True)
-
-
-def _ignore(piece: str) -> None:
-    del piece
+    return f"{value:.3f}" if isinstance(value, float) else str(value)

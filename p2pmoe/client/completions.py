@@ -5,6 +5,7 @@ at the end. Every failure is an ApiError of one line.
 """
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -41,7 +42,7 @@ def complete(
     """Stream a text completion of `body` from the API at `url`.
 
     Args:
-        url: The API's base, such as http://127.0.0.1:8080.
+        url: The API's base, such as http://127.0.0.1:8080; without a scheme, http.
         body: The request's fields, without `stream`.
         key: The API key, if the server asks for one.
         show: Called with each piece of text as it comes.
@@ -49,14 +50,14 @@ def complete(
     Raises:
         ApiError: The API cannot be reached, refuses, fails, or ends without an end.
     """
-    return _stream(f"{url.rstrip('/')}/v1/completions", body, key, show)
+    return _stream(url, "/v1/completions", body, key, show)
 
 
 def complete_chat(
     url: str, body: Mapping[str, Any], *, key: str = "", show: Callable[[str], None]
 ) -> Completion:
     """Stream a chat completion; arguments and errors as for `complete`."""
-    return _stream(f"{url.rstrip('/')}/v1/chat/completions", body, key, show)
+    return _stream(url, "/v1/chat/completions", body, key, show)
 
 
 def gather(lines: Iterable[str], show: Callable[[str], None]) -> Completion:
@@ -92,23 +93,42 @@ def gather(lines: Iterable[str], show: Callable[[str], None]) -> Completion:
 
 
 def _stream(
-    url: str, body: Mapping[str, Any], key: str, show: Callable[[str], None]
+    url: str,
+    path: str,
+    body: Mapping[str, Any],
+    key: str,
+    show: Callable[[str], None],
 ) -> Completion:
+    base = (url if "://" in url else f"http://{url}").rstrip("/")
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     request = {**body, "stream": True, "stream_options": {"include_usage": True}}
     timeout = httpx.Timeout(_IDLE_TIMEOUT_S, connect=_CONNECT_TIMEOUT_S)
+    answers = False
     try:
         with (
             httpx.Client(timeout=timeout, trust_env=False) as client,
-            client.stream("POST", url, json=request, headers=headers) as response,
+            client.stream(
+                "POST", base + path, json=request, headers=headers
+            ) as response,
         ):
+            answers = True
             if response.status_code != httpx.codes.OK:
                 raise ApiError(_refusal(response))
             return gather(response.iter_lines(), show)
-    except httpx.HTTPError as error:
-        unreachable = ApiError(f"no answer from {url}: {error}")
-        unreachable.advice = "start a backbone with `p2pmoe serve`, or name its --url"
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        if answers:
+            raise ApiError(
+                "the answer stopped before its end: the backbone or the way to it "
+                "was lost"
+            ) from error
+        unreachable = ApiError(f"no backbone answers at {base}: {_why(error)}")
+        unreachable.advice = "start one with `p2pmoe serve`, or name its --url"
         raise unreachable from error
+
+
+def _why(error: Exception) -> str:
+    text = re.sub(r"^\[Errno -?\d+\] ", "", str(error)) or type(error).__name__
+    return text[:1].lower() + text[1:]
 
 
 def _refusal(response: httpx.Response) -> str:

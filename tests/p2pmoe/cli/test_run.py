@@ -20,7 +20,12 @@ def asked(monkeypatch):
             text="once upon",
             finish_reason="length",
             usage={"completion_tokens": 2},
-            extension={"round_trips_per_token": 2.0},
+            extension={
+                "round_trips": 0,
+                "round_trips_per_token": 2.0 / 3,
+                "hedges": 0,
+                "failovers": 1,
+            },
         )
 
     monkeypatch.setattr("p2pmoe.client.complete", complete)
@@ -39,12 +44,16 @@ def test_json_is_one_object(asked):
     result = CliRunner().invoke(build_app(), ["run", "x", "--json"])
     report = json.loads(result.stdout)
     assert report["text"] == "once upon"
-    assert report["p2pmoe"] == {"round_trips_per_token": 2.0}
+    assert report["p2pmoe"]["failovers"] == 1
     assert "seed" not in asked[0]
 
 
 def test_explain_goes_to_stderr(asked):
     result = CliRunner().invoke(build_app(), ["run", "x", "--explain"])
     assert result.stdout == "once upon\n"
-    assert "round trips per token   2.0" in result.stderr
+    assert result.stderr.splitlines() == [
+        "round trips             0",
+        "round trips per token   0.667",
+        "failovers               1",
+    ]
     assert len(asked) == 1

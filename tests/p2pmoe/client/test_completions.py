@@ -14,6 +14,7 @@ from p2pmoe.client.completions import ApiError, complete, complete_chat, gather
 class Script(BaseHTTPRequestHandler):
     status: ClassVar[int] = 200
     body: ClassVar[bytes] = b""
+    length: ClassVar[str | None] = None
     seen: ClassVar[list[tuple[str, dict, str]]] = []
 
     def do_POST(self) -> None:
@@ -23,6 +24,8 @@ class Script(BaseHTTPRequestHandler):
             (self.path, request, self.headers.get("Authorization") or "")
         )
         self.send_response(Script.status)
+        if Script.length is not None:
+            self.send_header("Content-Length", Script.length)
         self.end_headers()
         self.wfile.write(Script.body)
 
@@ -90,4 +93,31 @@ def test_b23_an_error_frame_is_a_failure() -> None:
 def test_nobody_listening_says_what_to_do() -> None:
     with pytest.raises(ApiError) as caught:
         complete("http://127.0.0.1:1", {}, show=lambda _: None)
+    line = "no backbone answers at http://127.0.0.1:1: connection refused"
+    assert str(caught.value) == line
     assert "p2pmoe serve" in caught.value.advice
+
+
+def test_an_address_without_a_scheme_will_do(url: str) -> None:
+    Script.status = 200
+    Script.body = b'data: {"choices":[{"text":"a"}]}\n\ndata: [DONE]\n\n'
+    address = url.removeprefix("http://")
+    assert complete(address, {}, show=lambda _: None).text == "a"
+
+
+@pytest.mark.parametrize("text", ["http://", "http://a b/", "ftp://127.0.0.1", ""])
+def test_what_is_no_address_is_told(text: str) -> None:
+    with pytest.raises(ApiError, match="no backbone answers"):
+        complete(text, {}, show=lambda _: None)
+
+
+def test_a_backbone_that_dies_while_it_answers(url: str) -> None:
+    Script.status = 200
+    Script.body = b"1f\r\ncut off"
+    Script.length = "100"
+    shown: list[str] = []
+    try:
+        with pytest.raises(ApiError, match="stopped before its end: the backbone or"):
+            complete(url, {}, show=shown.append)
+    finally:
+        Script.length = None
