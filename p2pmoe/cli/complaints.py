@@ -60,7 +60,8 @@ def _usage(error: BaseException) -> Complaint | None:
 
 def _complaint(message: str, advice: str, exit_code: int) -> Complaint:
     text = message.rstrip(".")
-    line = " ".join((f"{text}. {advice}" if advice else text).split())
+    then = advice[:1].upper() + advice[1:]
+    line = " ".join((f"{text}. {then}" if then else text).split())
     shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line)
     return Complaint(line=shown, exit_code=exit_code)
 

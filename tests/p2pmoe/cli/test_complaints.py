@@ -18,7 +18,7 @@ class Advised(P2pmoeError):
 def test_message_and_advice_stand_on_one_line():
     complaint = complaint_of(Advised("bad\nvalue"))
     assert complaint is not None
-    assert complaint.line == "bad value. do this"
+    assert complaint.line == "bad value. Do this"
     assert complaint.exit_code == 3
 
 
@@ -26,13 +26,13 @@ def test_an_error_inside_nurseries_is_found():
     group = ExceptionGroup("outer", [ExceptionGroup("inner", [Advised("deep")])])
     complaint = complaint_of(group)
     assert complaint is not None
-    assert complaint.line == "deep. do this"
+    assert complaint.line == "deep. Do this"
 
 
 def test_a_full_disk_is_for_people():
     complaint = complaint_of(OSError(errno.ENOSPC, "No space left on device", "x"))
     assert complaint is not None
-    assert complaint.line.startswith("No space left on device (x). free some space")
+    assert complaint.line.startswith("No space left on device (x). Free some space")
     assert complaint.exit_code == 2
 
 

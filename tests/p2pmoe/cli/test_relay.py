@@ -58,11 +58,11 @@ def assert_one_line(shown, reason: str) -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ((), "exactly one kind of TLS. use --self-signed"),
+        ((), "exactly one kind of TLS. Use --self-signed"),
         (("--self-signed", "--behind-front"), "exactly one kind of TLS"),
         (("--cert", "c.pem"), "--cert and --key belong together"),
         (("--cert", "absent.pem", "--key", "absent.pem"), "cannot read absent.pem"),
-        (("--behind-front",), "name it with --public-url"),
+        (("--behind-front",), "Name it with --public-url"),
         (("--self-signed", "--listen", "nonsense"), "names no port"),
         (("--self-signed", "--only", "--market", "12"), "a peer id has 32 bytes"),
         ((*LOOPBACK, "--data", "/dev/null/x"), "cannot use /dev/null/x"),
