@@ -6,6 +6,7 @@ shared by all lanes. Matrices are the same objects for as long as they are cache
 that a kernel may keep what it decoded of them.
 """
 
+import logging
 import threading
 import time
 from collections import OrderedDict
@@ -17,12 +18,15 @@ from mobile_worker.arithmetic.matrix import ExpertWeights
 from mobile_worker.expert_id import ExpertId
 from mobile_worker.shards.shard import expert_weights
 from p2pmoe.backbone.cost import LocalCost
+from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.experts import expert_ranges, read_expert
 from p2pmoe.weights.manifest import expert_layout
 from p2pmoe.weights.model_file import ModelFile
 from p2pmoe.weights.names import expert_activation
 
 __all__ = ["DiskTier", "ExpertFile"]
+
+log = logging.getLogger("p2pmoe.backbone")
 
 
 class ExpertFile:
@@ -89,6 +93,7 @@ class DiskTier:
         self.n_reads = 0
         self.n_read_bytes = 0
         self.n_hits = 0
+        self.lost: set[ExpertId] = set()  # each is logged once
 
     def load(self, expert: ExpertId) -> ExpertWeights:
         """Return an expert, from the cache or the disk; ModelFileError."""
@@ -99,7 +104,11 @@ class DiskTier:
                 self.n_hits += 1
                 return kept[0]
         start = self._monotonic()
-        weights = self._file.weights(expert)
+        try:
+            weights = self._file.weights(expert)
+        except ModelFileError as error:
+            self._note_lost(expert, error)
+            raise
         n_bytes = self._file.n_bytes(expert)
         with self._lock:
             self._cost.observe_read(self._monotonic() - start, n_bytes)
@@ -111,6 +120,13 @@ class DiskTier:
             if n_bytes <= self._max_bytes:
                 self._keep(expert, weights, n_bytes)
         return weights
+
+    def _note_lost(self, expert: ExpertId, error: ModelFileError) -> None:
+        with self._lock:
+            is_news = expert not in self.lost
+            self.lost.add(expert)
+        if is_news:
+            log.error("shard lost: %s", error)
 
     def _keep(self, expert: ExpertId, weights: ExpertWeights, n_bytes: int) -> None:
         while self._kept and self.n_bytes + n_bytes > self._max_bytes:

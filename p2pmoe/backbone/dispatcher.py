@@ -50,6 +50,7 @@ log = logging.getLogger("p2pmoe.dispatcher")
 
 STRANDED_RETRY_S = 0.25
 MAX_REFUSED_ANSWERS = 3
+_VERDICTS = {True: "passed", False: "failed", None: "skipped"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,12 +131,16 @@ class Dispatcher:
                 del self._unchecked[number]
                 self._parts.accounts.accept(served)
 
-    def checked(self, ticket: CheckTicket, *, passed: bool) -> None:
-        """Take the decode thread's verdict on an answer that it recomputed."""
-        self._parts.counters.spot_checks["passed" if passed else "failed"] += 1
+    def checked(self, ticket: CheckTicket, *, passed: bool | None) -> None:
+        """Take the decode thread's verdict on an answer that it recomputed.
+
+        None is no verdict: the file has lost that expert. Such an answer is paid, and
+        its worker is no better known by it.
+        """
+        self._parts.counters.spot_checks[_VERDICTS[passed]] += 1
         _, served = self._unchecked.pop(ticket.number, (None, None))
-        if passed:
-            self._fleet.workers[ticket.peer].passes += 1
+        if passed is not False:
+            self._fleet.workers[ticket.peer].passes += passed is True
             if served is not None:
                 self._parts.accounts.accept(served)
             return

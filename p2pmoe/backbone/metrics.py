@@ -25,6 +25,7 @@ def local_page(local: LocalSide) -> str:
             render_metric("p2pmoe_disk_reads_total", [({}, disk.n_reads)]),
             render_metric("p2pmoe_disk_read_bytes_total", [({}, disk.n_read_bytes)]),
             render_metric("p2pmoe_disk_cache_hits_total", [({}, disk.n_hits)]),
+            render_metric("p2pmoe_disk_lost_shards", [({}, len(disk.lost))]),
         )
     )
 

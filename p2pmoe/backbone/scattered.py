@@ -6,7 +6,9 @@
 Everything here runs on the decode thread, which never awaits: it hands a `LayerWork`
 over by `submit` and reads its replies from a queue. Without a `submit` (no network)
 nothing is ever remote and this is the single-process oracle. A layer returns all of its
-rows or raises (fault B11); where an expert ran never changes a byte (design, 02).
+rows or raises (fault B11); where an expert ran never changes a byte (design, 02). What
+the disk has lost waits for a worker that holds it, within the request's deadline
+(fault B03).
 """
 
 import time
@@ -43,9 +45,10 @@ from p2pmoe.backbone.plan import (
 from p2pmoe.backbone.trace import RequestTrace
 from p2pmoe.backbone.use import UseCounts
 from p2pmoe.config import DiskPolicy
-from p2pmoe.errors import Cancelled, NotFinite
+from p2pmoe.errors import Cancelled, ExpertsUnavailable, NotFinite
 from p2pmoe.model.combine import combine, rows_by_expert
 from p2pmoe.model.experts import Routing
+from p2pmoe.weights.errors import ModelFileError
 
 __all__ = ["ExpertPlaces", "Network", "ScatteredExperts", "ScatteredPending"]
 
@@ -58,7 +61,7 @@ class Network:
 
     fleet: Fleet
     submit: Callable[[LayerWork], None]
-    report: Callable[[CheckTicket, bool], None]
+    report: Callable[[CheckTicket, bool | None], None]  # None: it could not be compared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,16 +103,8 @@ class ScatteredExperts:
         coded = places.file.code(layer, hidden)
         work = None
         if places.network is not None and plan.waits:
-            work = LayerWork(
-                plan=plan,
-                rows=coded,
-                n_embd=places.n_embd,
-                profile=places.profile,
-                deadline=self.deadline,
-                local_allowed=places.policy is not DiskPolicy.OFF,
-                trace=self.trace,
-            )
-            places.network.submit(work)
+            has_disk = places.policy is not DiskPolicy.OFF
+            work = self.submit(places.network, plan, coded, local_allowed=has_disk)
         return ScatteredPending(
             caller=self,
             plan=plan,
@@ -119,6 +114,27 @@ class ScatteredExperts:
             routing=routing,
             work=work,
         )
+
+    def submit(
+        self,
+        network: Network,
+        plan: LayerPlan,
+        coded: ExpertInput,
+        *,
+        local_allowed: bool,
+    ) -> LayerWork:
+        """Hand the remote part of a plan to the dispatcher."""
+        work = LayerWork(
+            plan=plan,
+            rows=coded,
+            n_embd=self.places.n_embd,
+            profile=self.places.profile,
+            deadline=self.deadline,
+            local_allowed=local_allowed,
+            trace=self.trace,
+        )
+        network.submit(work)
+        return work
 
     def _plan(
         self,
@@ -176,10 +192,15 @@ class ScatteredPending:
             self._await_rest(self.work, values)
         return combine(self.routing, {e: (self.rows[e], v) for e, v in values.items()})
 
-    def _await_rest(self, work: LayerWork, values: dict[int, Floats]) -> None:
+    def _await_rest(
+        self, work: LayerWork, values: dict[int, Floats], *, lost: bool = False
+    ) -> None:
+        """Take replies until the layer is over; `lost` calls cannot come back here."""
         while True:
             reply = work.replies.get()
             if isinstance(reply, ComputeHere):
+                if lost:
+                    raise self._unavailable(reply.calls)
                 self._compute_here(reply.calls, values)
             elif isinstance(reply, LayerDone):
                 values.update(reply.values)
@@ -193,18 +214,43 @@ class ScatteredPending:
         self, calls: Iterable[ExpertRows], values: dict[int, Floats]
     ) -> None:
         """Compute calls from RAM or disk and count them by tier."""
-        trace, ram = self.caller.trace, []
+        trace, ram, lost = self.caller.trace, [], []
         for call in calls:
             if call.expert in self.at_hand:
                 ram.append(call)
                 continue
             if trace.cancelled:
                 raise Cancelled("the request was cancelled")
-            trace.calls[Tier.DISK] += 1
-            values.update(self._computed([call]))
+            try:
+                values.update(self._computed([call]))
+            except ModelFileError:
+                lost.append(call)
+            else:
+                trace.calls[Tier.DISK] += 1
         if ram:
             trace.calls[Tier.RAM] += len(ram)
             values.update(self._computed(ram))
+        if lost:
+            self._from_holders(tuple(lost), values)
+
+    def _from_holders(
+        self, calls: tuple[ExpertRows, ...], values: dict[int, Floats]
+    ) -> None:
+        """Have workers compute what the disk has lost, once there are any."""
+        network = self.caller.places.network
+        if network is None:
+            raise self._unavailable(calls)
+        plan = LayerPlan(layer=self.plan.layer, stranded=calls)
+        work = self.caller.submit(network, plan, self.coded, local_allowed=False)
+        self.caller.trace.tripped()
+        self._await_rest(work, values, lost=True)
+
+    def _unavailable(self, calls: Iterable[ExpertRows]) -> ExpertsUnavailable:
+        experts = ", ".join(str(call.expert) for call in calls)
+        return ExpertsUnavailable(
+            f"layer {self.plan.layer}: the model file has lost expert {experts}, "
+            "and no worker gives it"
+        )
 
     def _computed(self, calls: Sequence[ExpertRows]) -> dict[int, Floats]:
         places = self.caller.places
@@ -239,8 +285,15 @@ class ScatteredPending:
         if network is None:
             return
         sample = ticket.sample
-        mine = self._computed([sample])[sample.expert]
+        try:
+            mine = self._computed([sample])[sample.expert]
+        except ModelFileError:
+            network.report(ticket, None)
+            return
         passed = mine.tobytes() == values[sample.expert].tobytes()
-        if not passed:
-            values.update(self._computed(ticket.calls))
         network.report(ticket, passed)
+        if not passed:
+            try:
+                values.update(self._computed(ticket.calls))
+            except ModelFileError:
+                self._from_holders(ticket.calls, values)

@@ -83,7 +83,7 @@ class BackboneCounters:
         """Begin at zero."""
         self.calls = dict.fromkeys(Tier, 0)
         self.failovers: dict[str, int] = {}
-        self.spot_checks = {"passed": 0, "failed": 0}
+        self.spot_checks = {"passed": 0, "failed": 0, "skipped": 0}
         self.requests: dict[str, int] = {}
         self.late_outputs = 0
         self.refused_outputs = 0

@@ -32,7 +32,8 @@ def read_at(path: Path, fd: int, offset: int, n_bytes: int) -> bytes:
             reason = f"cannot read {end - at} bytes at {at}: {exc.strerror}"
             raise ModelFileError(path, reason) from exc
         if not part:
-            raise ModelFileTruncated(path, f"needs {end} bytes, has {at}")
+            held = min(at, os.fstat(fd).st_size)
+            raise ModelFileTruncated(path, f"needs {end} bytes, has {held}")
         parts.append(part)
         at += len(part)
     return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -164,7 +164,7 @@ async def scattered_backbone(
             def submit(work: LayerWork) -> None:
                 token.run_sync_soon(dispatcher.start, work)
 
-            def report(ticket: CheckTicket, passed: bool) -> None:
+            def report(ticket: CheckTicket, passed: bool | None) -> None:
                 call = functools.partial(dispatcher.checked, ticket, passed=passed)
                 token.run_sync_soon(call)
 

@@ -69,7 +69,9 @@ def test_rows_are_coded_as_the_layers_formats_need() -> None:
     assert floats.floats is not None
 
 
-def test_a_file_cut_short_is_an_error_that_names_it(tmp_path: Path) -> None:
+def test_b03_a_file_cut_short_is_an_error_that_names_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = tmp_path / "cut.gguf"
     path.write_bytes(POCKET.read_bytes())
     file = open_model(path)
@@ -77,9 +79,12 @@ def test_a_file_cut_short_is_an_error_that_names_it(tmp_path: Path) -> None:
     disk.load(ONE)
     with path.open("r+b") as cut:
         cut.truncate(file.n_bytes // 4)
-    with pytest.raises(ModelFileError, match=r"cut\.gguf"):
-        disk.load(THREE)
+    for _ in range(2):
+        with pytest.raises(ModelFileError, match=r"cut\.gguf"):
+            disk.load(THREE)
     disk.load(ONE)
+    assert disk.lost == {THREE}
+    assert len(caplog.messages) == 1  # each shard once
 
 
 def test_many_threads_share_one_bounded_cache() -> None:

@@ -133,7 +133,7 @@ def test_b14_permuted_rows_are_caught_by_the_check_and_paid_to_nobody() -> None:
     assert rig.accounts.withheld == [peer_id(1)]
     assert rig.fleet.workers[peer_id(1)].status is Status.DROPPED
     assert not rig.accounts.accepted
-    assert rig.counters.spot_checks == {"passed": 0, "failed": 1}
+    assert rig.counters.spot_checks == {"passed": 0, "failed": 1, "skipped": 0}
     assert rig.fleet.to_greet(rig.now + 1e6) == []
 
 
@@ -145,6 +145,17 @@ def test_b34_an_honest_answer_is_paid_after_its_check() -> None:
     rig.dispatcher.checked(done.checks[0], passed=True)
     assert len(rig.accounts.accepted) == 1
     assert rig.fleet.workers[peer_id(1)].passes == 1
+
+
+def test_b03_an_answer_that_cannot_be_compared_is_paid_and_proves_nothing() -> None:
+    rig = DispatchRig({1: set(ROUTED)}, check_rate=1.0)
+    work = started(rig)
+    rig.answer(1, rig.dispatches(1)[0])
+    (done,) = rig.replies(work)
+    rig.dispatcher.checked(done.checks[0], passed=None)
+    assert len(rig.accounts.accepted) == 1
+    assert rig.fleet.workers[peer_id(1)].passes == 0
+    assert rig.counters.spot_checks["skipped"] == 1
 
 
 def test_b34_a_workers_first_answers_are_all_checked_wherever_the_disk_is() -> None:

@@ -1,5 +1,8 @@
 """The one oracle: a scattered run's tokens are those of a single process."""
 
+import os
+import shutil
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -10,6 +13,7 @@ from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
 from mobile_worker.arithmetic.profiles import Profile
 from mobile_worker.expert_id import ExpertId
 from p2pmoe.backbone.fleet import Status
+from p2pmoe.backbone.generation import FailureKind, GenerationFailed
 from p2pmoe.backbone.local_side import LocalSide
 from p2pmoe.config import DiskPolicy, Tuning
 from p2pmoe.model.local_experts import LocalExperts
@@ -201,3 +205,62 @@ async def test_a_ledger_that_is_down_stops_nothing_but_filing(tmp_path: Path) ->
             assert await backbone.joined.side.drain(8)
             totals = backbone.joined.settlement.totals()
             assert world.ledger.n_receipts == totals.accepted == totals.receipted
+
+
+def cut_short(folder: Path) -> tuple[LocalSide, Callable[[], None]]:
+    """Return a side on a copy of the model, and what cuts the copy's experts off."""
+    copy = folder / "copy.gguf"
+    shutil.copyfile(POCKET, copy)
+    side = local_side(copy, hot_share=0.3)
+    return side, lambda: os.truncate(copy, 4096)
+
+
+@trio_test
+async def test_b03_lost_shards_are_computed_by_their_holders(tmp_path: Path) -> None:
+    expected = await alone(POCKET, 16)
+    side, cut = cut_short(tmp_path)
+    world = World(manifest_of(POCKET), tmp_path)
+    async with world.services(), AsyncExitStack() as stack:
+        away = sorted(cold_experts(side))
+        await join_workers(stack, world, POCKET, [set(away[1::2])])
+        async with scattered_backbone(world, side) as backbone:
+            await backbone.covers(set(away[1::2]))
+
+            answers = []
+
+            answered = trio.Event()
+
+            async def ask() -> None:
+                answers.append(await generate(backbone, PROMPT, 16))
+                answered.set()
+
+            cut()
+            async with trio.open_nursery() as nursery, AsyncExitStack() as late:
+                nursery.start_soon(ask)
+                await trio.sleep(0.3)
+                assert not answers  # it waits for a holder
+                await join_workers(late, world, POCKET, [set(away[::2])])
+                await answered.wait()
+            ((tokens, run),) = answers
+            assert tokens == expected
+            assert run.trace.tier_calls().disk == 0
+            checks = backbone.counters.spot_checks
+            assert checks["passed"] == checks["failed"] == 0
+            assert checks["skipped"] > 0
+            assert side.disk.lost
+
+
+@trio_test
+async def test_b03_a_lost_shard_without_a_worker_ends_the_request_clearly(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    side, cut = cut_short(tmp_path)
+    async with local_backbone(side) as backbone:
+        cut()
+        for _ in range(2):
+            with pytest.raises(GenerationFailed, match="has lost expert") as failed:
+                await generate(backbone, PROMPT, 4)
+            assert failed.value.kind is FailureKind.UPSTREAM_LOST
+    lost = [line for line in caplog.messages if line.startswith("shard lost")]
+    assert len(lost) == len(side.disk.lost) > 0
+    assert "copy.gguf" in lost[0]
