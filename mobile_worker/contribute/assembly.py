@@ -24,22 +24,14 @@ from mobile_worker.servings.accounts import Accounts
 from mobile_worker.servings.grants import GrantReader
 from mobile_worker.servings.settling import Settling
 from mobile_worker.servings.tab import Tab
+from mobile_worker.session.descriptor import Services
 from mobile_worker.session.identity import Identity
 from mobile_worker.shards.desk import BlobDesk
 from mobile_worker.shards.fetch import FetchSettings
 from mobile_worker.shards.store import ShardStore
 from relay.keys import PeerId
 
-__all__ = ["Base", "Services", "assemble"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Services:
-    """The network and the two peers that every worker deals with."""
-
-    network: PeerId
-    market: PeerId
-    ledger: PeerId
+__all__ = ["Base", "assemble"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

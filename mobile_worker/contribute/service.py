@@ -17,7 +17,7 @@ from ledger.spool import Spool
 from mobile_worker.arithmetic.kernel import Kernel
 from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
 from mobile_worker.clock import Clock, SystemClock
-from mobile_worker.contribute.assembly import Base, Services, assemble
+from mobile_worker.contribute.assembly import Base, assemble
 from mobile_worker.contribute.errors import NetworkUnfit
 from mobile_worker.contribute.figures import Figures, Report
 from mobile_worker.contribute.outcome import only_error
@@ -25,7 +25,7 @@ from mobile_worker.contribute.proving import measure_rate, prove_arithmetic
 from mobile_worker.contribute.settings import ContributeSettings
 from mobile_worker.links.node import Node, NodeSettings
 from mobile_worker.links.open_node import open_node
-from mobile_worker.session.descriptor import NetworkDescriptor
+from mobile_worker.session.descriptor import NetworkDescriptor, Services
 from mobile_worker.session.identity import Identity, load_or_create
 from mobile_worker.shards.fetch import FetchSettings
 from mobile_worker.shards.store import ShardStore
@@ -147,14 +147,13 @@ async def _work(base: Base, hooks: Hooks, stop: trio.Event) -> bool:
 
 
 def _services_of(descriptor: NetworkDescriptor | None) -> Services:
-    if descriptor is None or descriptor.market is None or descriptor.ledger is None:
+    services = descriptor.services if descriptor else None
+    if services is None:
         raise NetworkUnfit(
             "the relay names no market and ledger to work for",
             advice="use the URL or the invite of a network",
         )
-    return Services(
-        network=descriptor.network, market=descriptor.market, ledger=descriptor.ledger
-    )
+    return services
 
 
 def _open_store(settings: ContributeSettings) -> ShardStore:

@@ -11,10 +11,19 @@ from mobile_worker.errors import RecordError
 from mobile_worker.session.signed import open_signed, peer_id_of, seal_signed
 from relay.keys import PeerId
 
-__all__ = ["NetworkDescriptor", "parse_descriptor", "sign_descriptor"]
+__all__ = ["NetworkDescriptor", "Services", "parse_descriptor", "sign_descriptor"]
 
 _DOMAIN = b"p2pmoe network descriptor v1\0"
 _VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """The network and the two peers that every worker and backbone deals with."""
+
+    network: PeerId
+    market: PeerId
+    ledger: PeerId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +34,13 @@ class NetworkDescriptor:
     market: PeerId | None
     ledger: PeerId | None
     encoded: bytes = field(default=b"", repr=False)
+
+    @property
+    def services(self) -> Services | None:
+        """The services, None unless the network has both."""
+        if self.market is None or self.ledger is None:
+            return None
+        return Services(network=self.network, market=self.market, ledger=self.ledger)
 
 
 def sign_descriptor(

@@ -12,7 +12,8 @@ from ledger.spool import Spool
 from mobile_worker.arithmetic.self_test_digest import SELF_TEST_DIGEST
 from mobile_worker.clock import Clock
 from mobile_worker.links.node import Node
-from mobile_worker.messages import MAX_ROWS, Hello
+from mobile_worker.messages import MAX_ROWS, PROTOCOL_VERSION, Hello
+from mobile_worker.session.descriptor import Services
 from mobile_worker.shards.manifest import Manifest, manifest_hash
 from p2pmoe.backbone.bookkeeper import Bookkeeper, BookkeeperParts
 from p2pmoe.backbone.dispatcher import Dispatcher, DispatcherParts, SpotChecks
@@ -20,7 +21,7 @@ from p2pmoe.backbone.fleet import Fleet
 from p2pmoe.backbone.journal import Journal
 from p2pmoe.backbone.local_side import LocalSide
 from p2pmoe.backbone.market_client import MarketClient, MarketTerms
-from p2pmoe.backbone.network_side import VERSION, NetworkSide, NetworkSideParts
+from p2pmoe.backbone.network_side import NetworkSide, NetworkSideParts
 from p2pmoe.backbone.settlement import Settlement, SettlementTerms
 from p2pmoe.backbone.shard_reader import ShardReader
 from p2pmoe.backbone.trace import BackboneCounters
@@ -108,28 +109,19 @@ def join(joining: Joining) -> Joined:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Services:
-    network: PeerId
-    market: PeerId
-    ledger: PeerId
-
-
-def _services(node: Node) -> _Services:
-    descriptor = node.descriptor
-    if descriptor is None or descriptor.market is None or descriptor.ledger is None:
+def _services(node: Node) -> Services:
+    services = node.descriptor.services if node.descriptor else None
+    if services is None:
         raise ConfigurationError(
             "this network names no market or no ledger",
             advice="start the relay with its embedded services, or name them to it",
         )
-    return _Services(
-        network=descriptor.network, market=descriptor.market, ledger=descriptor.ledger
-    )
+    return services
 
 
 def _hello(name: bytes, local: LocalSide) -> Hello:
     return Hello(
-        versions=(VERSION,),
+        versions=(PROTOCOL_VERSION,),
         manifest_hash=name,
         profile=int(local.options.profile),
         self_test=SELF_TEST_DIGEST,
@@ -160,7 +152,7 @@ def _dispatcher(joining: Joining, fleet: Fleet, settlement: Settlement) -> Dispa
 
 
 def _bookkeeper(
-    joining: Joining, services: _Services, settlement: Settlement
+    joining: Joining, services: Services, settlement: Settlement
 ) -> Bookkeeper:
     return Bookkeeper(
         BookkeeperParts(

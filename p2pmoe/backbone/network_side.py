@@ -47,7 +47,6 @@ __all__ = ["NetworkSide", "NetworkSideParts"]
 
 log = logging.getLogger("p2pmoe.backbone")
 
-VERSION = 1
 TICK_S = 0.25
 MAX_WAITING = 256
 MAX_OF_WORKER = 16  # vouchers of one worker that wait
@@ -209,7 +208,10 @@ class NetworkSide:
             return
         if not hello.ack:
             self._send(peer, self._hello(peer, ack=True))
-        if hello.self_test != ours.self_test or VERSION not in hello.versions:
+        if (
+            hello.self_test != ours.self_test
+            or messages.PROTOCOL_VERSION not in hello.versions
+        ):
             log.error("worker %s computes or speaks differently", peer.hex()[:8])
             self._parts.fleet.dropped(peer)
             return

@@ -67,6 +67,7 @@ def _contribute(
 ) -> None:
     """Serve experts of a network's models from this machine's memory."""
     import functools
+    import logging
 
     import trio
 
@@ -80,6 +81,7 @@ def _contribute(
     from mobile_worker.contribute.settings import ContributeSettings
     from p2pmoe.cli.contribute_view import open_view
     from p2pmoe.cli.sizes import parse_size
+    from p2pmoe.network.running import log_to_stderr
 
     endpoint, token, network = _network_of(url, invite)
     settings = ContributeSettings(
@@ -101,7 +103,7 @@ def _contribute(
         n_threads=threads,
     )
     _ask(settings, yes=yes)
-    _log_to_stderr()
+    log_to_stderr(logging.WARNING)  # the view says the rest
     with open_view(as_json=as_json) as view:
         hooks = Hooks(
             report=view, started=functools.partial(_tell, ready_file=ready_file)
@@ -201,17 +203,6 @@ def _ask(settings: "ContributeSettings", *, yes: bool) -> None:
         return
     if not typer.confirm("Go on?", default=True, err=True):
         raise typer.Exit(0)
-
-
-def _log_to_stderr() -> None:
-    """Show warnings on stderr; the view says the rest."""
-    import logging
-
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
-    logger = logging.getLogger("p2pmoe")
-    logger.addHandler(handler)
-    logger.setLevel(logging.WARNING)
 
 
 def _tell(started: "Started", *, ready_file: Path | None) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from ledger.amounts import format_credits
 from mobile_worker.contribute.states import Facts, Status
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ __all__ = ["View", "facts_line", "open_view"]
 View = Callable[[Status, Facts], None]
 
 _LINE_S = 60.0
-_UC_PER_CREDIT = 1_000_000
 
 
 @contextmanager
@@ -41,7 +41,7 @@ def facts_line(facts: Facts) -> str:
     parts = [
         f"{facts.served} served",
         f"{facts.served_last_minute} in the last minute",
-        f"{_credits(facts.signed_uc)} credits signed",
+        f"{format_credits(facts.signed_uc)} credits signed",
     ]
     if facts.waiting_to_file:
         parts.append(f"{facts.waiting_to_file} vouchers to file")
@@ -116,15 +116,10 @@ def _table(status: Status, facts: Facts) -> "Table":
         "experts": f"{facts.n_held} of {facts.n_leased}",
         "served": f"{facts.served}, {facts.served_last_minute} in the last minute",
         "credits": (
-            f"{_credits(facts.signed_uc)} signed, "
+            f"{format_credits(facts.signed_uc)} signed, "
             f"{facts.waiting_to_file} vouchers to file, {facts.rejected} rejected"
         ),
     }
     for name, text in rows.items():
         table.add_row(name, text)
     return table
-
-
-def _credits(amount_uc: int) -> str:
-    whole, rest = divmod(amount_uc, _UC_PER_CREDIT)
-    return f"{whole}.{rest:06d}"

@@ -9,13 +9,13 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from ledger.amounts import format_credits
 from p2pmoe.demo.facts import DemoFacts
 from p2pmoe.demo.story import Screen
 
 __all__ = ["TerminalScreen", "print_facts"]
 
 _MIB = 1 << 20
-_CREDIT_UC = 1_000_000
 
 
 class TerminalScreen:
@@ -111,7 +111,7 @@ def _statement(facts: DemoFacts) -> Table:
     for peer, amount_uc in facts.payouts.items():
         name = facts.names.get(peer, "?")
         memory = facts.worker_memory.get(name, 0) / _MIB
-        table.add_row(name, peer[:8], f"{amount_uc / _CREDIT_UC:.6f}", f"{memory:.0f}")
+        table.add_row(name, peer[:8], format_credits(amount_uc), f"{memory:.0f}")
     return table
 
 

@@ -11,13 +11,15 @@ from typing import Self
 
 from mobile_worker.arithmetic.coding import Floats
 from mobile_worker.arithmetic.kernel import ExpertRows, Kernel
-from mobile_worker.arithmetic.matrix import ExpertWeights, Matrix
+from mobile_worker.arithmetic.matrix import ExpertWeights
 from mobile_worker.arithmetic.profiles import Profile
 from mobile_worker.expert_id import ExpertId
+from mobile_worker.shards.shard import expert_weights
 from p2pmoe.model.combine import combine, rows_by_expert
 from p2pmoe.model.experts import Routing
 from p2pmoe.model.linear import code_input
-from p2pmoe.weights.experts import MatrixRange, expert_layers, expert_ranges
+from p2pmoe.weights.experts import expert_layers, expert_ranges, read_expert
+from p2pmoe.weights.manifest import expert_layout
 from p2pmoe.weights.model_file import ModelFile
 from p2pmoe.weights.names import expert_activation, model_size
 
@@ -60,22 +62,9 @@ class LocalPending:
 
 def read_expert_weights(model_file: ModelFile, expert: ExpertId) -> ExpertWeights:
     """Read one expert's matrices; ModelFileError, FormatUnsupported."""
-
-    def matrix(part: MatrixRange) -> Matrix:
-        return Matrix(
-            format=part.format,
-            n_rows=part.n_rows,
-            n_cols=part.n_cols,
-            raw=memoryview(model_file.read_range(part.offset, part.n_bytes)),
-        )
-
     ranges = expert_ranges(model_file, expert)
-    return ExpertWeights(
-        gate=matrix(ranges.gate),
-        up=matrix(ranges.up),
-        down=matrix(ranges.down),
-        activation=expert_activation(model_file),
-    )
+    layout = expert_layout(ranges, expert_activation(model_file))
+    return expert_weights(read_expert(model_file, ranges), layout)
 
 
 class LocalExperts:

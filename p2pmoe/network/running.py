@@ -61,13 +61,13 @@ async def run_until_ready(
         write_ready_file(ready_file, report)
 
 
-def log_to_stderr() -> None:
-    """Show what the services log, from INFO on, on stderr."""
+def log_to_stderr(level: int = logging.INFO) -> None:
+    """Show what the services log, from `level` on, on stderr."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(message)s"))
     logger = logging.getLogger("p2pmoe")
     logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
+    logger.setLevel(level)
 
 
 def write_ready_file(path: Path | None, report: Mapping[str, object]) -> None:

@@ -1,10 +1,13 @@
 """Network descriptors."""
 
+from dataclasses import replace
+
 import pytest
 
 from mobile_worker.errors import RecordError
 from mobile_worker.session.descriptor import (
     NetworkDescriptor,
+    Services,
     parse_descriptor,
     sign_descriptor,
 )
@@ -23,6 +26,17 @@ def test_round_trip(market, ledger):
     )
     assert parse_descriptor(descriptor.encoded) == descriptor
     assert len(descriptor.encoded) < 256
+
+
+def test_services_are_named_only_if_both_are_there():
+    both = NetworkDescriptor(
+        network=NETWORK.peer_id, market=MARKET.peer_id, ledger=LEDGER.peer_id
+    )
+    assert both.services == Services(
+        network=NETWORK.peer_id, market=MARKET.peer_id, ledger=LEDGER.peer_id
+    )
+    assert replace(both, market=None).services is None
+    assert replace(both, ledger=None).services is None
 
 
 def test_it_is_signed_by_its_own_network():
