@@ -250,7 +250,7 @@ class _Server:
             reconnect_in_ms = int(_random() * spread_ms)
             restarting = Restarting(reconnect_in_ms=reconnect_in_ms, try_for_ms=60_000)
             peer.outbox.notice(encode_frame(restarting))
-            peer.end(GoneReason.DISCONNECTED, 1012, "the relay restarts")
+            peer.end(GoneReason.DISCONNECTED, 1012, "the relay stops")
         with trio.move_on_after(self._config.drain_s):
             if self._n_connections:
                 self._all_gone = trio.Event()

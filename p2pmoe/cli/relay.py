@@ -11,19 +11,27 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from p2pmoe.network.operator import Started
+    from p2pmoe.network.operator import OperatorConfig, Started
     from relay.tls import SelfSigned, TlsFiles
 
 __all__ = ["register"]
 
-Listen = Annotated[str, typer.Option(help="HOST:PORT, or :PORT for all addresses.")]
+Listen = Annotated[
+    str, typer.Option(metavar="ADDRESS", help="HOST:PORT, or :PORT for all addresses.")
+]
 SelfSignedFlag = Annotated[
     bool, typer.Option("--self-signed", help="TLS by the relay's own, pinned key.")
 ]
-Cert = Annotated[Path | None, typer.Option(help="Certificate chain (PEM), with --key.")]
-Key = Annotated[Path | None, typer.Option(help="Its private key (PEM).")]
+Cert = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Certificate chain (PEM), with --key."),
+]
+Key = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Its private key (PEM).")
+]
 BehindFront = Annotated[
-    bool, typer.Option("--behind-front", help="A TLS front stands before it.")
+    bool,
+    typer.Option("--behind-front", help="A TLS front stands before it: --public-url."),
 ]
 Open = Annotated[
     bool, typer.Option("--open", help="Admit everybody, not only the invited.")
@@ -31,24 +39,43 @@ Open = Annotated[
 Only = Annotated[
     bool, typer.Option("--only", help="The relay alone: no market, no ledger.")
 ]
-Data = Annotated[Path | None, typer.Option(help="Folder for keys, ledger and invite.")]
+Data = Annotated[
+    Path | None,
+    typer.Option(metavar="FOLDER", help="Folder for keys, ledger and invite."),
+]
 OpeningCredit = Annotated[
-    int, typer.Option(min=0, max=10**9, help="Credits lent to each new backbone.")
+    int,
+    typer.Option(
+        min=0,
+        max=10**9,
+        metavar="CREDITS",
+        help="What each new backbone is lent; without it none can pay a worker.",
+    ),
 ]
 Price = Annotated[
-    int, typer.Option(min=0, max=10**9, help="Micro-credits for a row of an expert.")
+    int,
+    typer.Option(
+        min=0,
+        max=10**9,
+        metavar="PRICE",
+        help="Micro-credits for a row of an expert.",
+    ),
 ]
 PublicUrl = Annotated[
-    str | None, typer.Option(help="wss://HOST[:PORT]/relay as members reach it.")
+    str | None,
+    typer.Option(metavar="URL", help="wss://HOST[:PORT]/relay as members reach it."),
 ]
 Market = Annotated[
-    str | None, typer.Option(help="Id of a market run elsewhere (64 hex digits).")
+    str | None,
+    typer.Option(metavar="ID", help="With --only: a market run elsewhere (64 hex)."),
 ]
 Ledger = Annotated[
-    str | None, typer.Option(help="Id of a ledger run elsewhere (64 hex digits).")
+    str | None,
+    typer.Option(metavar="ID", help="With --only: a ledger run elsewhere (64 hex)."),
 ]
 ReadyFile = Annotated[
-    Path | None, typer.Option(help="Write address and invite here once all is up.")
+    Path | None,
+    typer.Option(metavar="FILE", help="Write address and invite here once all is up."),
 ]
 
 
@@ -73,7 +100,7 @@ def _relay(
     ledger: Ledger = None,
     ready_file: ReadyFile = None,
 ) -> None:
-    """Run a network's relay, market and ledger, and write the invite to join it."""
+    """Run a network: relay, market and ledger; write its invite."""
     import functools
 
     from ledger.amounts import UC_PER_CREDIT
@@ -100,7 +127,7 @@ def _relay(
         opening_credit_uc=opening_credit * UC_PER_CREDIT,
         base_uc=price_uc,
     )
-    tell = functools.partial(_tell, ready_file=ready_file, only=only)
+    tell = functools.partial(_tell, config=config, ready_file=ready_file)
     run_service(
         functools.partial(run_operator, config, clock=SystemClock(), started=tell)
     )
@@ -122,26 +149,17 @@ def _tls_of(
     return SelfSigned() if self_signed else None
 
 
-def _tell(started: "Started", *, ready_file: Path | None, only: bool) -> None:
+def _tell(
+    started: "Started", *, config: "OperatorConfig", ready_file: Path | None
+) -> None:
     from p2pmoe.network.running import write_ready_file
 
     host, port = started.relay.addresses[0]
     lines = [
         f"relay {started.endpoint} listens on {host}:{port}",
         f"invite for members: {started.invite} (keep it among them)",
-    ]
-    if only:
-        lines += [
-            f"market {started.market.hex()}, on its machine:",
-            f"    p2pmoe market --invite {started.invite}",
-            f"ledger {started.ledger.hex()}, on its machine:",
-            f"    p2pmoe ledgerd --invite {started.invite}",
-        ]
-    lines += [
-        "to serve a model:",
-        f"    p2pmoe serve MODEL --invite {started.invite}",
-        "to contribute a machine:",
-        f"    p2pmoe contribute --invite {started.invite}",
+        *(_services(started, config) if config.only else _money(config)),
+        *_next_steps(started, config),
     ]
     print("\n".join(lines), file=sys.stderr, flush=True)
     report = {
@@ -153,3 +171,52 @@ def _tell(started: "Started", *, ready_file: Path | None, only: bool) -> None:
         "ledger": started.ledger.hex(),
     }
     write_ready_file(ready_file, report)
+
+
+def _services(started: "Started", config: "OperatorConfig") -> list[str]:
+    """Say how to start what this process does not run."""
+    folder, invite = config.folder, started.invite
+    return [
+        f"market {started.market.hex()}, to start it:",
+        f"    p2pmoe market --invite {invite} --data {folder}"
+        if config.market is None
+        else f"    p2pmoe market --invite {invite}, where it has its folder",
+        f"ledger {started.ledger.hex()}, to start it:",
+        f"    p2pmoe ledgerd --invite {invite} --data {folder} --opening-credit 100"
+        if config.ledger is None
+        else f"    p2pmoe ledgerd --invite {invite}, where it has its folder",
+    ]
+
+
+def _money(config: "OperatorConfig") -> list[str]:
+    """Say what a backbone can pay with."""
+    from ledger.amounts import UC_PER_CREDIT
+
+    if config.opening_credit_uc:
+        amount = config.opening_credit_uc // UC_PER_CREDIT
+        return [f"credit: each new backbone is lent {amount} to pay workers with"]
+    return [
+        "credit: none, so no backbone can pay a worker and none will serve it;",
+        "    stop this and start it with --opening-credit 100 to lend each one some",
+    ]
+
+
+def _next_steps(started: "Started", config: "OperatorConfig") -> list[str]:
+    lines = [
+        "to serve a model:",
+        f"    p2pmoe serve MODEL --invite {started.invite}",
+        "to contribute a machine:",
+        f"    p2pmoe contribute --invite {started.invite}",
+    ]
+    if config.open:
+        lines += [
+            "it is open, so that the URL does instead of the invite:",
+            f"    p2pmoe serve MODEL --relay {started.endpoint}",
+            f"    p2pmoe contribute {started.endpoint}",
+        ]
+    if not config.only:
+        lines += [
+            "to see who earned what:",
+            f"    p2pmoe ledger statement --data {config.folder}",
+        ]
+    return lines

@@ -25,8 +25,22 @@ def test_it_tells_people_how_to_join_and_ends_on_sigterm(relay, tmp_path) -> Non
     text = relay.log.read_text()
     assert f"p2pmoe serve MODEL --invite {invite}" in text
     assert f"p2pmoe contribute --invite {invite}" in text
+    assert f"p2pmoe ledger statement --data {tmp_path / 'net'}" in text
+    assert "no backbone can pay a worker" in text
+    assert "start it with --opening-credit 100" in text
     assert relay.stop(signal.SIGTERM) == 0
     assert "Traceback" not in relay.log.read_text()
+
+
+def test_an_open_relay_lends_credit_and_needs_no_invite(tmp_path) -> None:
+    options = ("--open", "--opening-credit", "7", "--data", str(tmp_path / "net"))
+    process = OperatorProcess(tmp_path, "relay", *LOOPBACK, *options)
+    try:
+        text = process.log.read_text()
+        assert "each new backbone is lent 7 to pay" in text
+        assert f"p2pmoe contribute {process.report['relay']}" in text
+    finally:
+        process.kill()
 
 
 def test_an_interrupt_ends_with_130(relay) -> None:
