@@ -9,7 +9,7 @@ Float products go through eight lanes (`lanes`). Rows never influence each other
 matrices that share an input may be stacked: each output row is on its own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -39,6 +39,7 @@ DEFAULT_DECODED_BYTES: Final = 256 << 20
 _ZERO: Final = np.float32(0.0)
 _ONE_SHOT_TERMS: Final = 1 << 19  # products held at once; bounds memory, not results
 _STRIP_TERMS: Final = 1 << 16
+_PORTION_VALUES: Final = 1 << 23  # of the hidden layer, held at once with its kin
 
 Indices = npt.NDArray[np.int64]
 
@@ -98,8 +99,13 @@ class NumpyKernel:
         self, calls: Sequence[ExpertRows], rows: ExpertInput, profile: Profile
     ) -> list[bytes]:
         """Run each call's rows through its expert; NonFinite, ShapeMismatch."""
+        results: list[list[bytes]] = [[] for _ in calls]
         with np.errstate(all="ignore"):
-            return [encode_result(y, profile) for y in self._run(calls, rows)]
+            for portion in _portions(calls, rows.n_rows):
+                outputs = self._run([call for _, call in portion], rows)
+                for (at, _), y in zip(portion, outputs, strict=True):
+                    results[at].append(encode_result(y, profile))
+        return [b"".join(parts) for parts in results]
 
     def expert_values(
         self, calls: Sequence[ExpertRows], rows: ExpertInput, profile: Profile
@@ -172,6 +178,33 @@ class NumpyKernel:
         if x.floats is None or x.floats.shape[1] != n_cols:
             raise ShapeMismatch(f"no float rows of {n_cols} values to multiply")
         return lane_matmul(self._decoded.floats(matrices), x.floats)
+
+
+def _portions(
+    calls: Sequence[ExpertRows], n_rows: int
+) -> Iterator[list[tuple[int, ExpertRows]]]:
+    """Yield the calls in parts that are computed at one go, with their places.
+
+    The values between the products take room by rows times experts times width, which
+    may be far more than the rows and the results do.
+    """
+    portion: list[tuple[int, ExpertRows]] = []
+    room = _PORTION_VALUES
+    for at, call in enumerate(calls):
+        width = max(call.weights.gate.n_rows, call.weights.gate.n_cols)
+        rows = np.arange(n_rows) if call.rows is None else call.rows
+        if len(rows) * width <= room:
+            portion.append((at, call))
+            room -= len(rows) * width
+            continue
+        most = max(1, _PORTION_VALUES // width)
+        for first in range(0, max(1, len(rows)), most):
+            if portion:
+                yield portion
+            part = ExpertRows(weights=call.weights, rows=rows[first : first + most])
+            portion = [(at, part)]
+            room = _PORTION_VALUES - min(most, len(rows) - first) * width
+    yield portion
 
 
 def _upright(rows: ExpertInput) -> _Columns:

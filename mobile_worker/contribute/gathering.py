@@ -156,6 +156,7 @@ class Gatherer:
         if expert is None:
             raise ManifestError(f"the model has no expert {want.expert}")
         parts.held.check_room(self._promised_bytes + expert.n_bytes)
+        parts.held.check_width(model.manifest.layouts[expert.layout])
         self._promised_bytes += expert.n_bytes
         try:
             shard = await self._shard(want, expert)

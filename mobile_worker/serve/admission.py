@@ -28,9 +28,12 @@ class Problem:
 
 
 def check_dispatch(
-    dispatch: Dispatch, model: HeldModel, profile: int
+    dispatch: Dispatch, model: HeldModel, profile: int, max_macs: int
 ) -> Problem | None:
-    """Return what is wrong with a dispatch for this model and tab, or None."""
+    """Return what is wrong with a dispatch for this model and tab, or None.
+
+    max_macs: multiply-adds of one dispatch; what others wait for has an end.
+    """
     misfit = _misfit(dispatch, model, profile)
     if misfit is not None:
         return Problem(OutputError.BAD_REQUEST, misfit)
@@ -44,7 +47,18 @@ def check_dispatch(
             return Problem(OutputError.BAD_REQUEST, f"{expert} needs coded rows")
         if floats and dispatch.floats is None:
             return Problem(OutputError.BAD_REQUEST, f"{expert} needs f32 rows")
-    return None
+    return _excess(dispatch, model, max_macs)
+
+
+def _excess(dispatch: Dispatch, model: HeldModel, max_macs: int) -> Problem | None:
+    n_macs = sum(
+        len(call.rows) * model.macs(ExpertId(dispatch.layer, call.index))
+        for call in dispatch.calls
+    )
+    if n_macs <= max_macs:
+        return None
+    reason = f"{n_macs} multiply-adds, at most {max_macs} are computed at once"
+    return Problem(OutputError.BAD_REQUEST, reason)
 
 
 def _misfit(dispatch: Dispatch, model: HeldModel, profile: int) -> str | None:

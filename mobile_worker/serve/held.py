@@ -13,10 +13,13 @@ from mobile_worker.arithmetic.formats.codecs import is_integer
 from mobile_worker.arithmetic.matrix import ExpertWeights
 from mobile_worker.errors import LocalError
 from mobile_worker.expert_id import ExpertId
-from mobile_worker.shards.manifest import Manifest, ManifestExpert
+from mobile_worker.shards.manifest import ExpertLayout, Manifest, ManifestExpert
 from mobile_worker.shards.shard import expert_weights
 
 __all__ = ["HeldExperts", "HeldModel", "MemoryExhausted"]
+
+
+_MIN_UNPACKED_BYTES = 64 << 20
 
 
 class MemoryExhausted(LocalError):
@@ -31,6 +34,11 @@ class HeldModel:
     manifest: Manifest
     experts: dict[ExpertId, ManifestExpert]  # all of the model
     weights: dict[ExpertId, ExpertWeights] = field(default_factory=dict)
+
+    def macs(self, expert: ExpertId) -> int:
+        """Return the multiply-adds of one row of the expert."""
+        layout = self.manifest.layouts[self.experts[expert].layout]
+        return 3 * layout.n_ff * layout.n_embd
 
     def needs(self, expert: ExpertId) -> tuple[bool, bool]:
         """Return whether the expert reads coded rows, and whether f32 rows."""
@@ -81,6 +89,20 @@ class HeldExperts:
                 f"{self.used_bytes} of {self.max_bytes} are in use"
             )
 
+    def check_width(self, layout: ExpertLayout) -> None:
+        """Refuse an expert that would not fit once unpacked.
+
+        Raises:
+            MemoryExhausted: its gate and up matrix, unpacked to f32 as they are while
+                it computes, take more than the whole budget, or 64 MiB.
+        """
+        n_bytes = 2 * 4 * layout.n_ff * layout.n_embd
+        max_bytes = max(self.max_bytes, _MIN_UNPACKED_BYTES)
+        if n_bytes > max_bytes:
+            raise MemoryExhausted(
+                f"an expert of {n_bytes} bytes unpacked, {max_bytes} are given"
+            )
+
     def hold(self, model: HeldModel, expert: ExpertId, shard: bytes) -> None:
         """Take a verified shard into memory.
 
@@ -93,6 +115,7 @@ class HeldExperts:
             return
         self.check_room(len(shard))
         layout = model.manifest.layouts[model.experts[expert].layout]
+        self.check_width(layout)
         model.weights[expert] = expert_weights(shard, layout)
         self.used_bytes += len(shard)
 

@@ -40,9 +40,10 @@ Send = Callable[[PeerId, Message], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeSettings:
-    """Bounds of the serve loop."""
+    """Bounds of the serve loop. max_macs: multiply-adds of one dispatch."""
 
     n_threads: int = 1
+    max_macs: int = 1 << 37  # 3,000 rows of the largest experts known: some seconds
     max_jobs: int = 64
     max_queue_bytes: int = 32 << 20
 
@@ -80,6 +81,7 @@ class ExpertServer:
         )
         self._answers = AnswerCache()
         self._n_threads = settings.n_threads
+        self._max_macs = settings.max_macs
         self._waiting = trio.Semaphore(0)
         self._n_running = 0
         self._idle = trio.Event()
@@ -181,7 +183,7 @@ class ExpertServer:
         if found is None:
             return Problem(OutputError.NO_GRANT, "unknown tab")
         tab, model = found
-        problem = check_dispatch(dispatch, model, tab.terms.profile)
+        problem = check_dispatch(dispatch, model, tab.terms.profile, self._max_macs)
         if problem is not None:
             return problem
         taken = tab.admit(dispatch, self._clock.wall_us())

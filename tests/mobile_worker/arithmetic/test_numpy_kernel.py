@@ -190,3 +190,19 @@ def test_an_unknown_format_is_refused_by_name() -> None:
     )
     with pytest.raises(FormatUnsupported, match="Q4_K"):
         NumpyKernel().matmul(matrix, rows_of(fixed_rows("x", 1, 256)))
+
+
+@pytest.mark.parametrize("values", [1, 96, 200, 500, 1000, 5000])
+def test_portions_change_nothing(values: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = rows_of(fixed_rows("portions", 13, 64))
+    calls = [
+        ExpertRows(weights=expert("a")),
+        ExpertRows(weights=expert("b"), rows=np.array([2, 3, 12])),
+        ExpertRows(weights=expert("c", n_ff=32), rows=np.array([0])),
+        ExpertRows(weights=expert("d"), rows=np.arange(1, 9)),
+        ExpertRows(weights=expert("e"), rows=np.array([], np.int64)),
+    ]
+    whole = NumpyKernel().experts(calls, rows, Profile.R16)
+    monkeypatch.setattr(numpy_kernel, "_PORTION_VALUES", values)
+    assert NumpyKernel().experts(calls, rows, Profile.R16) == whole
+    assert NumpyKernel().experts([], rows, Profile.R16) == []

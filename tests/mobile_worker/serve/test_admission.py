@@ -11,10 +11,12 @@ from tests.support.small_model import coded_zeros, small_model
 
 MODEL = small_model()
 _, HELD = MODEL.held((1, 0), (1, 1))
+MACS = 3 * 64 * 32  # of one row of one expert
+MAX_MACS = 1 << 40
 
 
 def problem(**changes: object) -> tuple[OutputError, str] | None:
-    found = check_dispatch(MODEL.dispatch(**changes), HELD, 1)
+    found = check_dispatch(MODEL.dispatch(**changes), HELD, 1, MAX_MACS)
     return None if found is None else (found.error, found.reason)
 
 
@@ -77,15 +79,18 @@ def test_an_expert_that_is_not_here_is_not_held() -> None:
 
 def test_rows_must_come_in_the_form_that_the_expert_reads() -> None:
     dispatch = MODEL.dispatch(with_floats=True, coded=None)
-    found = check_dispatch(dispatch, HELD, 1)
+    found = check_dispatch(dispatch, HELD, 1, MAX_MACS)
     assert found is not None
     assert found.reason == "1.0 needs coded rows"
     float_model = small_model("f32", Format.F32)
     _, held = float_model.held()
-    found = check_dispatch(float_model.dispatch(), held, 1)
+    found = check_dispatch(float_model.dispatch(), held, 1, MAX_MACS)
     assert found is not None
     assert found.reason == "1.0 needs f32 rows"
-    assert check_dispatch(float_model.dispatch(with_floats=True), held, 1) is None
+    assert (
+        check_dispatch(float_model.dispatch(with_floats=True), held, 1, MAX_MACS)
+        is None
+    )
 
 
 def test_rows_times_experts_must_fit_into_one_answer(
@@ -97,3 +102,12 @@ def test_rows_times_experts_must_fit_into_one_answer(
     found = problem(calls=((0, (0, 1, 2)), (1, (0, 1))), n_rows=3)
     reason = "an answer of 680 bytes, at most 544 are given"
     assert found == (OutputError.BAD_REQUEST, reason)
+
+
+def test_a_dispatch_that_would_take_for_ever_is_refused() -> None:
+    dispatch = MODEL.dispatch(calls=((0, (0, 1)), (1, (1,))), n_rows=2)
+    assert check_dispatch(dispatch, HELD, 1, 3 * MACS) is None
+    found = check_dispatch(dispatch, HELD, 1, 3 * MACS - 1)
+    assert found is not None
+    assert found.error is OutputError.BAD_REQUEST
+    assert found.reason.startswith("18432 multiply-adds")

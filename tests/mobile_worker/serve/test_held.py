@@ -1,5 +1,7 @@
 """Experts in memory, within a budget."""
 
+import dataclasses
+
 import pytest
 
 from mobile_worker.arithmetic.formats.block_format import Format
@@ -56,3 +58,13 @@ def test_which_form_of_rows_an_expert_reads() -> None:
     ):
         _, model = small_model("forms", block_format).held()
         assert model.needs(ONE) == needs
+
+
+def test_an_expert_that_does_not_fit_unpacked_is_refused() -> None:
+    layout = dataclasses.replace(MODEL.manifest.layouts[0], n_ff=1 << 20)
+    n_bytes = 2 * 4 * 64 << 20
+    held = HeldExperts(n_bytes - 1)
+    with pytest.raises(MemoryExhausted, match=f"{n_bytes} bytes unpacked"):
+        held.check_width(layout)
+    HeldExperts(n_bytes).check_width(layout)
+    HeldExperts(0).check_width(MODEL.manifest.layouts[0])
