@@ -38,7 +38,7 @@ def world(tmp_path) -> World:
         forged = type(signed)(
             raw=signed.raw, worker_signature=bytes(64), backbone_signature=bytes(64)
         )
-        store.file(forged, b"", tab.backbone.id).result(5)
+        store.file(forged, b"", tab.worker.id).result(5)  # its own, so it counts
         world.earned_uc = tab.previous.amount_uc
     return world
 
