@@ -11,10 +11,18 @@ import typer
 
 __all__ = ["register"]
 
-Url = Annotated[str, typer.Option(help="Where the backbone's API listens.")]
-MaxTokens = Annotated[int, typer.Option(help="How many tokens an answer has at most.")]
-Temperature = Annotated[float, typer.Option(help="0 takes the likeliest token.")]
-KeyFile = Annotated[str | None, typer.Option(help="File that holds the API key.")]
+Url = Annotated[
+    str, typer.Option(metavar="URL", help="Where the backbone's API listens.")
+]
+MaxTokens = Annotated[
+    int, typer.Option(metavar="N", help="How many tokens an answer has at most.")
+]
+Temperature = Annotated[
+    float, typer.Option(metavar="T", help="0 takes the likeliest token.")
+]
+KeyFile = Annotated[
+    str | None, typer.Option(metavar="FILE", help="File that holds the API key.")
+]
 
 
 def register(app: typer.Typer) -> None:

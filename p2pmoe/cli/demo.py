@@ -11,12 +11,17 @@ import typer
 
 __all__ = ["register"]
 
-Prompt = Annotated[str, typer.Option(help="The text to go on from.")]
-MaxTokens = Annotated[int, typer.Option(min=32, max=512, help="How many tokens.")]
-Seed = Annotated[int, typer.Option(help="The same seed, the same text.")]
+Prompt = Annotated[str, typer.Option(metavar="TEXT", help="The text to go on from.")]
+MaxTokens = Annotated[
+    int, typer.Option(min=32, max=512, metavar="N", help="How many tokens.")
+]
+Seed = Annotated[int, typer.Option(metavar="N", help="The same seed, the same text.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Keep = Annotated[
-    str | None, typer.Option(help="Folder to keep logs and ledger in; must be empty.")
+    str | None,
+    typer.Option(
+        metavar="FOLDER", help="Folder to keep logs and ledger in; must be empty."
+    ),
 ]
 
 
@@ -32,7 +37,7 @@ def _demo(
     as_json: AsJson = False,
     keep: Keep = None,
 ) -> None:
-    """Run a whole network here: scatter a model, lose a worker, pay the others."""
+    """Run a whole network here, lose a worker, pay the others."""
     import trio
 
     from p2pmoe.demo.folder import demo_folder

@@ -48,9 +48,17 @@ def register(app: typer.Typer) -> None:
 
 
 def _balance(
-    account: Annotated[str | None, typer.Option(help="One account's owner.")] = None,
+    account: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID", help="The account of this peer: 8 or more digits of its id."
+        ),
+    ] = None,
     as_of: Annotated[
-        str | None, typer.Option(help="As of the beginning of 2026-11 or 2026-11-30.")
+        str | None,
+        typer.Option(
+            metavar="DATE", help="As of the beginning of 2026, 2026-11 or 2026-11-30."
+        ),
     ] = None,
     data: Data = None,
     as_json: AsJson = False,
@@ -146,7 +154,8 @@ def _receipts(
     worker: WorkerId = None,
     period: PeriodText = None,
     status: Annotated[
-        str | None, typer.Option(help="Only `stored` or only `rejected`.")
+        str | None,
+        typer.Option(metavar="STATE", help="Only `stored` or only `rejected`."),
     ] = None,
     data: Data = None,
     as_json: AsJson = False,

@@ -25,24 +25,34 @@ __all__ = [
 ]
 
 Data = Annotated[
-    Path | None, typer.Option(help="The relay's folder, or the ledger's own in it.")
+    Path | None,
+    typer.Option(
+        metavar="FOLDER", help="The relay's folder, or the ledger's own in it."
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 PeriodText = Annotated[
-    str | None, typer.Option(help="2026, 2026-11, 2026-11-30 or A..B, in UTC.")
+    str | None,
+    typer.Option(metavar="PERIOD", help="2026, 2026-11, 2026-11-30 or A..B, in UTC."),
 ]
 WorkerId = Annotated[
-    str | None, typer.Option(help="A worker's id, or 8 or more of its digits.")
+    str | None,
+    typer.Option(metavar="ID", help="A worker's id, or 8 or more of its digits."),
 ]
-BackboneId = Annotated[str | None, typer.Option(help="A backbone's id, likewise.")]
+BackboneId = Annotated[
+    str | None, typer.Option(metavar="ID", help="A backbone's id, likewise.")
+]
 NetworkKey = Annotated[
-    str | None, typer.Option(help="Expected network id (64 hex); else the folder's.")
+    str | None,
+    typer.Option(metavar="ID", help="Expected network id (64 hex); else the folder's."),
 ]
 LedgerKey = Annotated[
-    str | None, typer.Option(help="Expected ledger id (64 hex); else the folder's.")
+    str | None,
+    typer.Option(metavar="ID", help="Expected ledger id (64 hex); else the folder's."),
 ]
 MarketKey = Annotated[
-    str | None, typer.Option(help="Expected market id (64 hex); else the folder's.")
+    str | None,
+    typer.Option(metavar="ID", help="Expected market id (64 hex); else the folder's."),
 ]
 
 

@@ -40,12 +40,19 @@ def add_receipt_group(group: typer.Typer) -> None:
 
 
 def _prove(
-    tab: Annotated[str, typer.Argument(help="The tab, 16 hex digits.")],
-    serving: Annotated[int, typer.Argument(help="The serving's number.")],
+    tab: Annotated[str, typer.Argument(metavar="TAB", help="The tab, 16 hex digits.")],
+    serving: Annotated[
+        int, typer.Argument(metavar="SERVING", help="The serving's number.")
+    ],
     worker: WorkerId = None,
     backbone: BackboneId = None,
-    epoch: Annotated[int | None, typer.Option(help="The price epoch.")] = None,
-    output: Annotated[Path | None, typer.Option(help="Write to this file.")] = None,
+    epoch: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="The price epoch, if the tab had several."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write to this file.")
+    ] = None,
     data: Data = None,
 ) -> None:
     """Write the receipt of one serving, as JSON that proves itself."""
@@ -84,7 +91,7 @@ def _prove(
 
 
 def _verify(
-    file: Annotated[Path, typer.Argument(help="A receipt file.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A receipt file.")],
     network: NetworkKey = None,
     ledger: LedgerKey = None,
     market: MarketKey = None,

@@ -12,16 +12,29 @@ import typer
 __all__ = ["register"]
 
 InviteFile = Annotated[
-    Path | None, typer.Option("--invite", help="Invite file; else P2PMOE_INVITE.")
+    Path | None,
+    typer.Option("--invite", metavar="FILE", help="Invite file; else P2PMOE_INVITE."),
 ]
 Data = Annotated[
-    Path | None, typer.Option(help="Folder of ledger.identity and the store, ledger/.")
+    Path | None,
+    typer.Option(
+        metavar="FOLDER", help="Folder of ledger.identity and the store, ledger/."
+    ),
 ]
 OpeningCredit = Annotated[
-    int, typer.Option(min=0, max=10**9, help="Credits lent to each new backbone.")
+    int,
+    typer.Option(
+        min=0,
+        max=10**9,
+        metavar="CREDITS",
+        help="What each new backbone is lent; without it none can pay a worker.",
+    ),
 ]
 ReadyFile = Annotated[
-    Path | None, typer.Option(help="Write the peer id here once the relay let us in.")
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Write the peer id here once the relay let us in."
+    ),
 ]
 
 

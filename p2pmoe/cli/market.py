@@ -12,16 +12,24 @@ import typer
 __all__ = ["register"]
 
 InviteFile = Annotated[
-    Path | None, typer.Option("--invite", help="Invite file; else P2PMOE_INVITE.")
+    Path | None,
+    typer.Option("--invite", metavar="FILE", help="Invite file; else P2PMOE_INVITE."),
 ]
 Data = Annotated[
-    Path | None, typer.Option(help="Folder of market.identity and market.json.")
+    Path | None,
+    typer.Option(metavar="FOLDER", help="Folder of market.identity and market.json."),
 ]
 Price = Annotated[
-    int, typer.Option(min=0, max=10**9, help="Micro-credits for a row of an expert.")
+    int,
+    typer.Option(
+        min=0, max=10**9, metavar="PRICE", help="Micro-credits for a row of an expert."
+    ),
 ]
 ReadyFile = Annotated[
-    Path | None, typer.Option(help="Write the peer id here once the relay let us in.")
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Write the peer id here once the relay let us in."
+    ),
 ]
 
 

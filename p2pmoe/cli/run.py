@@ -15,14 +15,24 @@ __all__ = ["register"]
 
 _COMMON = ("calls", "round_trips", "round_trips_per_token")
 
-Prompt = Annotated[str, typer.Argument(help="The text to go on from.")]
-Url = Annotated[str, typer.Option(help="Where the backbone's API listens.")]
-MaxTokens = Annotated[int, typer.Option(help="How many tokens at most.")]
-Temperature = Annotated[float, typer.Option(help="0 takes the likeliest token.")]
-Seed = Annotated[int | None, typer.Option(help="The same seed, the same text.")]
+Prompt = Annotated[
+    str, typer.Argument(metavar="PROMPT", help="The text to go on from.")
+]
+Url = Annotated[
+    str, typer.Option(metavar="URL", help="Where the backbone's API listens.")
+]
+MaxTokens = Annotated[int, typer.Option(metavar="N", help="How many tokens at most.")]
+Temperature = Annotated[
+    float, typer.Option(metavar="T", help="0 takes the likeliest token.")
+]
+Seed = Annotated[
+    int | None, typer.Option(metavar="N", help="The same seed, the same text.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Explain = Annotated[bool, typer.Option(help="Say afterwards where experts ran.")]
-KeyFile = Annotated[str | None, typer.Option(help="File that holds the API key.")]
+KeyFile = Annotated[
+    str | None, typer.Option(metavar="FILE", help="File that holds the API key.")
+]
 
 
 def register(app: typer.Typer) -> None:

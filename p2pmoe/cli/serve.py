@@ -17,34 +17,64 @@ if TYPE_CHECKING:
 
 __all__ = ["model_path", "register"]
 
-Model = Annotated[str, typer.Argument(help="A GGUF file, or `pocket`, shipped inside.")]
+Model = Annotated[
+    str,
+    typer.Argument(metavar="MODEL", help="A GGUF file, or `pocket`, shipped inside."),
+]
 Relay = Annotated[
-    str | None, typer.Option(help="wss://HOST/relay[#RELAY_ID] of an open network.")
+    str | None,
+    typer.Option(metavar="URL", help="wss://HOST/relay[#RELAY_ID] of an open network."),
 ]
 InviteFile = Annotated[
-    Path | None, typer.Option("--invite", help="Invite file; else P2PMOE_INVITE.")
+    Path | None,
+    typer.Option("--invite", metavar="FILE", help="Invite file; else P2PMOE_INVITE."),
 ]
 Ram = Annotated[
-    str | None, typer.Option(help="Memory for model and caches, like 8G; else all.")
+    str | None,
+    typer.Option(
+        metavar="SIZE", help="Memory for model and caches, like 8G; else all experts."
+    ),
 ]
 Disk = Annotated[
-    str, typer.Option(help="off | fallback | tier: what the local disk is to experts.")
+    str,
+    typer.Option(
+        metavar="POLICY",
+        help="off, fallback (if no worker answers) or tier (if faster): experts from disk.",
+    ),
 ]
-ResultProfile = Annotated[str, typer.Option(help="r16 | r8 | r32: coding of results.")]
-Listen = Annotated[str, typer.Option(help="HOST:PORT of the API; port 0 is any.")]
-Data = Annotated[Path | None, typer.Option(help="Folder for key, use and vouchers.")]
-Context = Annotated[int, typer.Option(help="Positions a sequence; 0 is the model's.")]
+ResultProfile = Annotated[
+    str, typer.Option(metavar="PROFILE", help="r16 | r8 | r32: coding of results.")
+]
+Listen = Annotated[
+    str, typer.Option(metavar="ADDRESS", help="HOST:PORT of the API; port 0 is any.")
+]
+Data = Annotated[
+    Path | None,
+    typer.Option(metavar="FOLDER", help="Folder for key, use and vouchers."),
+]
+Context = Annotated[
+    int,
+    typer.Option(
+        metavar="N", help="Tokens a conversation may have; 0 is the model's limit."
+    ),
+]
 Coverage = Annotated[
-    float, typer.Option(help="Share of experts that must be held before it is ready.")
+    float,
+    typer.Option(
+        metavar="SHARE", help="Share of experts that must be held before it is ready."
+    ),
 ]
 ReadyFile = Annotated[
-    Path | None, typer.Option(help="Write the API's address here once it listens.")
+    Path | None,
+    typer.Option(metavar="FILE", help="Write the API's address here once it listens."),
 ]
 Pretokenizer = Annotated[
-    str | None, typer.Option(help="Use this pre-tokenizer whatever the file says.")
+    str | None,
+    typer.Option(metavar="NAME", help="Use this pre-tokenizer whatever the file says."),
 ]
 KeyFile = Annotated[
-    str | None, typer.Option("--api-key-file", help="File with the API's key.")
+    str | None,
+    typer.Option("--api-key-file", metavar="FILE", help="File with the API's key."),
 ]
 
 
@@ -68,7 +98,7 @@ def _serve(
     pretokenizer: Pretokenizer = None,
     api_key_file: KeyFile = None,
 ) -> None:
-    """Serve a model whose experts may live on other people's machines."""
+    """Serve a model whose experts may live on other machines."""
     import trio
 
     from mobile_worker.clock import SystemClock
