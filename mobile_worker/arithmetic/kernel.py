@@ -16,11 +16,11 @@ from mobile_worker.arithmetic.coding import ExpertInput, Floats
 from mobile_worker.arithmetic.matrix import ExpertWeights, Matrix
 from mobile_worker.arithmetic.profiles import Profile
 
-__all__ = ["ExpertRows", "Kernel"]
+__all__ = ["Kernel", "KernelCall"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ExpertRows:
+class KernelCall:
     """One expert and the rows of a shared input that go through it.
 
     `rows` None means all of them.
@@ -59,13 +59,13 @@ class Kernel(Protocol):
         ...
 
     def experts(
-        self, calls: Sequence[ExpertRows], rows: ExpertInput, profile: Profile
+        self, calls: Sequence[KernelCall], rows: ExpertInput, profile: Profile
     ) -> list[bytes]:
         """Do `expert` for each call on its rows; raises NonFinite if one call does."""
         ...
 
     def expert_values(
-        self, calls: Sequence[ExpertRows], rows: ExpertInput, profile: Profile
+        self, calls: Sequence[KernelCall], rows: ExpertInput, profile: Profile
     ) -> list[Floats]:
         """Return what `decode_result` makes of `experts`: f32 [n_call, n_embd] each."""
         ...

@@ -27,7 +27,7 @@ from mobile_worker.arithmetic.coding import (
 from mobile_worker.arithmetic.decoded import DecodedCache, DecodedCodes
 from mobile_worker.arithmetic.errors import NonFinite, ShapeMismatch
 from mobile_worker.arithmetic.formats.codecs import is_integer
-from mobile_worker.arithmetic.kernel import ExpertRows
+from mobile_worker.arithmetic.kernel import KernelCall
 from mobile_worker.arithmetic.lanes import lane_matmul
 from mobile_worker.arithmetic.matrix import ExpertWeights, Matrix
 from mobile_worker.arithmetic.profiles import Profile, encode_result, round_result
@@ -93,10 +93,10 @@ class NumpyKernel:
         self, weights: ExpertWeights, rows: ExpertInput, profile: Profile
     ) -> bytes:
         """Run all rows through one expert; coded results. NonFinite, ShapeMismatch."""
-        return self.experts((ExpertRows(weights=weights),), rows, profile)[0]
+        return self.experts((KernelCall(weights=weights),), rows, profile)[0]
 
     def experts(
-        self, calls: Sequence[ExpertRows], rows: ExpertInput, profile: Profile
+        self, calls: Sequence[KernelCall], rows: ExpertInput, profile: Profile
     ) -> list[bytes]:
         """Run each call's rows through its expert; NonFinite, ShapeMismatch."""
         results: list[list[bytes]] = [[] for _ in calls]
@@ -108,7 +108,7 @@ class NumpyKernel:
         return [b"".join(parts) for parts in results]
 
     def expert_values(
-        self, calls: Sequence[ExpertRows], rows: ExpertInput, profile: Profile
+        self, calls: Sequence[KernelCall], rows: ExpertInput, profile: Profile
     ) -> list[Floats]:
         """Return the values of `experts` as they arrive elsewhere; NonFinite."""
         with np.errstate(all="ignore"):
@@ -121,10 +121,10 @@ class NumpyKernel:
     def feed_forward(self, weights: ExpertWeights, rows: ExpertInput) -> Floats:
         """Return an expert's uncoded results, f32 [n, n_embd]; NonFinite."""
         with np.errstate(all="ignore"):
-            (y,) = self._run((ExpertRows(weights=weights),), rows)
+            (y,) = self._run((KernelCall(weights=weights),), rows)
             return round_result(y, Profile.R32)
 
-    def _run(self, calls: Sequence[ExpertRows], rows: ExpertInput) -> list[Floats]:
+    def _run(self, calls: Sequence[KernelCall], rows: ExpertInput) -> list[Floats]:
         """Return each call's uncoded results."""
         columns = _upright(rows)
         jobs = [_Job(call.weights, columns.take(call.rows)) for call in calls]
@@ -181,14 +181,14 @@ class NumpyKernel:
 
 
 def _portions(
-    calls: Sequence[ExpertRows], n_rows: int
-) -> Iterator[list[tuple[int, ExpertRows]]]:
+    calls: Sequence[KernelCall], n_rows: int
+) -> Iterator[list[tuple[int, KernelCall]]]:
     """Yield the calls in parts that are computed at one go, with their places.
 
     The values between the products take room by rows times experts times width, which
     may be far more than the rows and the results do.
     """
-    portion: list[tuple[int, ExpertRows]] = []
+    portion: list[tuple[int, KernelCall]] = []
     room = _PORTION_VALUES
     for at, call in enumerate(calls):
         width = max(call.weights.gate.n_rows, call.weights.gate.n_cols)
@@ -201,7 +201,7 @@ def _portions(
         for first in range(0, max(1, len(rows)), most):
             if portion:
                 yield portion
-            part = ExpertRows(weights=call.weights, rows=rows[first : first + most])
+            part = KernelCall(weights=call.weights, rows=rows[first : first + most])
             portion = [(at, part)]
             room = _PORTION_VALUES - min(most, len(rows) - first) * width
     yield portion

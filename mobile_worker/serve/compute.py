@@ -13,7 +13,7 @@ import numpy as np
 
 from mobile_worker.arithmetic.coding import CodedRows, ExpertInput, check_coded
 from mobile_worker.arithmetic.errors import ArithmeticRefused, NonFinite
-from mobile_worker.arithmetic.kernel import ExpertRows, Kernel
+from mobile_worker.arithmetic.kernel import Kernel, KernelCall
 from mobile_worker.arithmetic.matrix import ExpertWeights
 from mobile_worker.arithmetic.profiles import Profile
 from mobile_worker.messages.serving import Dispatch, OutputError
@@ -72,7 +72,7 @@ def compute(
         ]
         results = kernel.experts(
             [
-                ExpertRows(weights=each, rows=which)
+                KernelCall(weights=each, rows=which)
                 for each, which in zip(weights, picked, strict=True)
             ],
             rows,

@@ -43,7 +43,6 @@ class Reason(StrEnum):
     REFUSED = "refused"  # its answer was not what was asked for
     ERROR = "error"  # it said that it cannot
     ARITH = "arith"  # it met a non-finite value
-    UNSENT = "unsent"  # it could not be asked any more
     CHECK = "check"  # a spot check caught it
 
 

@@ -20,8 +20,7 @@ import numpy.typing as npt
 
 from mobile_worker.arithmetic.coding import ExpertInput, Floats
 from mobile_worker.arithmetic.errors import NonFinite
-from mobile_worker.arithmetic.kernel import ExpertRows as KernelCall
-from mobile_worker.arithmetic.kernel import Kernel
+from mobile_worker.arithmetic.kernel import Kernel, KernelCall
 from mobile_worker.arithmetic.matrix import ExpertWeights
 from mobile_worker.arithmetic.profiles import Profile, result_row_bytes
 from mobile_worker.expert_id import ExpertId

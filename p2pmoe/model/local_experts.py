@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from mobile_worker.arithmetic.coding import Floats
-from mobile_worker.arithmetic.kernel import ExpertRows, Kernel
+from mobile_worker.arithmetic.kernel import Kernel, KernelCall
 from mobile_worker.arithmetic.matrix import ExpertWeights
 from mobile_worker.arithmetic.profiles import Profile
 from mobile_worker.expert_id import ExpertId
@@ -44,7 +44,7 @@ class LocalPending:
         rows = rows_by_expert(self.routing)
         alone = len(self.hidden) == 1
         calls = [
-            ExpertRows(
+            KernelCall(
                 weights=self.source(ExpertId(self.layer, expert)),
                 rows=None if alone else own,
             )

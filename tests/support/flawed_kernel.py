@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from mobile_worker.arithmetic.coding import ExpertInput
-from mobile_worker.arithmetic.kernel import ExpertRows
+from mobile_worker.arithmetic.kernel import KernelCall
 from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
 from mobile_worker.arithmetic.profiles import Profile
 
@@ -14,7 +14,7 @@ class OneBitKernel(NumpyKernel):
     """Arithmetic that differs by one bit in every result."""
 
     def experts(
-        self, calls: Sequence[ExpertRows], rows: ExpertInput, profile: Profile
+        self, calls: Sequence[KernelCall], rows: ExpertInput, profile: Profile
     ) -> list[bytes]:
         return [_flip(each) for each in super().experts(calls, rows, profile)]
 
@@ -29,7 +29,7 @@ class LyingKernel(NumpyKernel):
         self._n_calls = 0
 
     def experts(
-        self, calls: Sequence[ExpertRows], rows: ExpertInput, profile: Profile
+        self, calls: Sequence[KernelCall], rows: ExpertInput, profile: Profile
     ) -> list[bytes]:
         results = super().experts(calls, rows, profile)
         self._n_calls += 1

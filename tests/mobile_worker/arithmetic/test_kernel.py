@@ -4,7 +4,7 @@ import pytest
 from mobile_worker.arithmetic.activation_kind import Activation, ActivationKind
 from mobile_worker.arithmetic.coding import ExpertInput, quantize_rows
 from mobile_worker.arithmetic.formats.block_format import Format
-from mobile_worker.arithmetic.kernel import ExpertRows, Kernel
+from mobile_worker.arithmetic.kernel import Kernel, KernelCall
 from mobile_worker.arithmetic.matrix import ExpertWeights
 from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
 from mobile_worker.arithmetic.profiles import Profile
@@ -24,8 +24,8 @@ def test_rows_of_a_call_default_to_all(kernel: Kernel) -> None:
     x = fixed_rows("x", 3, 64)
     rows = ExpertInput(coded=quantize_rows(x))
     calls = [
-        ExpertRows(weights=weights),
-        ExpertRows(weights=weights, rows=np.arange(3)),
+        KernelCall(weights=weights),
+        KernelCall(weights=weights, rows=np.arange(3)),
     ]
     first, second = kernel.experts(calls, rows, Profile.R16)
     assert first == second == kernel.expert(weights, rows, Profile.R16)

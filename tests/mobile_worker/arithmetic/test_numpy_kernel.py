@@ -12,7 +12,7 @@ from mobile_worker.arithmetic.errors import (
     ShapeMismatch,
 )
 from mobile_worker.arithmetic.formats.block_format import Format
-from mobile_worker.arithmetic.kernel import ExpertRows
+from mobile_worker.arithmetic.kernel import KernelCall
 from mobile_worker.arithmetic.matrix import ExpertWeights, Matrix
 from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
 from mobile_worker.arithmetic.profiles import Profile, decode_result
@@ -102,11 +102,11 @@ def test_many_experts_at_once_are_each_alone() -> None:
     x = fixed_rows("x", 6, 64)
     formats = (Format.Q4_0, Format.F16, Format.F32)
     calls = [
-        ExpertRows(weights=expert("a"), rows=np.array([0, 2, 5])),
-        ExpertRows(weights=expert("b", formats=formats), rows=np.array([1])),
-        ExpertRows(weights=expert("c", n_ff=32), rows=np.array([5, 0])),
-        ExpertRows(weights=expert("d")),
-        ExpertRows(weights=expert("e"), rows=np.zeros(0, np.int64)),
+        KernelCall(weights=expert("a"), rows=np.array([0, 2, 5])),
+        KernelCall(weights=expert("b", formats=formats), rows=np.array([1])),
+        KernelCall(weights=expert("c", n_ff=32), rows=np.array([5, 0])),
+        KernelCall(weights=expert("d")),
+        KernelCall(weights=expert("e"), rows=np.zeros(0, np.int64)),
     ]
     for profile in Profile:
         coded = kernel.experts(calls, rows_of(x), profile)
@@ -196,11 +196,11 @@ def test_an_unknown_format_is_refused_by_name() -> None:
 def test_portions_change_nothing(values: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = rows_of(fixed_rows("portions", 13, 64))
     calls = [
-        ExpertRows(weights=expert("a")),
-        ExpertRows(weights=expert("b"), rows=np.array([2, 3, 12])),
-        ExpertRows(weights=expert("c", n_ff=32), rows=np.array([0])),
-        ExpertRows(weights=expert("d"), rows=np.arange(1, 9)),
-        ExpertRows(weights=expert("e"), rows=np.array([], np.int64)),
+        KernelCall(weights=expert("a")),
+        KernelCall(weights=expert("b"), rows=np.array([2, 3, 12])),
+        KernelCall(weights=expert("c", n_ff=32), rows=np.array([0])),
+        KernelCall(weights=expert("d"), rows=np.arange(1, 9)),
+        KernelCall(weights=expert("e"), rows=np.array([], np.int64)),
     ]
     whole = NumpyKernel().experts(calls, rows, Profile.R16)
     monkeypatch.setattr(numpy_kernel, "_PORTION_VALUES", values)
