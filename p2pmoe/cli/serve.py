@@ -39,7 +39,7 @@ Disk = Annotated[
     str,
     typer.Option(
         metavar="POLICY",
-        help="off, fallback (if no worker answers) or tier (if faster): experts from disk.",
+        help="Experts from disk: off, fallback (no worker answers), tier (if faster).",
     ),
 ]
 ResultProfile = Annotated[
