@@ -126,18 +126,22 @@ class HotSet:
         return rebalance(use, self.sizes, self._resident, self.budget_bytes, keep=keep)
 
     def apply(self, moves: Moves) -> None:
-        """Evict and read, blocking.
+        """Read and evict, blocking; nothing is evicted before its successor is read.
 
         Raises:
             ModelFileError: the file was cut short; what it gave before is resident.
         """
-        for expert in moves.evict:
-            self._drop(expert)
+        evict = list(reversed(moves.evict))
         for expert in moves.load:
             weights = self._read(expert)
+            room = self.budget_bytes - self.sizes[expert]
+            while evict and self.n_bytes > room:
+                self._drop(evict.pop())
             self._resident[expert] = weights
             layer = {**self._layers.get(expert.layer, {}), expert.index: weights}
             self._layers[expert.layer] = layer
+        for expert in reversed(evict):
+            self._drop(expert)
 
     def _drop(self, expert: ExpertId) -> None:
         del self._resident[expert]

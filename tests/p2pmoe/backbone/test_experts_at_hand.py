@@ -1,11 +1,15 @@
 """The hottest experts stay within the budget, and change rarely."""
 
+from pathlib import Path
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mobile_worker.expert_id import ExpertId
 from p2pmoe.backbone.experts_at_hand import HotSet, Moves, choose_hot, rebalance
+from p2pmoe.weights.errors import ModelFileError
 
 SIZES = {ExpertId(layer, index): 100 for layer in (1, 2) for index in range(4)}
 
@@ -55,6 +59,23 @@ def test_what_must_be_kept_gives_way_to_nothing() -> None:
     kept = hot.plan(hotter, keep={ExpertId(1, 1)})
     assert kept == Moves(evict=(ExpertId(1, 0),), load=(ExpertId(2, 1),))
     assert hot.plan(hotter, keep=hot.resident()) == Moves()
+
+
+def test_b03_a_read_that_fails_costs_no_resident_expert() -> None:
+    lost = {ExpertId(2, 1)}
+
+    def read(expert: ExpertId) -> object:
+        if expert in lost:
+            raise ModelFileError(Path("cut.gguf"), "needs 9 bytes, has 4")
+        return object()
+
+    hot = HotSet(SIZES, 200, read)
+    hot.fill(use(e_1_0=10, e_1_1=8))
+    moves = hot.plan(use(e_1_0=10, e_1_1=8, e_2_0=101, e_2_1=100))
+    assert moves.load == (ExpertId(2, 0), ExpertId(2, 1))
+    with pytest.raises(ModelFileError):
+        hot.apply(moves)
+    assert hot.resident() == (ExpertId(1, 0), ExpertId(2, 0))
 
 
 def test_without_a_budget_all_are_resident() -> None:
