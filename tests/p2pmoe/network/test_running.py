@@ -36,10 +36,14 @@ def test_an_interrupt_is_told_after_the_clean_up() -> None:
 
 
 def test_a_service_that_ends_by_itself_ends_the_run() -> None:
+    ended = []
+
     async def service() -> None:
         await trio.lowlevel.checkpoint()
+        ended.append("by itself")
 
     run_service(service)
+    assert ended == ["by itself"]
 
 
 def test_what_the_service_raises_comes_out() -> None:
@@ -66,8 +70,10 @@ def test_the_ready_file_comes_when_the_service_is_up(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["ready"]
 
 
-def test_no_path_no_file() -> None:
+def test_no_path_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     write_ready_file(None, {})
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_ready_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
