@@ -6,8 +6,10 @@ that (where its API listens, what it is about to use) are lines of their own.
 """
 
 import json
+import resource
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -105,14 +107,16 @@ class Running:
         name = f"{arguments[0]}-{time.monotonic_ns()}"
         self.log = folder / f"{name}.log"
         ready = folder / f"{name}.ready"
-        with self.log.open("wb") as sink:
-            self.process = subprocess.Popen(
-                [*PROGRAM, *arguments, "--ready-file", str(ready)],
-                stdin=subprocess.DEVNULL,
-                stdout=sink,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        self.log.touch()
+        self.process = subprocess.Popen(
+            [*PROGRAM, *arguments, "--ready-file", str(ready)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
         self._wait_for(ready.exists)
         self.report: dict[str, Any] = json.loads(ready.read_text())
 
@@ -125,16 +129,31 @@ class Running:
         """Wait until these words stand in its log."""
         self._wait_for(lambda: words in self.log.read_text())
 
+    def limit_files(self, n_bytes: int = resource.RLIM_INFINITY) -> None:
+        """Let it write files up to so many bytes: 0 is a full disk."""
+        limits = (n_bytes, resource.RLIM_INFINITY)
+        resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, limits)
+
     def stop(self) -> int:
         """Send SIGTERM and return the exit code."""
         self.process.terminate()
-        return self.process.wait(_WITHIN_S)
+        code = self.process.wait(_WITHIN_S)
+        self._reader.join()
+        return code
 
     def kill(self) -> None:
         """Kill it, if it still runs."""
         if self.is_running:
             self.process.kill()
         self.process.wait(_WITHIN_S)
+        self._reader.join()
+
+    def _read(self) -> None:
+        """Copy what it says into the log: its limits are not the log's."""
+        assert self.process.stdout is not None
+        with self.process.stdout as said, self.log.open("ab", buffering=0) as log:
+            for line in said:
+                log.write(line)
 
     def _wait_for(self, holds: Callable[[], bool]) -> None:
         deadline = time.monotonic() + _WITHIN_S
