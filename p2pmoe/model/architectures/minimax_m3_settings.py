@@ -87,6 +87,8 @@ def read_settings(model_file: ModelFile) -> Settings:
             n_local=positive(model_file, "attention.indexer.local_blocks", 1),
         ),
     )
+    if metadata.integer(prefix + "expert_group_count", 0) > 1:
+        raise ModelRefused("experts in groups, which this architecture does not have")
     _refuse_odd_heads(model_file, settings)
     _refuse_odd_figures(settings)
     return settings

@@ -1,6 +1,7 @@
 """Faults B08 and B10: published vectors, byte round trips, no forged control tokens."""
 
 import functools
+import time
 import unicodedata
 from pathlib import Path
 
@@ -97,6 +98,14 @@ def test_b10_200000_identical_letters_come_to_an_end(name: str, piece: str) -> N
     text = piece * 200_000
     tokenizer = loaded(vector_file(name))
     assert tokenizer.decode(tokenizer.encode(text, bos=False)) == text.encode()
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_b10_200000_identical_letters_take_less_than_2_s(name: str) -> None:
+    tokenizer = loaded(vector_file(name))
+    start = time.perf_counter()
+    tokenizer.encode("a" * 200_000, bos=False)
+    assert time.perf_counter() - start < 2
 
 
 def test_b10_deepseek_does_not_search_long_spaces_again_and_again() -> None:

@@ -65,6 +65,17 @@ def test_what_is_read_and_what_is_not_needed(tmp_path: Path) -> None:
         assert read_settings(model_file).n_index_heads == 1
 
 
+def test_b13_groups_that_nobody_would_mask_are_refused(tmp_path: Path) -> None:
+    for n_groups in (0, 1):  # as good as none
+        groups = {"minimax-m3.expert_group_count": n_groups}
+        with open_model(write_mini_m3(tmp_path / "m.gguf", groups)) as model_file:
+            read_settings(model_file)
+    groups = {"minimax-m3.expert_group_count": 2}
+    with open_model(write_mini_m3(tmp_path / "m.gguf", groups)) as model_file:
+        with pytest.raises(ModelRefused, match="in groups"):
+            read_settings(model_file)
+
+
 @pytest.mark.parametrize(
     ("key", "value", "reason"),
     [
