@@ -134,7 +134,7 @@ class RelayUnreachable(RemoteRelayError):
 class CertificateRefused(RemoteRelayError):
     """No authority that we trust vouches for the relay's certificate."""
 
-    advice = "pin the relay's id in its URL, or name its authority's CA file"
+    advice = "use the network's invite, which names the relay's id"
 
 
 class WrongRelayId(RemoteRelayError):

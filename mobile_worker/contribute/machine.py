@@ -44,19 +44,20 @@ def check_limits(machine: Machine, *, memory_bytes: int, n_threads: int) -> None
     """
     if memory_bytes < _MIN_MEMORY_BYTES:
         raise LimitRefused(
-            f"a memory limit of {memory_bytes} bytes is too little to hold experts",
+            f"a memory limit of {_mib(memory_bytes)} is too little to hold experts",
             advice=f"give --memory {_MIN_MEMORY_BYTES >> 20}M or more",
         )
     free = machine.free_memory_bytes
     if free is not None and memory_bytes > _SHARE_OF_FREE * free:
         raise LimitRefused(
-            f"a memory limit of {memory_bytes} bytes is above 90 % of the {free} free",
-            advice="give a smaller --memory",
+            f"a memory limit of {_mib(memory_bytes)} is above 90 % of the "
+            f"{_mib(free)} that are free",
+            advice=f"give --memory {int(_SHARE_OF_FREE * free) >> 20}M or less",
         )
     if not 1 <= n_threads <= 4 * machine.n_cpus:
         raise LimitRefused(
             f"{n_threads} threads on {machine.n_cpus} processors",
-            advice="give --threads between 1 and the number of processors",
+            advice=f"give --threads from 1 to {machine.n_cpus}",
         )
 
 
@@ -64,6 +65,10 @@ def default_domain() -> str:
     """Return a failure domain that tells this machine from others, not its name."""
     name = hashlib.sha256(socket.gethostname().encode()).hexdigest()
     return f"host-{name[:8]}"
+
+
+def _mib(n_bytes: int) -> str:
+    return f"{n_bytes / (1 << 20):,.1f} MiB"
 
 
 def _pages(name: str) -> int | None:

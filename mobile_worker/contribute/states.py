@@ -76,7 +76,8 @@ class Status:
     @property
     def line(self) -> str:
         """The state and its reason in one line."""
-        return f"{self.state}: {self.reason}" if self.reason else str(self.state)
+        name = str(self.state).replace("_", " ")
+        return f"{name}: {self.reason}" if self.reason else name
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ _TABLE = (
     _Row(
         State.IDLE_NO_DEMAND,
         lambda _: True,
-        lambda _: "the market has no experts for this worker yet",
+        lambda _: "the market has no experts for this worker yet, waiting",
     ),
 )
 

@@ -20,28 +20,43 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
-Url = Annotated[str | None, typer.Argument(help="wss://HOST/relay of an open network.")]
-InviteFile = Annotated[
-    Path | None, typer.Option("--invite", help="Invite file; else P2PMOE_INVITE.")
+Url = Annotated[
+    str | None,
+    typer.Argument(metavar="URL", help="wss://HOST/relay#ID of an open network."),
 ]
-Memory = Annotated[str, typer.Option(help="Memory for experts, like 512M or 1.5G.")]
-Disk = Annotated[str, typer.Option(help="Disk for shards, like 2G.")]
+InviteFile = Annotated[
+    Path | None,
+    typer.Option("--invite", metavar="FILE", help="Invite file; else P2PMOE_INVITE."),
+]
+Memory = Annotated[
+    str, typer.Option(metavar="SIZE", help="Memory for experts, like 512M or 1.5G.")
+]
+Disk = Annotated[str, typer.Option(metavar="SIZE", help="Disk for shards, like 2G.")]
 Hub = Annotated[bool, typer.Option("--hub", help="A fast peer with direct links.")]
 Listen = Annotated[
-    str | None, typer.Option(help="HOST:PORT for direct links, with --hub.")
+    str | None,
+    typer.Option(metavar="ADDRESS", help="HOST:PORT for direct links, with --hub."),
 ]
 Advertise = Annotated[
-    list[str] | None, typer.Option(help="HOST:PORT that others reach it by.")
+    list[str] | None,
+    typer.Option(metavar="ADDRESS", help="HOST:PORT that others reach it by."),
 ]
-Data = Annotated[Path | None, typer.Option(help="Folder for key, shards, vouchers.")]
+Data = Annotated[
+    Path | None,
+    typer.Option(metavar="FOLDER", help="Folder for key, shards, vouchers."),
+]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 Domain = Annotated[
-    str | None, typer.Option(help="Failure domain; what fails together shares one.")
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Failure domain; what fails together shares one."
+    ),
 ]
-Threads = Annotated[int, typer.Option(help="Threads that compute.")]
+Threads = Annotated[int, typer.Option(metavar="N", help="Threads that compute.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Report as JSON lines on stdout.")]
 ReadyFile = Annotated[
-    Path | None, typer.Option(help="Write the peer id here once it has joined.")
+    Path | None,
+    typer.Option(metavar="FILE", help="Write the peer id here once it has joined."),
 ]
 
 
@@ -65,7 +80,7 @@ def _contribute(
     as_json: AsJson = False,
     ready_file: ReadyFile = None,
 ) -> None:
-    """Serve experts of a network's models from this machine's memory."""
+    """Serve experts from this machine's memory, and earn for it."""
     import functools
     import logging
 
@@ -125,6 +140,11 @@ def _network_of(
     if url is None:
         member: Invite = find_invite(invite, os.environ)
         return member.relay, member.token, member.network
+    if "://" not in url and Path(url).is_file():
+        raise ConfigurationError(
+            f"{url} is a file, not a relay's URL",
+            advice=f"if it is an invite: p2pmoe contribute --invite {url}",
+        )
     endpoint = parse_endpoint(url)
     if invite is None and INVITE_VARIABLE not in os.environ:
         return endpoint, b"", None
@@ -191,10 +211,10 @@ def _ask(settings: "ContributeSettings", *, yes: bool) -> None:
     from p2pmoe.cli.sizes import format_size
 
     lines = [
-        f"This machine will serve experts through {settings.endpoint.url}, using",
+        f"this machine will serve experts through {settings.endpoint.url}, using",
         f"  memory  up to {format_size(settings.memory_bytes)}",
         f"  disk    up to {format_size(settings.disk_bytes)} in {settings.data}",
-        f"  compute {settings.n_threads} thread(s)",
+        f"  compute {settings.n_threads} thread{'s' if settings.n_threads > 1 else ''}",
     ]
     if settings.listen:
         lines.append(f"  direct links on {settings.listen}")
@@ -208,6 +228,7 @@ def _ask(settings: "ContributeSettings", *, yes: bool) -> None:
 def _tell(started: "Started", *, ready_file: Path | None) -> None:
     from p2pmoe.network.running import write_ready_file
 
+    print(f"worker id {started.peer_id.hex()}", file=sys.stderr, flush=True)
     report = {
         "peer_id": started.peer_id.hex(),
         "direct_addresses": list(started.direct_addresses),

@@ -1,6 +1,7 @@
 """What `p2pmoe contribute` shows: a live table on a terminal, lines when piped, JSON.
 
-All three say the same: the state with its reason, and the figures. On a terminal the
+All three say the same: the state with its reason, and the figures, all since the start
+of this process. On a terminal the
 table is redrawn in place; piped, a line is written when the state or its reason's state
 changes and once a minute; `--json` writes one object for each such moment to stdout.
 """
@@ -12,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ledger.amounts import format_credits
-from mobile_worker.contribute.states import Facts, Status
+from mobile_worker.contribute.states import Facts, State, Status
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -41,12 +42,12 @@ def facts_line(facts: Facts) -> str:
     parts = [
         f"{facts.served} served",
         f"{facts.served_last_minute} in the last minute",
-        f"{format_credits(facts.signed_uc)} credits signed",
+        f"{format_credits(facts.signed_uc)} credits earned",
     ]
     if facts.waiting_to_file:
-        parts.append(f"{facts.waiting_to_file} vouchers to file")
+        parts.append(f"{facts.waiting_to_file} vouchers on their way to the ledger")
     if facts.rejected:
-        parts.append(f"{facts.rejected} vouchers rejected")
+        parts.append(f"{facts.rejected} vouchers rejected by it")
     if facts.refused:
         parts.append(f"{facts.refused} dispatches refused")
     return ", ".join(parts)
@@ -109,16 +110,25 @@ def _table(status: Status, facts: Facts) -> "Table":
     from rich.table import Table
 
     table = Table.grid(padding=(0, 2))
-    reachable = "yes" if facts.relay_is_up else facts.relay_detail or "not yet"
+    earned = [f"{format_credits(facts.signed_uc)} credits, signed by who asked"]
+    if facts.waiting_to_file:
+        earned.append(f"{facts.waiting_to_file} vouchers on their way to the ledger")
+    if facts.rejected:
+        earned.append(f"{facts.rejected} vouchers rejected by it")
+    served = (
+        f"{facts.served} expert calls, {facts.served_last_minute} in the last minute"
+    )
+    if facts.refused:
+        served += f"; {facts.refused} dispatches refused"
     rows = {
         "state": status.line,
-        "relay": reachable,
-        "experts": f"{facts.n_held} of {facts.n_leased}",
-        "served": f"{facts.served}, {facts.served_last_minute} in the last minute",
-        "credits": (
-            f"{format_credits(facts.signed_uc)} signed, "
-            f"{facts.waiting_to_file} vouchers to file, {facts.rejected} rejected"
-        ),
+        "relay": "connected" if facts.relay_is_up else "not connected",
+        "experts": f"{facts.n_held} of {facts.n_leased} in memory",
+        "served": served,
+        "earned": "; ".join(earned),
+        "stop": "Ctrl-C again ends at once"
+        if status.state is State.DRAINING
+        else "Ctrl-C finishes running work and has the last voucher signed",
     }
     for name, text in rows.items():
         table.add_row(name, text)

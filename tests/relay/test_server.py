@@ -138,7 +138,7 @@ def test_a_drain_tells_everybody_and_what_waits_leaves(tls: bool) -> None:
         assert isinstance(events[0], Received)
         assert isinstance(events[1], RelayRestarting)
         assert events[1].try_for_ms == 60_000
-        assert "restarts" in str(events[2])
+        assert "stops" in str(events[2])
 
     trio.run(main)
 

@@ -47,7 +47,7 @@ def test_the_first_line_that_holds(facts: dict, state: State, reason: str) -> No
     status = status_of(Facts(**facts), now=5.0)
     assert status.state is state
     assert reason in status.reason
-    assert status.line.startswith(state.value)
+    assert status.line.startswith(state.value.replace("_", " "))
 
 
 def test_every_state_can_be_reached() -> None:

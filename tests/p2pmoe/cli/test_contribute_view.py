@@ -24,8 +24,9 @@ FACTS = Facts(
 
 def test_figures_in_one_line() -> None:
     assert facts_line(FACTS) == (
-        "12 served, 3 in the last minute, 1.250000 credits signed, 2 vouchers to file, "
-        "1 vouchers rejected, 5 dispatches refused"
+        "12 served, 3 in the last minute, 1.250000 credits earned, "
+        "2 vouchers on their way to the ledger, 1 vouchers rejected by it, "
+        "5 dispatches refused"
     )
 
 
@@ -65,5 +66,24 @@ def test_on_a_terminal_a_live_table(
     with open_view(as_json=False) as view:
         view(status_of(FACTS, 0.0), FACTS)
     shown = capsys.readouterr().err
-    for part in ("ready: holds 4 experts", "4 of 4", "12, 3 in the last minute"):
+    for part in (
+        "ready: holds 4 experts",
+        "connected",
+        "4 of 4 in memory",
+        "12 expert calls, 3 in the last minute",
+        "1.250000 credits",
+        "Ctrl-C finishes running work",
+    ):
         assert part in shown
+
+
+def test_while_draining_it_says_how_to_end_at_once(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    facts = Facts(draining="stopped by its user", joined=True)
+    with open_view(as_json=False) as view:
+        view(status_of(facts, 0.0), facts)
+    shown = capsys.readouterr().err
+    assert "not connected" in shown
+    assert "Ctrl-C again ends at once" in shown
