@@ -78,7 +78,8 @@ async def serve_api(
                 serve, app, config, shutdown_trigger=shutdown, mode="asgi"
             )
         )
-        log.info("API on %s:%d", address.host, address.port)
+        host = f"[{address.host}]" if ":" in address.host else address.host
+        log.info("the API listens on http://%s:%d/v1", host, address.port)
         task_status.started(address)
 
 

@@ -123,13 +123,13 @@ class LocalSide:
                 monotonic=monotonic,
                 limit_s=WARM_UP_S,
             )
-            log.info("measured expert use over %d tokens", n)
+            log.info("measured over %d tokens which experts are used most", n)
         self.hot.fill(self.use.decayed())
         log.info(
-            "%d of %d experts resident, %d bytes",
+            "%d of %d experts are in memory here, %.1f MiB",
             len(self.hot.resident()),
             len(self.hot.sizes),
-            self.hot.n_bytes,
+            self.hot.n_bytes / (1 << 20),
         )
 
     def rebalance(self, keep: Collection[ExpertId] = ()) -> bool:
@@ -148,7 +148,11 @@ class LocalSide:
             log.warning("the hot set stays as it is from now on: %s", error)
             self._unreadable = True
             return False
-        log.info("hot set: %d in, %d out", len(moves.load), len(moves.evict))
+        log.info(
+            "use has changed: %d experts into memory, %d out of it",
+            len(moves.load),
+            len(moves.evict),
+        )
         return True
 
     def save(self) -> None:

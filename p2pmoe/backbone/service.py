@@ -44,6 +44,7 @@ from p2pmoe.backbone.local_side import LocalOptions, LocalSide
 from p2pmoe.backbone.metrics import engine_page, local_page, network_page
 from p2pmoe.backbone.readiness import ReadinessGate
 from p2pmoe.backbone.scattered import Network, ScatteredExperts
+from p2pmoe.backbone.start_report import StartReport
 from p2pmoe.backbone.trace import BackboneCounters, RequestTrace
 from p2pmoe.backbone.warm_up import WARM_UP_TEXT
 from p2pmoe.config import DiskPolicy, NetworkAccess, ServeConfig, parse_listen
@@ -96,6 +97,10 @@ class Service:
             wanted=config.wait_coverage if config.access else 0.0,
             has_disk=config.disk is not DiskPolicy.OFF,
         )
+        self._report = StartReport(
+            in_network=config.access is not None,
+            has_disk=config.disk is not DiskPolicy.OFF,
+        )
         self._served: ServedModel | None = None
         self._local: LocalSide | None = None
         self._joined: Joined | None = None
@@ -106,8 +111,9 @@ class Service:
     ) -> AbstractAsyncContextManager[GenerationRun]:
         """Hand a request to the engine; `GenerationFailed` while it is not ready."""
         if self._engine is None or self._gate.phase is not Phase.READY:
+            state = self._gate.readiness()
             raise GenerationFailed(
-                FailureKind.NOT_READY, f"not ready: {self._gate.phase.value}"
+                FailureKind.NOT_READY, f"not ready: {state.detail or state.phase.value}"
             )
         return self._engine.generate(request)
 
@@ -310,11 +316,14 @@ class Service:
         if self._engine is None or self._local is None:
             return
         hot = self._local.hot
-        share = 1.0
+        n_covered = n_experts = len(hot.sizes)
         if self._joined is not None:
-            n = self._joined.fleet.n_covered(hot.layers())
-            share = n / max(1, len(hot.sizes))
+            n_covered = self._joined.fleet.n_covered(hot.layers())
+        share = n_covered / n_experts if n_experts else 1.0
         self._gate.cover(share, self._clock.monotonic())
+        line = self._report.line(self._gate.readiness(), n_covered, n_experts)
+        if line is not None:
+            log.info("%s", line)
 
     def _needed_local(self) -> LocalSide:
         if self._local is None:
