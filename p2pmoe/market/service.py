@@ -184,9 +184,9 @@ class MarketService:
         )
         self._node.learn(admitted.record)
         _LOG.info(
-            "worker %s offers %d bytes as %s",
+            "worker %s offers %.0f MiB as %s",
             short_id(peer),
-            admitted.memory_bytes,
+            admitted.memory_bytes / (1 << 20),
             admitted.device_class.name.lower(),
         )
         return self._book.offer(admitted, now)

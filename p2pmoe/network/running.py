@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import signal
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Protocol
@@ -17,6 +18,10 @@ import trio
 from p2pmoe.network.errors import FolderUnusable
 
 __all__ = ["log_to_stderr", "run_service", "run_until_ready", "write_ready_file"]
+
+log = logging.getLogger("p2pmoe.network")
+
+_LINE = "%(asctime)s %(name)s %(message)s"
 
 
 def run_service(service: Callable[[], Awaitable[None]]) -> None:
@@ -55,16 +60,28 @@ class _Startable(Protocol):
 async def run_until_ready(
     service: _Startable, ready_file: Path | None, report: Mapping[str, object]
 ) -> None:
-    """Run a service that says when it is up, and write the ready file then."""
+    """Run a service that says when it is up; log it and write the ready file then."""
     async with trio.open_nursery() as nursery:
         await nursery.start(service)
+        log.info("up: %s", ", ".join(f"{key} {what}" for key, what in report.items()))
         write_ready_file(ready_file, report)
+
+
+class _Plain(logging.Formatter):
+    """A line for a terminal: the time of day, and which part of the process speaks."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(part)s: %(message)s", datefmt="%H:%M:%S")
+
+    def format(self, record: logging.LogRecord) -> str:
+        record.part = record.name.removeprefix("p2pmoe.")
+        return super().format(record)
 
 
 def log_to_stderr(level: int = logging.INFO) -> None:
     """Show what the services log, from `level` on, on stderr."""
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(message)s"))
+    handler.setFormatter(_Plain() if sys.stderr.isatty() else logging.Formatter(_LINE))
     logger = logging.getLogger("p2pmoe")
     logger.addHandler(handler)
     logger.setLevel(level)

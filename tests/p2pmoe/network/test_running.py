@@ -1,6 +1,9 @@
 import json
+import logging
 import os
+import re
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,7 +11,12 @@ import trio
 import trio.testing
 
 from p2pmoe.network.errors import FolderUnusable
-from p2pmoe.network.running import run_service, run_until_ready, write_ready_file
+from p2pmoe.network.running import (
+    log_to_stderr,
+    run_service,
+    run_until_ready,
+    write_ready_file,
+)
 
 
 def signalled_by(number: signal.Signals, ended: list[str]):
@@ -80,3 +88,23 @@ def test_a_ready_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     path = tmp_path / "absent" / "ready"
     with pytest.raises(FolderUnusable, match=str(path)):
         write_ready_file(path, {})
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_line_of_the_log(capsys, monkeypatch, is_terminal: bool) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
+    logger = logging.getLogger("p2pmoe")
+    before, level = list(logger.handlers), logger.level
+    try:
+        log_to_stderr()
+        logging.getLogger("p2pmoe.market").info("worker %s", "abc")
+    finally:
+        logger.handlers[:] = before
+        logger.setLevel(level)
+    line = capsys.readouterr().err
+    if is_terminal:
+        assert re.fullmatch(r"\d\d:\d\d:\d\d market: worker abc\n", line)
+    else:
+        assert re.fullmatch(
+            r"\d{4}-\d\d-\d\d .*,\d{3} p2pmoe.market worker abc\n", line
+        )
