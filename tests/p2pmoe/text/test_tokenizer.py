@@ -103,9 +103,9 @@ def test_b10_200000_identical_letters_come_to_an_end(name: str, piece: str) -> N
 @pytest.mark.parametrize("name", VECTORS)
 def test_b10_200000_identical_letters_take_less_than_2_s(name: str) -> None:
     tokenizer = loaded(vector_file(name))
-    start = time.perf_counter()
+    start = time.process_time()
     tokenizer.encode("a" * 200_000, bos=False)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 def test_b10_deepseek_does_not_search_long_spaces_again_and_again() -> None:

@@ -131,10 +131,10 @@ def test_b01_is_refused(tmp_path: Path, case: str) -> None:
     path = tmp_path / "bad.gguf"
     path.write_bytes(content)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(ModelFileError) as caught:
         open_model(path)
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 50_000  # KiB
     assert str(path) in str(caught.value)
     assert named in str(caught.value)
