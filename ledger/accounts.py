@@ -28,7 +28,7 @@ from sqlalchemy import (
     update,
 )
 
-from ledger.amounts import MAX_SUM_UC
+from ledger.amounts import MAX_SUM_UC, format_credits
 from ledger.database import highest
 from ledger.errors import InsufficientFunds, TransferConflict
 from ledger.keys import short
@@ -244,8 +244,9 @@ def _refuse_uncovered(debit: Account, credit: Account, amount_uc: int) -> None:
         raise InsufficientFunds(f"transfer of {amount_uc} micro-credits")
     if debit.kind != AccountKind.EXTERNAL and debit.balance_uc < amount_uc:
         raise InsufficientFunds(
-            f"{debit.kind} of {short(debit.owner)} has {debit.balance_uc} "
-            f"micro-credits, needs {amount_uc}"
+            f"{debit.kind} of {short(debit.owner)} has "
+            f"{format_credits(debit.balance_uc)} credits, needs "
+            f"{format_credits(amount_uc)}"
         )
     if max(debit.debits_uc, credit.credits_uc) + amount_uc > MAX_SUM_UC:
         raise InsufficientFunds(f"sums pass {MAX_SUM_UC} micro-credits")

@@ -78,6 +78,7 @@ class Bookkeeper:
         self._settlement = parts.settlement
         self.filings = Filings()
         self._wanted: dict[int, _Wanted] = {}
+        self._refusal = ""  # the ledger's last one
         self._told: dict[bytes, float] = {}  # tab -> last ACCEPT
         self._complete: dict[tuple[bytes, int], float] = {}  # (tab, epoch) -> since
         self._grants: dict[PeerId, list[messages.Grant]] = {}  # of this run
@@ -269,7 +270,13 @@ class Bookkeeper:
         if wanted is None:
             return
         if message.error:
-            log.warning("no grant for %s: %s", wanted.worker.hex()[:8], message.error)
+            if message.error != self._refusal:  # it is asked again and again
+                self._refusal = message.error
+                log.warning(
+                    "no grant to pay worker %s with, so it is not asked: %s",
+                    wanted.worker.hex()[:8],
+                    message.error,
+                )
             self._wanted[message.request] = wanted  # asked again when it times out
             return
         grant = self._verified(message, wanted.worker)

@@ -87,6 +87,7 @@ class LedgerService:
         self._node = node
         self._store = store
         self._flying_bytes = 0
+        self._told = ""
         self._landed = trio.Event()
         self._inboxes = [
             Inbox[Request](
@@ -203,7 +204,7 @@ class LedgerService:
                 return
             if not isinstance(error, LedgerError):
                 error = LedgerError("the ledger failed, see its log")
-            _LOG.warning("request of %s failed: %s", short_id(peer), error)
+            self._tell(f"request of {short_id(peer)} failed: {error}")
             self._send(peer, _refusal(request, str(error)))
 
         def done(_: Future[T]) -> None:
@@ -213,6 +214,12 @@ class LedgerService:
                 _LOG.debug("an answer came after the end")
 
         future.add_done_callback(done)
+
+    def _tell(self, trouble: str) -> None:
+        """Log it, unless it was the last thing logged: who is refused asks again."""
+        if trouble != self._told:
+            self._told = trouble
+            _LOG.warning("%s", trouble)
 
     def _send(self, peer: PeerId, message: Message) -> None:
         try:

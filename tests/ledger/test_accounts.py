@@ -80,7 +80,9 @@ def test_a_repeat_is_nothing_and_another_body_an_error(connection, flushed):
 def test_nothing_goes_below_zero(connection):
     book = Book(connection)
     book.post(FUND, 1)
-    with pytest.raises(InsufficientFunds, match="has 100 micro-credits, needs 101"):
+    with pytest.raises(
+        InsufficientFunds, match=r"has 0.000100 credits, needs 0.000101"
+    ):
         book.post(spend(101), 1)
     for amount in (0, -1):
         with pytest.raises(InsufficientFunds):

@@ -130,7 +130,7 @@ async def test_refusals_are_answers(tmp_path):
     async with scene(tmp_path) as s:
         over = await s.ask(s.request(ceiling_uc=10**9 + 1))
         assert (over.grant, over.signature) == (b"", b"")
-        assert "needs 1000000001" in over.error
+        assert "needs 1000.000001" in over.error
         weak = dataclasses.replace(s.request(), worker=b"\x01" + bytes(31))
         assert "small order" in (await s.ask(weak)).error
         tab = await s.tab()
