@@ -5,7 +5,6 @@ service goes on; a model file that is cut short under a running service (B03) co
 requests that need it, not the process.
 """
 
-import json
 import os
 import shutil
 import time
@@ -178,16 +177,11 @@ def test_b03_a_model_replaced_by_rename_is_harmless(tmp_path: Path) -> None:
 # command and options, and what the line must say
 OPTIONS = {
     "ram": ("serve pocket --ram -1", "--ram '-1' is no size"),
-    "ram-too-small": ("serve pocket --ram 1M --listen 127.0.0.1:0", "--ram 1048576 is"),
     "listen": ("serve pocket --listen foo", "--listen 'foo' is not HOST:PORT"),
     "context": ("serve pocket --context x", "invalid value for '--context'"),
-    "coverage": ("serve pocket --wait-coverage nan", "--wait-coverage nan is no share"),
     "memory": ("contribute wss://h/relay --memory 5X", "--memory '5X' is no size"),
     "hub": ("contribute wss://h/relay --hub --listen foo", "--listen 'foo'"),
     "url": ("contribute http://h", "does not begin with wss://"),
-    "relay": ("relay --self-signed --listen foo", "names no port"),
-    "credit": ("relay --opening-credit -5", "invalid value for '--opening-credit'"),
-    "period": ("ledger statement --period 2026-13", ""),
     "command": ("contribut", "no such command 'contribut'"),
     "option": ("serve pocket --rum 5G", "no such option: --rum"),
 }
@@ -211,7 +205,5 @@ def test_an_option_that_means_nothing(options: dict[str, Outcome], name: str) ->
 def test_an_ill_receipt_file_is_one_line(tmp_path: Path) -> None:
     path = tmp_path / "receipt.json"
     ids = ("--network", "ab" * 32, "--ledger", "ab" * 32, "--market", "ab" * 32)
-    for content in ("[" * 5000, json.dumps({"format": "other"}), "\x00"):
-        path.write_text(content)
-        outcome = run("ledger", "receipt", "verify", str(path), *ids)
-        assert_one_error(outcome)
+    path.write_text("[" * 5000)
+    assert_one_error(run("ledger", "receipt", "verify", str(path), *ids))
