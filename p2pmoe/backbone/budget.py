@@ -120,9 +120,10 @@ def plan_memory(
     if left < 4 * largest:
         needed = sizes.base + kv + working + 4 * largest
         raise RamTooSmall(
-            f"--ram {ram_bytes} is below the {needed} bytes that this model needs "
-            f"(weights {sizes.base}, {n_lanes} x {n_context} tokens of KV {kv})",
-            advice="raise --ram or lower --context",
+            f"--ram of {ram_bytes / _MIB:.1f} MiB is below the {needed / _MIB:.1f} MiB "
+            f"that this model needs (weights {sizes.base / _MIB:.1f}, "
+            f"{n_lanes} x {n_context} tokens of KV cache {kv / _MIB:.1f})",
+            advice=f"give --ram {-(-needed // _MIB)}M or more, or lower --context",
         )
     disk = max(largest, min(left // 16, 64 * _MIB))
     fits = sizes.base_decoded <= min(left * DECODED_SHARE, left - disk)

@@ -74,7 +74,9 @@ def test_the_disk_cache_is_bounded_and_holds_the_largest_expert() -> None:
 def test_too_little_is_refused_with_what_is_needed() -> None:
     sizes = sizes_of()
     needed = sizes.base + 2 * 1024 * 1024 + 2 * sizes.working + 4 * MIB
-    with pytest.raises(RamTooSmall, match=f"below the {needed} bytes") as caught:
+    with pytest.raises(
+        RamTooSmall, match=f"below the {needed / (1 << 20):.1f} MiB"
+    ) as caught:
         plan_memory(sizes, ram_bytes=needed - 1, n_lanes=2, n_context=1024)
     assert caught.value.exit_code == 2
     assert "--ram" in caught.value.advice

@@ -147,7 +147,7 @@ async def test_a_port_in_use_is_one_clear_line(tmp_path: Path) -> None:
 @trio_test
 async def test_too_little_memory_ends_the_start(tmp_path: Path) -> None:
     service = Service(config(tmp_path, ram_bytes=1 << 20), SystemClock())
-    await fails(service, RamTooSmall, "--ram 1048576 is below")
+    await fails(service, RamTooSmall, "--ram of 1.0 MiB is below")
 
 
 @trio_test
