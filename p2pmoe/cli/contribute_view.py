@@ -4,12 +4,13 @@ All three say the same: the state with its reason, and the figures, all since th
 of this process. On a terminal the
 table is redrawn in place; piped, a line is written when the state or its reason's state
 changes and once a minute; `--json` writes one object for each such moment to stdout.
+A line that cannot be written (a full disk, nobody reads) is left out: the worker works.
 """
 
 import json
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from ledger.amounts import format_credits
@@ -72,7 +73,8 @@ def _occasional(show: View) -> View:
 
 def _print_line(status: Status, facts: Facts) -> None:
     figures = f" ({facts_line(facts)})" if facts.served else ""
-    print(f"{status.line}{figures}", file=sys.stderr, flush=True)
+    with suppress(OSError):
+        print(f"{status.line}{figures}", file=sys.stderr, flush=True)
 
 
 def _print_json(status: Status, facts: Facts) -> None:
@@ -90,7 +92,8 @@ def _print_json(status: Status, facts: Facts) -> None:
         "vouchers_rejected": facts.rejected,
         "dispatches_refused": facts.refused,
     }
-    print(json.dumps(event), flush=True)
+    with suppress(OSError):
+        print(json.dumps(event), flush=True)
 
 
 @contextmanager

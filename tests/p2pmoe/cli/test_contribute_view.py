@@ -1,5 +1,7 @@
 """Lines, JSON and the live table say the same."""
 
+import errno
+import io
 import json
 import sys
 
@@ -87,3 +89,18 @@ def test_while_draining_it_says_how_to_end_at_once(
     shown = capsys.readouterr().err
     assert "not connected" in shown
     assert "Ctrl-C again ends at once" in shown
+
+
+class FullDisk(io.StringIO):
+    def write(self, text: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_line_that_cannot_be_written_stops_nothing(
+    monkeypatch: pytest.MonkeyPatch, as_json: bool
+) -> None:
+    monkeypatch.setattr(sys, "stderr", FullDisk())
+    monkeypatch.setattr(sys, "stdout", FullDisk())
+    with open_view(as_json=as_json) as view:
+        view(status_of(FACTS, 0.0), FACTS)
