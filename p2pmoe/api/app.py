@@ -175,7 +175,7 @@ class _Routes:
         model = self._parts.model()
         if model is None or now.phase is not Phase.READY:
             raise ApiRefusal(
-                f"not ready: {now.phase.value}",
+                f"not ready: {now.detail or now.phase.value}",
                 code="not_ready",
                 status=HTTPStatus.SERVICE_UNAVAILABLE,
             )

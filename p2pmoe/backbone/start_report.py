@@ -38,16 +38,16 @@ class StartReport:
             return "ready, without a network: every expert is computed here"
         covered = f"{n_covered} of {n_experts} experts in memory or held by workers"
         if phase is Phase.COVERING:
-            return f"not ready yet: {covered}, waiting for workers{self._patience()}"
+            return f"not ready: {covered}{self._patience() if is_new else ''}"
         rest = "" if is_whole else self._rest()
         return f"ready: {covered}{rest}"
 
     def _patience(self) -> str:
         if not self._has_disk:
-            return ""
-        return "; if no more come, the rest is computed here from disk"
+            return "; waiting for workers"
+        return "; waiting a while for workers, then the disk does"
 
     def _rest(self) -> str:
         if self._has_disk:
-            return ", the rest is computed here from disk"
-        return ", requests that need another one wait for a worker"
+            return "; the rest is computed here from disk"
+        return "; who needs another one waits for a worker"

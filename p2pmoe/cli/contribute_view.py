@@ -113,7 +113,7 @@ def _table(status: Status, facts: Facts) -> "Table":
     from rich.table import Table
 
     table = Table.grid(padding=(0, 2))
-    earned = [f"{format_credits(facts.signed_uc)} credits, signed by who asked"]
+    earned = [f"{format_credits(facts.signed_uc)} credits, signed by the backbones"]
     if facts.waiting_to_file:
         earned.append(f"{facts.waiting_to_file} vouchers on their way to the ledger")
     if facts.rejected:
