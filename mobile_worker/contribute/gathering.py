@@ -76,6 +76,7 @@ class Gatherer:
         self._parts = parts
         self._under_way: set[tuple[bytes, ExpertId]] = set()
         self._promised_bytes = 0
+        self._told: set[type[Exception]] = set()
         self._manifests = trio.Lock()
         self._changed = trio.Event()
 
@@ -131,14 +132,14 @@ class Gatherer:
             try:
                 await self._try(want)
             except _UNHOLDABLE as error:
-                self._give_back(want, str(error))
+                self._give_back(want, str(error), type(error))
                 return
             except StoreUnusable:
                 raise
             except (ManifestError, ShardError, ShardUnavailable) as error:
                 n_corrupt += isinstance(error, ShardCorrupt)
                 if n_corrupt >= _MAX_CORRUPT or isinstance(error, ManifestError):
-                    self._give_back(want, "its bytes cannot be verified")
+                    self._give_back(want, "its bytes cannot be verified", type(error))
                     return
                 self.problem = str(error)
                 logger.info("expert %s: %s", want.expert, error)
@@ -214,8 +215,11 @@ class Gatherer:
         await trio.to_thread.run_sync(_keep, store, name, blob)
         return blob
 
-    def _give_back(self, want: Want, reason: str) -> None:
-        logger.warning("expert %s given back: %s", want.expert, reason)
+    def _give_back(self, want: Want, reason: str, kind: type[Exception]) -> None:
+        """Give an expert back; people hear of the first of each kind, not of all."""
+        level = logging.INFO if kind in self._told else logging.WARNING
+        self._told.add(kind)
+        logger.log(level, "expert %s given back: %s", want.expert, reason)
         self._parts.leases.release(want.lease, [want.expert])
         self._parts.give_back(want.lease, want.expert, reason)
         self.leases_changed()

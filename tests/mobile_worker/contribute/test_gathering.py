@@ -46,7 +46,9 @@ async def test_b15_what_does_not_fit_into_memory_is_given_back(tmp_path: Path) -
 
 
 @trio_test(autojump=True)
-async def test_what_does_not_fit_on_disk_is_given_back(tmp_path: Path) -> None:
+async def test_what_does_not_fit_on_disk_is_given_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with open_stage(tmp_path) as stage:
         size = len(stage.model.shards[ExpertId(1, 0)])
         disk = len(stage.model.manifest.encode()) + 3 * size
@@ -55,6 +57,9 @@ async def test_what_does_not_fit_on_disk_is_given_back(tmp_path: Path) -> None:
             await trio.sleep(2)
             assert running.facts[-1].n_held == 3
             assert all("does not fit" in release.reason for release in releases)
+    warned = [r for r in caplog.records if r.levelname == "WARNING"]
+    told = [r for r in warned if "given back" in r.message]
+    assert len(told) == 1  # of many of a kind, people hear of the first
 
 
 @trio_test(autojump=True)
