@@ -101,15 +101,19 @@ def _live() -> Iterator[View]:
     from rich.console import Console
     from rich.live import Live
 
+    last: list[tuple[Status, Facts]] = []
     with Live(console=Console(stderr=True), auto_refresh=False) as live:
 
         def view(status: Status, facts: Facts) -> None:
+            last[:] = [(status, facts)]
             live.update(_table(status, facts), refresh=True)
 
         yield view
+        for status, facts in last:
+            live.update(_table(status, facts, ended=True), refresh=True)
 
 
-def _table(status: Status, facts: Facts) -> "Table":
+def _table(status: Status, facts: Facts, *, ended: bool = False) -> "Table":
     from rich.table import Table
 
     table = Table.grid(padding=(0, 2))
@@ -123,16 +127,21 @@ def _table(status: Status, facts: Facts) -> "Table":
     )
     if facts.refused:
         served += f"; {facts.refused} dispatches refused"
-    rows = {
-        "state": status.line,
-        "relay": "connected" if facts.relay_is_up else "not connected",
-        "experts": f"{facts.n_held} of {facts.n_leased} in memory",
-        "served": served,
-        "earned": "; ".join(earned),
-        "stop": "Ctrl-C again ends at once"
-        if status.state is State.DRAINING
-        else "Ctrl-C finishes running work and has the last voucher signed",
-    }
+    rows = {"served": served, "earned": "; ".join(earned)}
+    if ended:
+        kept = f"{facts.waiting_to_file} vouchers are kept and filed at the next start"
+        state = f"ended; {kept}" if facts.waiting_to_file else "ended"
+        rows = {"state": state, "served": served, "earned": earned[0]}
+    else:
+        rows = {
+            "state": status.line,
+            "relay": "connected" if facts.relay_is_up else "not connected",
+            "experts": f"{facts.n_held} of {facts.n_leased} in memory",
+            **rows,
+            "stop": "Ctrl-C again ends at once"
+            if status.state is State.DRAINING
+            else "Ctrl-C finishes running work and has the last voucher signed",
+        }
     for name, text in rows.items():
         table.add_row(name, text)
     return table

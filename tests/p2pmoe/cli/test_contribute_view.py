@@ -89,6 +89,9 @@ def test_while_draining_it_says_how_to_end_at_once(
     shown = capsys.readouterr().err
     assert "not connected" in shown
     assert "Ctrl-C again ends at once" in shown
+    ended = shown[shown.rindex("state") :]
+    assert ended.split()[:2] == ["state", "ended"]
+    assert "Ctrl-C" not in ended
 
 
 class FullDisk(io.StringIO):
