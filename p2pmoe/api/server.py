@@ -28,6 +28,7 @@ log = logging.getLogger("p2pmoe.api")
 
 _BACKLOG = 256
 _GRACE_S = 3.0
+_IDLE_S = 20  # the server also holds a socket so long after its client has gone
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,5 +117,5 @@ def _config(descriptor: int) -> Config:
     config.errorlog = None
     config.graceful_timeout = _GRACE_S
     config.include_server_header = False
-    config.keep_alive_timeout = 75
+    config.keep_alive_timeout = _IDLE_S
     return config
