@@ -7,9 +7,10 @@ STAMP  := $(VENV)/.installed
 .PHONY: demo test test-all lint types imports docs bench bench-% vectors wheel format clean
 
 $(STAMP): pyproject.toml
+	@echo "setting up $(VENV), which takes a minute or two"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[serve,plan,postgres]' --group dev
+	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --editable '.[serve,plan,postgres]' --group dev
 	touch $(STAMP)
 
 demo: $(STAMP)
