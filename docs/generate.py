@@ -33,8 +33,8 @@ def command_line() -> str:
     parts = [
         f"# Command line\n\n{NOTE}\n\n"
         "Data goes to stdout, everything for people to stderr. Exit codes: 0 done, "
-        "1 a check found a difference, 2 wrong input or configuration, 3 outcome "
-        "unknown, 130 interrupted.\n"
+        "1 a check found a difference or an answer did not come whole, 2 wrong input "
+        "or configuration, 130 interrupted.\n"
     ]
     _render_command(typer.main.get_command(build_app()), "p2pmoe", parts)
     return "\n".join(parts)

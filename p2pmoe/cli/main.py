@@ -2,8 +2,8 @@
 
 Rules: importing this module loads neither trio nor numpy, so that `--help` answers
 at once; an error made for people is one line on stderr, never a traceback; exit codes
-are 0 done, 1 a check found a difference, 2 wrong input or configuration, 3 outcome
-unknown, 130 interrupted.
+are 0 done, 1 a check found a difference or an answer did not come whole, 2 wrong input
+or configuration, 130 interrupted.
 """
 
 import importlib
