@@ -19,10 +19,11 @@ import trio
 
 from p2pmoe.errors import P2pmoeError
 
-__all__ = ["Child", "ChildFailed", "Stage"]
+__all__ = ["PROGRAM", "Child", "ChildFailed", "Stage"]
 
 _POLL_S = 0.05
-_PROGRAM = (sys.executable, "-m", "p2pmoe")
+# -P: a folder of this name beside the user is not the program.
+PROGRAM = (sys.executable, "-P", "-m", "p2pmoe")
 
 
 class ChildFailed(P2pmoeError):
@@ -109,7 +110,7 @@ class Stage:
         log = self.folder / f"{name}.log"
         ready_file = self.folder / f"{name}.ready.json"
         ready_file.unlink(missing_ok=True)
-        command = [*_PROGRAM, *arguments, "--ready-file", str(ready_file)]
+        command = [*PROGRAM, *arguments, "--ready-file", str(ready_file)]
         with log.open("wb") as sink:
             process = await trio.lowlevel.open_process(
                 command,

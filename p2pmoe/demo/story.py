@@ -7,7 +7,6 @@ import dataclasses
 import json
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,7 +23,7 @@ from p2pmoe.demo.network import (
     start_backbone,
     wait_until_ready,
 )
-from p2pmoe.demo.processes import ChildFailed, Stage
+from p2pmoe.demo.processes import PROGRAM, ChildFailed, Stage
 
 __all__ = ["Screen", "Script", "play"]
 
@@ -224,7 +223,7 @@ async def _read_ledger(network: DemoNetwork) -> dict[str, Any]:
 
 async def _command(*arguments: str) -> dict[str, Any]:
     done = await trio.run_process(
-        [sys.executable, "-m", "p2pmoe", *arguments],
+        [*PROGRAM, *arguments],
         capture_stdout=True,
         stdin=subprocess.DEVNULL,
         check=False,

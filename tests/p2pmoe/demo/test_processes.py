@@ -2,6 +2,7 @@
 
 import json
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -18,7 +19,7 @@ SLEEP = "import signal;signal.pause()"
 async def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> Child:
     script = tmp_path / "child.py"
     script.write_text(code, encoding="utf-8")
-    monkeypatch.setattr(processes, "_PROGRAM", (sys.executable, str(script)))
+    monkeypatch.setattr(processes, "PROGRAM", (sys.executable, str(script)))
     return await Stage(tmp_path).start("child", ["serve"])
 
 
@@ -52,7 +53,7 @@ async def test_a_stopped_child_can_still_be_ended(tmp_path, monkeypatch):
 async def test_stop_all_leaves_none_running(tmp_path, monkeypatch):
     script = tmp_path / "child.py"
     script.write_text(f"{READY}\n{SLEEP}", encoding="utf-8")
-    monkeypatch.setattr(processes, "_PROGRAM", (sys.executable, str(script)))
+    monkeypatch.setattr(processes, "PROGRAM", (sys.executable, str(script)))
     stage = Stage(tmp_path)
     first = await stage.start("first", [])
     second = await stage.start("second", [])
@@ -62,3 +63,15 @@ async def test_stop_all_leaves_none_running(tmp_path, monkeypatch):
     assert not first.is_running
     assert not second.is_running
     assert json.loads(first.ready_file.read_text()) == {"port": 7}
+
+
+def test_a_folder_named_like_the_program_is_not_the_program(tmp_path: Path) -> None:
+    (tmp_path / "p2pmoe").mkdir()
+    shown = subprocess.run(
+        [*processes.PROGRAM, "--version"],
+        cwd=tmp_path,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert (shown.returncode, shown.stderr) == (0, "")
