@@ -11,8 +11,8 @@
 
 import json
 import logging
-from collections.abc import Mapping
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -27,10 +27,18 @@ from p2pmoe.api.running import Running
 from p2pmoe.backbone.generation import Generator
 from p2pmoe.text.tokenizer import Tokenizer
 
-__all__ = ["COMMIT_S", "PING_S", "CompletionAnswer", "CompletionParts"]
+__all__ = [
+    "COMMIT_S",
+    "PATIENCE_S",
+    "PING_S",
+    "ClientTooSlow",
+    "CompletionAnswer",
+    "CompletionParts",
+]
 
 PING_S = 10.0
 COMMIT_S = 60.0
+PATIENCE_S = 20.0
 
 log = logging.getLogger("p2pmoe.api")
 
@@ -69,6 +77,7 @@ class CompletionAnswer:
         self._bodies = bodies
         self._stream = stream
         self._outcome = "cancelled"
+        self._ending = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer; returns early and silently if the client leaves."""
@@ -76,13 +85,34 @@ class CompletionAnswer:
         counters = self._parts.counters
         counters.active += 1
         try:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(_cancel_when_gone, receive, nursery.cancel_scope)
-                await self._answer(send, nursery)
+            # Its connection, which has not had its end, is closed by the server.
+            async with _ending_quietly(), trio.open_nursery() as nursery:
+                nursery.start_soon(self._cancel_when_gone, receive, nursery)
+                await self._answer(self._noting_the_end(send), nursery)
                 nursery.cancel_scope.cancel()
         finally:
             counters.active -= 1
             counters.answered(self._parts.route, self._outcome)
+
+    def _noting_the_end(self, send: Send) -> Send:
+        async def send_and_note(message: Message) -> None:
+            if message["type"] == "http.response.body":
+                self._ending = not message.get("more_body", False)
+            await send(message)
+
+        return send_and_note
+
+    async def _cancel_when_gone(self, receive: Receive, nursery: trio.Nursery) -> None:
+        """Cancel if the client leaves.
+
+        The end of an answer looks like that too, while the server is still closing the
+        connection of a client that asked for it: that is not to be cut off.
+        """
+        message: Message = {"type": ""}
+        while message["type"] != "http.disconnect":
+            message = await receive()
+        if not self._ending:
+            nursery.cancel_scope.cancel()
 
     async def _answer(self, send: Send, nursery: trio.Nursery) -> None:
         if not self._stream:
@@ -122,6 +152,9 @@ class CompletionAnswer:
                         await events.frame(bodies.piece(piece, first=first))
                         first = False
                 answer = running.answer()
+        except ClientTooSlow:
+            self._outcome = "slow_consumer"
+            raise
         except Exception as failure:  # noqa: BLE001 - root of the request's task
             _note(failure)
             self._outcome = events.outcome_of(failure)
@@ -139,14 +172,31 @@ class CompletionAnswer:
         self._parts.counters.delivered(answer.n_prompt, len(answer.tokens))
 
 
+class ClientTooSlow(Exception):
+    """A client that takes so little that others wait: its connection is closed."""
+
+
+@asynccontextmanager
+async def _ending_quietly() -> AsyncIterator[None]:
+    try:
+        yield
+    except* ClientTooSlow as slow:
+        log.warning("a stream ends: %s", slow.exceptions[0])
+
+
 class _EventStream:
-    """Server-sent events on an ASGI connection; frames and comments never mix."""
+    """Server-sent events on an ASGI connection; frames and comments never mix.
+
+    A lane generates no faster than its client reads; a client that makes it wait for
+    `PATIENCE_S` in all loses it (faults B29).
+    """
 
     def __init__(self, send: Send) -> None:
         self._send = send
         self._lock = trio.Lock()
         self._started = False
         self._sent_at = trio.current_time()
+        self._patience_s = PATIENCE_S
 
     async def frame(self, body: Mapping[str, object]) -> None:
         """Send one event, and the status line before the first."""
@@ -195,23 +245,24 @@ class _EventStream:
         self._started = True
         status = HTTPStatus.OK.value
         headers = list(_STREAM_HEADERS)
-        await self._send(
+        await self._put(
             {"type": "http.response.start", "status": status, "headers": headers}
         )
 
     async def _write(self, text: str, *, more: bool = True) -> None:
         self._sent_at = trio.current_time()
-        body = text.encode()
-        await self._send(
-            {"type": "http.response.body", "body": body, "more_body": more}
+        await self._put(
+            {"type": "http.response.body", "body": text.encode(), "more_body": more}
         )
 
-
-async def _cancel_when_gone(receive: Receive, scope: trio.CancelScope) -> None:
-    message: Message = {"type": ""}
-    while message["type"] != "http.disconnect":
-        message = await receive()
-    scope.cancel()
+    async def _put(self, message: Message) -> None:
+        began = trio.current_time()
+        try:
+            with trio.fail_after(max(0.0, self._patience_s)):
+                await self._send(message)
+        except trio.TooSlowError as error:
+            raise ClientTooSlow(f"waited {PATIENCE_S} s for the client") from error
+        self._patience_s -= trio.current_time() - began
 
 
 async def _send_json(

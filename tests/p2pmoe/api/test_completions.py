@@ -7,7 +7,13 @@ from typing import Any
 import trio
 
 from p2pmoe.api.bodies import Bodies, CompletionKind
-from p2pmoe.api.completions import COMMIT_S, PING_S, CompletionAnswer, CompletionParts
+from p2pmoe.api.completions import (
+    COMMIT_S,
+    PATIENCE_S,
+    PING_S,
+    CompletionAnswer,
+    CompletionParts,
+)
 from p2pmoe.api.metrics import ApiCounters
 from p2pmoe.api.preparation import prepare
 from p2pmoe.api.requests import parse_chat
@@ -27,13 +33,14 @@ class Exchange:
     sent: list[dict[str, Any]] = field(default_factory=list)
     left: trio.Event = field(default_factory=trio.Event)
     counters: ApiCounters = field(default_factory=ApiCounters)
+    takes_s: float = 0.0  # for each message
 
     async def receive(self) -> dict[str, Any]:
         await self.left.wait()
         return {"type": "http.disconnect"}
 
     async def send(self, message: dict[str, Any]) -> None:
-        await trio.lowlevel.checkpoint()
+        await trio.sleep(self.takes_s)
         self.sent.append(message)
 
     async def run(self, script: Script, *, stream: bool, **fields: object) -> None:
@@ -228,3 +235,60 @@ async def test_b18_usage_counts_what_was_delivered() -> None:
     assert len(body["p2pmoe"]["tokens"]) == 8
     assert body["choices"][0]["finish_reason"] == "length"
     assert 'kind="completion"} 8' in exchange.outcomes
+
+
+@trio_test(autojump=True)
+async def test_b29_a_client_that_takes_nothing_gives_its_lane_back() -> None:
+    exchange = Exchange(takes_s=3600.0)
+    script = Script(blocks=[*spell("hello"), (EOS,)])
+    with trio.fail_after(2 * PATIENCE_S):
+        await exchange.run(script, stream=True)
+    assert script.n_inside == 0
+    assert 'outcome="slow_consumer"} 1' in exchange.outcomes
+
+
+@trio_test(autojump=True)
+async def test_b29_a_client_that_takes_little_has_a_bound_in_all() -> None:
+    exchange = Exchange(takes_s=0.9 * PATIENCE_S)
+    script = Script(blocks=[*spell("hello hello hello"), (EOS,)])
+    started = trio.current_time()
+    await exchange.run(script, stream=True)
+    assert trio.current_time() - started < 3 * PATIENCE_S
+    assert script.n_inside == 0
+
+
+class Closing(Exchange):
+    """A server that says "disconnect" once it has the last byte, and closes then."""
+
+    closed = False
+
+    async def send(self, message: dict[str, Any]) -> None:
+        await super().send(message)
+        if not message.get("more_body", True):
+            self.left.set()
+            await trio.sleep(1)
+            self.closed = True
+
+
+@trio_test(autojump=True)
+async def test_the_end_of_an_answer_is_not_cut_off_by_itself() -> None:
+    for stream in (False, True):
+        exchange = Closing()
+        await exchange.run(Script(blocks=[*spell("hi"), (EOS,)]), stream=stream)
+        assert exchange.closed
+
+
+@trio_test(autojump=True)
+async def test_b29_patience_that_is_used_up_is_no_internal_error() -> None:
+    exchange = Exchange()
+    script = Script(blocks=[*spell("hello"), (EOS,)])
+    sending = exchange.send
+
+    async def send(message: dict[str, Any]) -> None:
+        with trio.CancelScope(shield=True):
+            await trio.sleep(PATIENCE_S + 1)  # it went out, late
+        await sending(message)
+
+    exchange.send = send  # type: ignore[method-assign]
+    await exchange.run(script, stream=True)
+    assert 'outcome="slow_consumer"} 1' in exchange.outcomes
