@@ -12,6 +12,7 @@ Temperature 0 takes the largest logit, the lowest id among equals.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,7 @@ from p2pmoe.model.noise import gumbel
 __all__ = ["SamplingSettings", "log_probabilities", "sample"]
 
 F64 = npt.NDArray[np.float64]
+_COLD: Final = 1e-6  # below it noise decides nothing, and quotients overflow in the end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +34,7 @@ class SamplingSettings:
     The defaults of the filters and penalties change nothing.
     """
 
-    temperature: float = 1.0  # 0 takes the largest logit
+    temperature: float = 1.0  # 0, or less than a millionth, takes the largest logit
     top_k: int = 0  # keep so many; 0 keeps all
     top_p: float = 1.0  # keep the most probable until they sum to this
     min_p: float = 0.0  # keep what has this share of the largest probability
@@ -80,7 +82,7 @@ def sample(
     scores = logits.astype(np.float64)
     if settings.penalizes and history:
         _penalize(scores, settings, history)
-    if settings.temperature == 0.0:
+    if settings.temperature < _COLD:
         return int(np.argmax(scores))
     scores /= settings.temperature
     kept = _kept(scores, settings)

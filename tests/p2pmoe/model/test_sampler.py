@@ -101,3 +101,13 @@ def test_log_probabilities_sum_to_one() -> None:
     many = np.random.default_rng(1).standard_normal((3, 50)).astype(np.float32) * 20
     assert np.allclose(np.exp(log_probabilities(many)).sum(axis=1), 1.0)
     assert np.allclose(log_probabilities(LOGITS), LOGITS, atol=1e-6)
+
+
+@pytest.mark.parametrize("temperature", [5e-324, 1e-308, 1e-7])
+@pytest.mark.parametrize("filters", [{}, {"top_p": 1e-300}, {"min_p": 1.0}])
+def test_the_coldest_temperatures_take_the_largest_logit(
+    temperature: float, filters: dict[str, float]
+) -> None:
+    logits = np.array([5.0, 1e30, 7.0, -3.0, 1e31], np.float32)
+    settings = SamplingSettings(temperature=temperature, seed=3, **filters)
+    assert sample(logits, settings, (), 0) == 4
