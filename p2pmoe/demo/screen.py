@@ -1,6 +1,7 @@
 """The demo on a terminal: a bar at the start, the text as it comes, tables at the end.
 
-Everything for people goes to the stream given; piped, there is no bar and no colour.
+Everything for people goes to the stream given; piped, there is no bar, no colour and
+no line break that the text has not. On a terminal a word does not go over the edge.
 """
 
 from typing import IO, Any
@@ -33,6 +34,8 @@ class TerminalScreen:
         )
         self._task = self._bar.add_task("starting", total=1.0)
         self._writing = False
+        self._column = 0  # of the text, on a terminal
+        self._after_space = True
         self._label = ""
 
     def as_screen(self) -> Screen:
@@ -56,22 +59,37 @@ class TerminalScreen:
         """Show a piece of the text."""
         self._bar.stop()
         self._writing = True
-        self._console.print(text, end="", markup=False, soft_wrap=True)
+        self._write(text)
 
     def note(self, line: str) -> None:
         """Show a remark in the middle of the text."""
-        style = "bold red" if self._console.is_terminal else None
-        self._console.print(f" [{line}] ", end="", markup=False, style=style)
+        self._write(f" [{line}]", style="bold red")
+        self._write(" ")
 
     def close(self) -> None:
         """Put the terminal back in order."""
         self._bar.stop()
         self._end_text()
 
+    def _write(self, text: str, *, style: str | None = None) -> None:
+        if not self._console.is_terminal:
+            self._console.print(text, end="", markup=False, soft_wrap=True)
+            return
+        room = self._console.width - 1 - self._column
+        if len(text.partition("\n")[0].rstrip()) > room and (
+            self._after_space or text.startswith(" ")
+        ):
+            text = f"\n{text.removeprefix(' ')}"
+        self._console.print(text, end="", markup=False, soft_wrap=True, style=style)
+        _, line_break, last = text.rpartition("\n")
+        self._column = len(last) if line_break else self._column + len(last)
+        self._after_space = text.endswith((" ", "\n"))
+
     def _end_text(self) -> None:
         if self._writing:
             self._console.print("\n")
             self._writing = False
+            self._column = 0
 
 
 def print_facts(facts: DemoFacts, stream: IO[str]) -> None:
@@ -106,10 +124,13 @@ def _figures(facts: DemoFacts) -> Table:
 
 def _statement(facts: DemoFacts) -> Table:
     table = Table(title="Statement", title_justify="left")
-    for column in ("worker", "peer id", "credits", "memory MiB"):
-        table.add_column(column, justify="left" if "e" in column[:4] else "right")
-    for peer, amount_uc in facts.payouts.items():
-        name = facts.names.get(peer, "?")
+    table.add_column("worker")
+    table.add_column("peer id")
+    table.add_column("credits", justify="right")
+    table.add_column("memory MiB", justify="right")
+    idle = [peer for peer in facts.names if peer not in facts.payouts]
+    for peer in [*facts.payouts, *idle]:
+        name, amount_uc = facts.names.get(peer, "?"), facts.payouts.get(peer, 0)
         memory = facts.worker_memory.get(name, 0) / _MIB
         table.add_row(name, peer[:8], format_credits(amount_uc), f"{memory:.0f}")
     return table

@@ -2,6 +2,9 @@
 
 import dataclasses
 import io
+import re
+
+from rich.console import Console
 
 from p2pmoe.demo.screen import TerminalScreen, print_facts
 from tests.support.demo_facts import GOOD_FACTS
@@ -22,6 +25,23 @@ def test_steps_are_lines_and_the_text_stays_whole():
     assert text.startswith("relay\nbackbone\n")
     assert "Once [bold]upon [killed edge-1]  a time" in text
     assert "\x1b" not in text
+
+
+def test_on_a_terminal_no_word_goes_over_the_edge(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "20")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(Console, "is_terminal", True)
+    stream = io.StringIO()
+    screen = TerminalScreen(stream)
+    for piece in ("Once", " upon", " a", " time", ",", " in", " win", "ter", "\nhe"):
+        screen.piece(piece)
+    screen.note("killed edge-1")
+    screen.piece("fell")
+    screen.close()
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", stream.getvalue())
+    assert [line.rstrip() for line in text.splitlines()] == [
+        *("Once upon a time,", "in winter", "he [killed edge-1]", "fell", "")
+    ]
 
 
 def test_the_tables_name_every_figure_and_worker():
