@@ -22,6 +22,7 @@ __all__ = ["SPACE", "TokenKind", "Vocabulary", "VocabularyKind", "load_vocabular
 
 SPACE = "\u2581"
 _MAX_TOKENS = 1 << 22
+_MAX_TOKEN_CHARACTERS = 10_000
 _PREFIX = "tokenizer.ggml."
 
 # Control tokens that end a turn, for files whose metadata name only one of them.
@@ -121,6 +122,9 @@ def load_vocabulary(
     texts = meta.texts(f"{_PREFIX}tokens")
     if not 0 < len(texts) <= _MAX_TOKENS or len(set(texts)) != len(texts):
         raise TokenizerError(f"{model.path}: tokens are missing or not unique")
+    longest = max(map(len, texts))
+    if longest > _MAX_TOKEN_CHARACTERS:
+        raise TokenizerError(f"{model.path}: a token of {longest} characters")
     byte_level = kind is VocabularyKind.BYTE_LEVEL
     name, add_bos = "", True
     if byte_level:

@@ -77,6 +77,7 @@ def test_the_digest_changes_with_anything_that_changes_tokens(tmp_path: Path) ->
         ({"model": "rwkv"}, "'rwkv' is unknown"),
         ({"tokens": ["a", "a"]}, "not unique"),
         ({"tokens": []}, "missing"),
+        ({"tokens": ["a", "b" * 10_001]}, "a token of 10001 characters"),
         ({"token_type": [1]}, "1 token types"),
         ({"token_type": [9] * 268}, "token type 9"),
     ],
