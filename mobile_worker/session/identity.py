@@ -135,7 +135,7 @@ def _read_locked(path: Path, descriptor: int) -> str:
     except OSError as error:
         raise IdentityInUse(
             f"identity file {path} is in use by another process",
-            advice="Stop that one, or give this one an identity file of its own",
+            advice="stop that one, or give this one another folder with --data",
         ) from error
     mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
     if mode & 0o077:

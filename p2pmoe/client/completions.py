@@ -113,7 +113,7 @@ def _stream(
         ):
             answers = True
             if response.status_code != httpx.codes.OK:
-                raise ApiError(_refusal(response))
+                raise _refusal(response)
             return gather(response.iter_lines(), show)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         if answers:
@@ -131,10 +131,15 @@ def _why(error: Exception) -> str:
     return text[:1].lower() + text[1:]
 
 
-def _refusal(response: httpx.Response) -> str:
+def _refusal(response: httpx.Response) -> ApiError:
     response.read()
+    code = None
     try:
-        message = response.json()["error"]["message"]
-    except (ValueError, KeyError, TypeError):
+        problem = response.json()["error"]
+        message, code = problem["message"], problem.get("code")
+    except (ValueError, KeyError, TypeError, AttributeError):
         message = response.text[:200]
-    return f"the backbone refused ({response.status_code}): {message}"
+    refusal = ApiError(f"the backbone refused ({response.status_code}): {message}")
+    if code == "not_ready":
+        refusal.advice = "wait until `p2pmoe serve` says that it is ready"
+    return refusal

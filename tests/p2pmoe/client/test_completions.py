@@ -78,6 +78,17 @@ def test_a_refusal_is_told_in_the_servers_words(url: str) -> None:
         complete(url, {}, show=lambda _: None)
 
 
+def test_a_backbone_that_is_not_ready_says_what_to_wait_for(url: str) -> None:
+    Script.status = 503
+    Script.body = b'{"error":{"message":"not ready: covering 3%","code":"not_ready"}}'
+    with pytest.raises(ApiError, match="covering 3%") as caught:
+        complete(url, {}, show=lambda _: None)
+    assert "says that it is ready" in caught.value.advice
+    Script.body = b'{"error":"odd"}'
+    with pytest.raises(ApiError, match=r"refused \(503\)"):
+        complete(url, {}, show=lambda _: None)
+
+
 def test_b23_a_stream_without_an_end_is_a_failure() -> None:
     lines = ['data: {"choices":[{"text":"half"}]}']
     with pytest.raises(ApiError, match="stopped before its end"):
