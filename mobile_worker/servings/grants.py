@@ -2,8 +2,9 @@
 
 A price table counts when the network's market signed it for this network and model; a
 grant counts when the network's ledger signed it for this network, this worker, the
-backbone that sent it, the model leased, and a price table that is known here. All
-signatures are checked over the bytes as received (faults B39). No I/O.
+backbone that sent it, the model leased, and the price table that the market named last:
+those of the past end with the grants taken under them. All signatures are checked over
+the bytes as received (faults B39). No I/O.
 """
 
 from dataclasses import dataclass, field
@@ -68,4 +69,11 @@ class GrantReader:
             return None
         if table.manifest_hash != manifest_hash:
             raise GrantRefused("the grant's prices are another model's", peer=backbone)
+        if table is not self._current(manifest_hash):
+            raise GrantRefused("the grant's prices are of the past", peer=backbone)
         return Allowance(grant=grant, name=grant.content_hash, prices=table)
+
+    def _current(self, manifest_hash: bytes) -> PriceTable | None:
+        """Return the table that the market named last for a model."""
+        tables = reversed(self._tables.values())
+        return next((t for t in tables if t.manifest_hash == manifest_hash), None)

@@ -96,3 +96,18 @@ def test_only_the_last_tables_are_remembered(money: Money, reader: GrantReader) 
     old, new = (money.signed_grant(money.grant(money.prices(epoch=e))) for e in (0, 69))
     assert reader.read(*old, money.backbone.peer_id, MANIFEST) is None
     assert reader.read(*new, money.backbone.peer_id, MANIFEST) is not None
+
+
+def test_no_new_grant_counts_under_prices_of_the_past(
+    money: Money, reader: GrantReader
+) -> None:
+    cheap, dear = money.prices(epoch=1), money.prices(epoch=2)
+    raw, signature = money.signed_grant(money.grant(cheap))
+    reader.learn_prices(*money.signed_prices(cheap))
+    assert reader.read(raw, signature, money.backbone.peer_id, MANIFEST) is not None
+    reader.learn_prices(*money.signed_prices(dear))
+    with pytest.raises(GrantRefused, match="of the past"):
+        reader.read(raw, signature, money.backbone.peer_id, MANIFEST)
+    # The market has lost its memory and counts anew: what it names last counts.
+    reader.learn_prices(*money.signed_prices(cheap))
+    assert reader.read(raw, signature, money.backbone.peer_id, MANIFEST) is not None
