@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["model_path", "register"]
 
+_ARENAS = 1  # of the C library, for all threads
+
 Model = Annotated[
     str,
     typer.Argument(metavar="MODEL", help="A GGUF file, or `pocket`, shipped inside."),
@@ -102,6 +104,7 @@ def _serve(
     import trio
 
     from mobile_worker.clock import SystemClock
+    from p2pmoe.backbone.allocator import limit_arenas
     from p2pmoe.backbone.service import Service
     from p2pmoe.cli.api_key import read_api_key
     from p2pmoe.cli.sizes import parse_size
@@ -123,6 +126,7 @@ def _serve(
         api_key=read_api_key(api_key_file) or None,
     )
     log_to_stderr()
+    limit_arenas(_ARENAS)
     service = Service(config, SystemClock())
     if trio.run(_run, service, config):
         raise KeyboardInterrupt
