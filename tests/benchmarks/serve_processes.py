@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 
 import trio
 
@@ -175,9 +175,10 @@ def _server(node: Node, identity: Identity) -> ExpertServer:
     name = manifest_hash(manifest)
     model = HeldExperts(1 << 30).learn(name, manifest)
     held = HeldExperts(1 << 30)
-    source = LocalSide(file, LocalOptions(data=Path(mkdtemp()))).experts
-    for expert in model.experts:
-        held.hold(model, expert, source.shard(expert))
+    with TemporaryDirectory() as folder:
+        source = LocalSide(file, LocalOptions(data=Path(folder))).experts
+        for expert in model.experts:
+            held.hold(model, expert, source.shard(expert))
     prices = PriceTable(network=NETWORK, manifest_hash=name, epoch=1, base_uc=1)
     tabs: dict[PeerId, Tab] = {}
 

@@ -1,11 +1,12 @@
 """A backbone over a real model file, for tests: its local side, its engine, prompts."""
 
+import atexit
 import functools
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory, mkdtemp
 
 import trio
 
@@ -45,6 +46,10 @@ __all__ = [
 POCKET = Path(__file__).resolve().parents[2] / "p2pmoe/models/pocket-q4_0.gguf"
 
 
+_FOLDERS = TemporaryDirectory(prefix="p2pmoe-tests-")
+atexit.register(_FOLDERS.cleanup)
+
+
 @functools.cache
 def model_of(path: Path) -> ModelFile:
     """Return an open model file, opened once per test run."""
@@ -65,7 +70,8 @@ def local_side(
     profile: Profile = Profile.R16,
 ) -> LocalSide:
     """Return a local side whose hot set holds this share of the experts' bytes."""
-    options = LocalOptions(data=Path(mkdtemp()), policy=policy, profile=profile)
+    data = Path(mkdtemp(dir=_FOLDERS.name))
+    options = LocalOptions(data=data, policy=policy, profile=profile)
     side = LocalSide(model_of(path), options)
     side.hot.budget_bytes = int(hot_share * sum(side.hot.sizes.values()))
     side.hot.fill(side.use.decayed())
