@@ -95,6 +95,7 @@ def test_a_line_of_the_log(capsys, monkeypatch, is_terminal: bool) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
     logger = logging.getLogger("p2pmoe")
     before, level = list(logger.handlers), logger.level
+    logger.handlers[:] = []  # commands that other tests ran here have left theirs
     try:
         log_to_stderr()
         logging.getLogger("p2pmoe.market").info("worker %s", "abc")
