@@ -1,0 +1,51 @@
+"""kill -9 of the relay in mid-answer: the answer ends right, everybody comes back."""
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from tests.support.generations import (
+    PROMPTS,
+    Prompt,
+    moments,
+    texts_of_a_single_process,
+)
+from tests.support.networks import EDGES, WORKERS, network_running
+from tests.support.trio_test import trio_test
+
+pytestmark = pytest.mark.slow
+
+N_KILLS = 3
+BACK_WITHIN_S = 30.0
+
+
+@pytest.fixture(scope="module")
+def texts() -> dict[Prompt, str]:
+    return texts_of_a_single_process()
+
+
+@trio_test
+async def test_b28_a_relay_killed_in_mid_answer_comes_back_with_its_peers(
+    tmp_path: Path, texts: dict[Prompt, str]
+) -> None:
+    rng = moments(28)
+    with trio.fail_after(150):
+        async with network_running(tmp_path) as network:
+            pids = [network.child(name).pid for name in WORKERS]
+            for prompt in PROMPTS[:N_KILLS]:
+                generation = network.generate(prompt)
+                await generation.reached(rng.randrange(5, 26))
+                assert not generation.is_over
+                await network.kill("relay")
+                await trio.sleep(rng.uniform(0.0, 1.5))
+                await network.start("relay")
+                assert (await generation.finished()).text == texts[prompt]
+                await network.live(*WORKERS, within_s=BACK_WITHIN_S)
+                before = sum([await network.calls(name) for name in EDGES])
+                assert (await network.answer(prompt)).text == texts[prompt]
+                assert sum([await network.calls(name) for name in EDGES]) > before
+            assert pids == [network.child(name).pid for name in WORKERS]
+            books = await network.close_the_books()
+            assert books.unsigned == 0  # no peer's process ended
+            assert books.accepted == books.n_receipts

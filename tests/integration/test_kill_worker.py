@@ -1,0 +1,121 @@
+"""kill -9 of workers at random moments: same text, nothing lost, the store is kept."""
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from tests.support.generations import (
+    PROMPTS,
+    Generation,
+    Prompt,
+    moments,
+    texts_of_a_single_process,
+)
+from tests.support.networks import WORKERS, Network, network_running
+from tests.support.processes import Footprint, footprint
+from tests.support.trio_test import trio_test
+
+pytestmark = pytest.mark.slow
+
+N_KILLS = 20
+WITHIN_S = 240
+MAX_STALL_S = 2.0
+IDLE_SOCKETS_S = 30.0
+MAX_GROWTH_BYTES = 32 << 20
+MAX_FLOAT_SERVINGS = 4096  # of one worker, at one kill
+
+
+def shards(network: Network, name: str) -> dict[str, tuple[int, int]]:
+    """Return (inode, time of writing) of each shard in a worker's store."""
+    found = {}
+    for path in (network.folder / name / "shards").glob("*.shard"):
+        status = path.stat()
+        found[path.stem] = (status.st_ino, status.st_mtime_ns)
+    return found
+
+
+class Killing:
+    """Kills one worker in each answer, and starts it again."""
+
+    def __init__(self, network: Network, texts: dict[Prompt, str]) -> None:
+        self.network = network
+        self.texts = texts
+        self.random = moments(20)
+        self.killed_at_calls: dict[str, int] = {}
+        self.stores: list[tuple[str, dict[str, tuple[int, int]]]] = []
+        self.stalls: list[float] = []
+
+    async def round(self, number: int) -> None:
+        network = self.network
+        name = self.random.choice(WORKERS)
+        prompt = PROMPTS[number % len(PROMPTS)]
+        await network.live(name)
+        generation = network.generate(prompt)
+        await self._moment(generation)
+        self.killed_at_calls[name] = await network.calls(name)
+        assert not generation.is_over
+        self.stores.append((name, shards(network, name)))
+        await network.kill(name)
+        await network.start(name)
+        assert (await generation.finished()).text == self.texts[prompt]
+        self.stalls.append(generation.longest_stall_s)
+
+    async def _moment(self, generation: Generation) -> None:
+        await generation.reached(self.random.randrange(26))
+        await trio.sleep(self.random.uniform(0.0, 0.03))
+
+    async def all_serve_again(self) -> None:
+        """Ask until each killed worker has computed more than it had at its end.
+
+        None of them has fetched again what lay in its store.
+        """
+        for name, before in self.stores:
+            assert before.items() <= shards(self.network, name).items()
+        with trio.fail_after(60):
+            while True:
+                calls = {
+                    name: await self.network.calls(name)
+                    for name in self.killed_at_calls
+                }
+                if all(calls[name] > n for name, n in self.killed_at_calls.items()):
+                    return
+                await self.network.answer(PROMPTS[0])
+
+
+@pytest.fixture(scope="module")
+def texts() -> dict[Prompt, str]:
+    return texts_of_a_single_process()
+
+
+@trio_test
+async def test_twenty_kills_cost_nothing_but_what_was_unsigned(
+    tmp_path: Path, texts: dict[Prompt, str]
+) -> None:
+    with trio.fail_after(WITHIN_S):
+        async with network_running(tmp_path) as network:
+            killing = Killing(network, texts)
+            for number in range(4):
+                await killing.round(number)
+            first = footprint(network.child("backbone").pid)
+            for number in range(4, N_KILLS):
+                await killing.round(number)
+            await killing.all_serve_again()
+            await assert_nothing_leaked(network.child("backbone").pid, first)
+            books = await network.close_the_books()
+            assert books.accepted == books.n_receipts + books.unsigned
+            assert books.unsigned <= N_KILLS * MAX_FLOAT_SERVINGS
+            assert max(killing.stalls) < MAX_STALL_S
+
+
+async def assert_nothing_leaked(pid: int, first: Footprint) -> None:
+    """Check that a process uses what it did, once idle sockets had their time."""
+    with trio.move_on_after(IDLE_SOCKETS_S):
+        while True:
+            if footprint(pid).n_sockets <= first.n_sockets:
+                break
+            await trio.sleep(0.5)
+    last = footprint(pid)
+    assert last.n_sockets <= first.n_sockets
+    assert last.n_threads <= first.n_threads + 2
+    assert last.resident_bytes <= first.resident_bytes + MAX_GROWTH_BYTES
