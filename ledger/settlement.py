@@ -347,7 +347,8 @@ def _serial(order: GrantOrder, extra: bytes = b"") -> bytes:
 def _open_client(desk: Desk, backbone: bytes, policy: GrantPolicy) -> None:
     if policy.opening_credit_uc <= 0:
         return
-    if desk.book.find(backbone, AccountKind.CLIENT_DEPOSIT) is None:
+    account = desk.book.find(backbone, AccountKind.CLIENT_DEPOSIT)
+    if account is None or account.credits_uc == 0:  # it may have come before in vain
         fund(desk, backbone, policy.opening_credit_uc, "opening credit")
 
 

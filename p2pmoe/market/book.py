@@ -94,7 +94,7 @@ class Book:
         self._granting.give_back(worker, now)
         self.times.assign_soon(now)
         return [
-            self._outgoing.lease(each) for each in self.leases.of_worker(worker.peer)
+            self._outgoing.lease(each, now) for each in self.leases.of_worker(worker.peer)
         ]
 
     def held(self, peer: PeerId, held: wire.Held, now: float) -> list[Send]:
@@ -112,7 +112,7 @@ class Book:
         changed = self._moving.finish(self.roster.workers[peer], keys)
         for each in changed:
             self.times.place_soon(each.deployment, now)
-        return [self._outgoing.lease(each) for each in changed]
+        return [self._outgoing.lease(each, now) for each in changed]
 
     def renew(self, peer: PeerId, lease_id: bytes, now: float) -> list[Send]:
         """A worker is still there; what it does not hold yet it is told once more.
@@ -122,7 +122,7 @@ class Book:
         """
         self.leases.renew(self.leases.get(lease_id, peer), now)
         return [
-            self._outgoing.lease(lease)
+            self._outgoing.lease(lease, now)
             for lease in self.leases.of_worker(peer)
             if lease.experts.keys() != lease.held_since.keys()
         ]
@@ -199,7 +199,7 @@ class Book:
         self.times.assign_soon(now)
         return [
             *self._placements([listing.deployment]),
-            *(self._outgoing.lease(lease) for lease in renewed),
+            *(self._outgoing.lease(lease, now) for lease in renewed),
         ]
 
     def demand(self, backbone: PeerId, demand: wire.Demand, now: float) -> list[Send]:
@@ -267,7 +267,7 @@ class Book:
         for deployment in self.times.take_silent(now):
             sends += self._check_silence(deployment, now)
         if self.times.take_assignment(now):
-            sends += [self._outgoing.lease(lease) for lease in self._granting.fill(now)]
+            sends += [self._outgoing.lease(lease, now) for lease in self._granting.fill(now)]
             self.times.move_soon(now)
         if self.times.take_moves(now):
             sends += self._move(now)
@@ -297,7 +297,7 @@ class Book:
             self.times.move_soon(now)
         return [
             *self._placements(touched),
-            *(self._outgoing.lease(lease) for lease in changed.values()),
+            *(self._outgoing.lease(lease, now) for lease in changed.values()),
         ]
 
     def _check_silence(self, deployment: Deployment, now: float) -> list[Send]:

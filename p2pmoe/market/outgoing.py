@@ -32,8 +32,12 @@ class Outgoing:
         self._leases = leases
         self._serial = first_serial
 
-    def lease(self, lease: Lease) -> Send:
-        """Return the message that grants or changes a lease."""
+    def lease(self, lease: Lease, now: float) -> Send:
+        """Return the message that grants or changes a lease.
+
+        It tells what is left of the term: a lease that grows does not begin anew, so
+        the worker must renew before the end that it was told first.
+        """
         listing = self._roster.listings[lease.deployment]
         message = wire.Lease(
             lease=lease.lease_id,
@@ -43,7 +47,7 @@ class Outgoing:
             experts=tuple(sorted(lease.experts)),
             price_table=listing.prices.table,
             price_signature=listing.prices.signature,
-            expires_in_s=int(self._leases.term_s),
+            expires_in_s=max(1, int(lease.expires_at - now)),
         )
         return Send(lease.worker, message)
 

@@ -112,6 +112,20 @@ def test_credit_is_given_once_for_a_note(world, store):
     check(world, store)
 
 
+def test_a_backbone_that_came_before_there_was_credit_gets_it_later(world, tmp_path):
+    path = tmp_path / "later"
+    store = world.open(path, credit_uc=0)
+    with pytest.raises(InsufficientFunds):
+        grant(world, store, ceiling_uc=5)
+    store.close()
+    store = world.open(path, credit_uc=9)
+    grant(world, store, ceiling_uc=5)
+    grant(world, store, ceiling_uc=4, request=2)
+    with pytest.raises(InsufficientFunds):
+        grant(world, store, ceiling_uc=1, request=3)
+    store.close()
+
+
 def test_a_voucher_moves_what_it_adds_and_only_once(world, store):
     tab = world.tab(grant(world, store))
     signed, block = tab.next(0, 1, 2)

@@ -28,3 +28,20 @@ def test_serials_only_grow() -> None:
         world.notice("backbone", MODEL, sequence=sequence)
     serials = [p.serial for p in of_type(world.sent, wire.Placement)]
     assert serials == [1, 2, 3, 4, 5]
+
+
+def test_a_lease_told_again_says_what_is_left_of_its_term() -> None:
+    world = BookWorld()
+    world.notice("backbone", MODEL)
+    world.demand("backbone", manifest_hash(MODEL))
+    world.offer("w", 2)
+    world.after(1)
+    first = world.lease("w")
+    granted_at = world.now
+    world.after(20)
+    world.notice("backbone", MODEL, sequence=1)  # its record changed: told again
+    again = world.lease("w")
+    assert again.experts == first.experts
+    elapsed = world.now - granted_at
+    assert again.expires_in_s <= first.expires_in_s - elapsed + 1
+    assert again.expires_in_s >= 1
