@@ -94,7 +94,8 @@ class Book:
         self._granting.give_back(worker, now)
         self.times.assign_soon(now)
         return [
-            self._outgoing.lease(each, now) for each in self.leases.of_worker(worker.peer)
+            self._outgoing.lease(each, now)
+            for each in self.leases.of_worker(worker.peer)
         ]
 
     def held(self, peer: PeerId, held: wire.Held, now: float) -> list[Send]:
@@ -267,7 +268,9 @@ class Book:
         for deployment in self.times.take_silent(now):
             sends += self._check_silence(deployment, now)
         if self.times.take_assignment(now):
-            sends += [self._outgoing.lease(lease, now) for lease in self._granting.fill(now)]
+            sends += [
+                self._outgoing.lease(lease, now) for lease in self._granting.fill(now)
+            ]
             self.times.move_soon(now)
         if self.times.take_moves(now):
             sends += self._move(now)

@@ -39,7 +39,7 @@ def test_a_lease_told_again_says_what_is_left_of_its_term() -> None:
     first = world.lease("w")
     granted_at = world.now
     world.after(20)
-    world.notice("backbone", MODEL, sequence=1)  # its record changed: told again
+    world.offer("w", 2)  # it offers again: told again
     again = world.lease("w")
     assert again.experts == first.experts
     elapsed = world.now - granted_at
