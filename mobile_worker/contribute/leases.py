@@ -5,8 +5,8 @@ renewed at 3/4 of it; the market answers a RENEW only when something is wrong, s
 sending one extends the term here, and it is said twice, since messages may be lost. If
 the market does not know a lease any more, all are in doubt and lapse within seconds
 unless a LEASE confirms them. What is held is reported whole, again whenever it changes
-or the market may have forgotten. A lease that lapses is out of the book: nothing is
-served or fetched for it.
+or the market may have forgotten; a lease in doubt is not, since the market would refuse
+it again. A lease that lapses is out of the book: nothing is served or fetched for it.
 """
 
 from collections.abc import Iterable
@@ -47,6 +47,11 @@ class HeldLease:
     repeat_at: float = float("inf")
     held: set[ExpertId] = field(default_factory=set)
     reported: frozenset[ExpertId] = frozenset()
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether the market may not know it: it is not renewed any more."""
+        return self.renew_at == float("inf")
 
 
 class LeaseBook:
@@ -136,9 +141,14 @@ class LeaseBook:
             lease.reported = frozenset()
 
     def reports(self) -> list[wire.Held]:
-        """Return HELD for each lease whose held experts differ from the last report."""
+        """Return HELD for each lease whose held experts differ from the last report.
+
+        None for a lease in doubt: the LEASE that confirms it is answered by a report.
+        """
         reports = []
         for lease in self._leases.values():
+            if lease.is_in_doubt:
+                continue
             held = frozenset(lease.held)
             if held and held != lease.reported:
                 lease.reported = held

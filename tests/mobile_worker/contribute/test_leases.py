@@ -81,6 +81,17 @@ def test_a_doubted_lease_lapses_unless_confirmed() -> None:
     assert book.renewals(65.0) == [Renew(lease=b"lease-01")]
 
 
+def test_a_doubted_lease_is_not_reported_until_a_lease_replaces_it() -> None:
+    book = LeaseBook()
+    book.take(lease(0), 0.0)
+    book.now_held(MODEL, E[0])
+    book.doubt(1.0)
+    book.forget_reports()
+    assert book.reports() == []
+    book.take(lease(0), 2.0)
+    assert book.reports() == [Held(lease=b"lease-01", experts=(E[0],))]
+
+
 def test_releasing_some_or_all() -> None:
     book = LeaseBook()
     book.take(lease(0, 1, 2), 0.0)

@@ -9,6 +9,7 @@ from ledger.prices import sign_price_table
 from mobile_worker import messages
 from mobile_worker.links.events import LostReason
 from mobile_worker.messages import MessageType
+from relay.keys import PeerId
 from tests.support.inline_threads import inline_threads
 from tests.support.trio_test import trio_test
 from tests.support.worker_stage import Stage, open_stage
@@ -63,6 +64,31 @@ async def test_a_market_that_forgot_gets_a_new_offer_and_all_reports(
         await stage.market.hear(messages.Offer)
         await stage.held()
         assert times_of(stage, messages.Get) == 0
+
+
+@trio_test(autojump=True)
+async def test_a_market_that_refuses_reports_is_not_flooded(tmp_path: Path) -> None:
+    async with open_stage(tmp_path) as stage, stage.worker() as running:
+        worker = await stage.held()
+        stage.lend = False
+        answer = stage.market.answer
+
+        def forgotten(peer: PeerId, message: messages.Message) -> None:
+            answer(peer, message)
+            if isinstance(message, messages.Held):
+                stage.market.node.send(peer, refused)
+
+        refused = messages.Refused(what=int(MessageType.HELD), reason="offer again")
+        stage.market.answer = forgotten
+        stage.market.heard.clear()
+        stage.market.node.send(worker, refused)
+        await trio.sleep(9)
+        assert times_of(stage, messages.Held) == 0
+        assert 1 <= times_of(stage, messages.Offer) <= 3  # now, after 2 s, after 4 s
+        stage.market.answer = answer
+        stage.send_lease(worker)
+        await stage.held()
+        assert running.states[-1] == "ready"
 
 
 @trio_test(autojump=True)
