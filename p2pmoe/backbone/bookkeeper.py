@@ -10,7 +10,8 @@ Tasks around `Settlement`; none of them is ever awaited by a decode step. Rules:
   countersigned and filed; the same voucher again gets the same answer;
 - vouchers are filed tab by tab in their order, those that wait together as one, again
   until the ledger answers FILED; a rejected one is logged, kept and counted;
-- a worker that needs a grant gets one from the ledger, forwarded as it is;
+- a worker that needs a grant gets one from the ledger, forwarded as it is, and at each
+  greeting all that are in force: of this run, and of those before it;
 - while the spool is full or its disk fails nothing is accepted or signed, so that the
   floats end serving; what was decided is kept and tried again.
 """
@@ -81,7 +82,7 @@ class Bookkeeper:
         self._refusal = ""  # the ledger's last one
         self._told: dict[bytes, float] = {}  # tab -> last ACCEPT
         self._complete: dict[tuple[bytes, int], float] = {}  # (tab, epoch) -> since
-        self._grants: dict[PeerId, list[messages.Grant]] = {}  # of this run
+        self._grants: dict[PeerId, list[messages.Grant]] = {}  # handed over
         self._next_request = 1
         self._prices: tuple[bytes, bytes] = (b"", b"")
         self._settled = trio.Event()
@@ -109,10 +110,14 @@ class Bookkeeper:
     async def restore(self) -> None:
         """Take over what an earlier run of this process left in the journal."""
         restored = await trio.to_thread.run_sync(self._parts.journal.read)
-        for worker, grant in restored.grants:
-            self._settlement.granted(
-                PeerId(worker), grant.content_hash, grant, restored=True
-            )
+        for kept in restored.grants:
+            worker, grant = PeerId(kept.worker), kept.grant
+            if kept.signature:
+                message = messages.Grant(
+                    request=0, grant=grant.pack(), signature=kept.signature, error=""
+                )
+                self._grants.setdefault(worker, []).append(message)
+            self._settlement.granted(worker, grant.content_hash, grant, restored=True)
         for book in restored.books:
             self._settlement.restored(book)
         for filing in restored.filings:
@@ -257,8 +262,10 @@ class Bookkeeper:
 
     def greeted(self, worker: PeerId) -> None:
         """Hand a worker its grants and ACCEPTs again: they may have been lost."""
+        now_us = self._parts.clock.wall_us()
         for message in self._grants.get(worker, ()):
-            self._tell(worker, message)
+            if Grant.parse(message.grant).expiry_us > now_us:
+                self._tell(worker, message)
         for tab in self._settlement.tabs.values():
             if tab.worker == worker:
                 self._accept_again(tab)
@@ -286,7 +293,10 @@ class Bookkeeper:
         try:
             async with self._disk:
                 await trio.to_thread.run_sync(
-                    self._parts.journal.write_grant, wanted.worker, grant
+                    self._parts.journal.write_grant,
+                    wanted.worker,
+                    grant,
+                    message.signature,
                 )
         except LedgerError:
             self._settlement.ungranted(wanted.worker)

@@ -3,7 +3,7 @@
 Entries, by kind (big-endian):
 
     1 PRICES    packed price table
-    2 GRANT     worker 32 | grant
+    2 GRANT     worker 32 | grant | the ledger's signature 64, missing in old ones
     3 LEAVES    worker 32 | manifest hash 32 | network 32 | profile u8 | leaves
     4 SIGNED    worker's signature 64 | ours 64 | u32 length | voucher | leaves
 
@@ -17,7 +17,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ledger.grant import Grant
+from ledger.grant import GRANT_BYTES, Grant
 from ledger.leaf import LEAF_BYTES, LEAF_STRUCT
 from ledger.prices import PriceTable
 from ledger.spool import Spool, SpoolEntry
@@ -25,12 +25,13 @@ from ledger.tally import TabTerms
 from ledger.voucher import Voucher, voucher_hash
 from p2pmoe.backbone.books import Book, Examined
 
-__all__ = ["Filing", "Journal", "Restored"]
+__all__ = ["Filing", "Journal", "KeptGrant", "Restored"]
 
 PRICES, GRANT, LEAVES, SIGNED = 1, 2, 3, 4
 _LEAVES_HEAD = struct.Struct(">32s32s32sB")
 _SIGNED_HEAD = struct.Struct(">64s64sI")
 _TAB, _EPOCH = 1, 7  # places in LEAF_STRUCT
+_WORKER = 32  # bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,12 +51,21 @@ class Filing:
         return len(self.leaves) // LEAF_BYTES
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptGrant:
+    """A grant of an earlier run; its signature is b"" if that run did not keep it."""
+
+    worker: bytes  # [32]
+    grant: Grant
+    signature: bytes
+
+
 @dataclass(slots=True, kw_only=True)
 class Restored:
     """What an earlier run of this process left in the spool."""
 
     books: list[Book] = field(default_factory=list)
-    grants: list[tuple[bytes, Grant]] = field(default_factory=list)  # worker, grant
+    grants: list[KeptGrant] = field(default_factory=list)
     filings: list[Filing] = field(default_factory=list)
 
 
@@ -77,9 +87,9 @@ class Journal:
             self._spool.append(PRICES, prices.pack())
             self._price_hashes.add(prices.content_hash)
 
-    def write_grant(self, worker: bytes, grant: Grant) -> None:
-        """Keep a grant: vouchers will name it."""
-        self._spool.append(GRANT, worker + grant.pack())
+    def write_grant(self, worker: bytes, grant: Grant, signature: bytes) -> None:
+        """Keep a grant: vouchers will name it, and it is handed over once more."""
+        self._spool.append(GRANT, worker + grant.pack() + signature)
 
     def write_leaves(self, blocks: Sequence[tuple[TabTerms, bytes]]) -> None:
         """Keep accepted leaves, durably when this returns."""
@@ -137,8 +147,7 @@ class Journal:
         books: dict[tuple[bytes, int], Book] = {}
         for entry in entries:
             if entry.kind == GRANT:
-                grant = Grant.parse(entry.payload[32:])
-                restored.grants.append((entry.payload[:32], grant))
+                restored.grants.append(_read_grant(entry))
             elif entry.kind == LEAVES:
                 self._read_leaves(entry, prices, books)
             elif entry.kind == SIGNED:
@@ -184,10 +193,10 @@ class Journal:
         self,
         filings: Iterable[Filing],
         books: dict[tuple[bytes, int], Book],
-        grants: Iterable[tuple[bytes, Grant]],
+        grants: Iterable[KeptGrant],
     ) -> None:
         """Bring each book to the last voucher signed for it."""
-        names = {grant.content_hash for _, grant in grants}
+        names = {kept.grant.content_hash for kept in grants}
         for filing in filings:
             voucher = Voucher.parse(filing.raw)
             book = books.get((voucher.tab, voucher.price_epoch))
@@ -195,6 +204,12 @@ class Journal:
                 examined = book.examine(filing.raw, filing.worker_signature, names)
                 book.commit(examined, filing.backbone_signature)
                 self._newest[voucher.tab, voucher.price_epoch] = filing.entry
+
+
+def _read_grant(entry: SpoolEntry) -> KeptGrant:
+    worker, rest = entry.payload[:_WORKER], entry.payload[_WORKER:]
+    grant = Grant.parse(rest[:GRANT_BYTES])
+    return KeptGrant(worker=worker, grant=grant, signature=rest[GRANT_BYTES:])
 
 
 def _read_signed(entry: SpoolEntry) -> Filing:

@@ -214,6 +214,30 @@ async def test_grants_are_handed_over_again_at_each_greeting(
 
 
 @trio_test
+async def test_grants_of_an_earlier_run_are_handed_over_at_the_greeting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inline_threads(monkeypatch)
+    rig = Rig(tmp_path)
+    await rig.open()
+    rig.spool.close()
+    second = Rig(tmp_path)
+    await second.keeper.restore()
+    await second.keeper.on_prices(*MONEY.signed_prices(PRICES))
+    second.settlement.greeted(WORKER, b"new tab!")
+    assert second.settlement.room(WORKER) == 64
+    second.keeper.greeted(WORKER)
+    (handed,) = second.take(messages.Grant)
+    raw, signature = MONEY.signed_grant(GRANT)
+    assert (handed.grant, handed.signature, handed.error) == (raw, signature, "")
+    assert second.take(messages.GrantRequest) == []
+    second.wall_us = lambda: GRANT.expiry_us
+    second.keeper.greeted(WORKER)
+    assert second.take(messages.Grant) == []
+    second.spool.close()
+
+
+@trio_test
 async def test_a_restart_files_again_and_countersigns_what_was_accepted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

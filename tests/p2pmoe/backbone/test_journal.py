@@ -5,6 +5,7 @@ from pathlib import Path
 from ledger.spool import Spool
 from ledger.voucher import sign_voucher
 from p2pmoe.backbone.books import Book, build_leaves
+from p2pmoe.backbone.journal import GRANT as KIND_GRANT
 from p2pmoe.backbone.journal import Filing, Journal
 from tests.support.vouchers import (
     GRANT,
@@ -17,6 +18,7 @@ from tests.support.vouchers import (
 )
 
 ME = MONEY.backbone.peer_id
+_, SIGNATURE = MONEY.signed_grant(GRANT)
 
 
 def blocks(n: int) -> list[bytes]:
@@ -37,7 +39,7 @@ class Run:
     def begin(self) -> Book:
         self.journal.write_prices(PRICES)
         self.journal.write_prices(PRICES)
-        self.journal.write_grant(TERMS.worker, GRANT)
+        self.journal.write_grant(TERMS.worker, GRANT, SIGNATURE)
         self.book = Book(TERMS, PRICES)
         return self.book
 
@@ -75,7 +77,9 @@ def test_leaves_vouchers_and_grants_come_back(tmp_path: Path) -> None:
     assert book.terms == TERMS
     assert (book.n_accepted, book.n_receipted, book.unsigned) == (4, 2, ((2, 3),))
     assert [f.name for f in run.restored.filings] == [filing.name]
-    assert [g for _, g in run.restored.grants] == [GRANT]
+    (kept,) = run.restored.grants
+    assert (kept.worker, kept.grant) == (TERMS.worker, GRANT)
+    assert kept.signature == SIGNATURE
     again = run.sign(worker, second)
     run.journal.filed([run.restored.filings[0]])
     run.journal.filed([again])
@@ -88,6 +92,16 @@ def test_leaves_vouchers_and_grants_come_back(tmp_path: Path) -> None:
     assert [f.name for f in run.restored.filings] == [again.name]  # filed once more
     run.sign(worker, third)
     assert run.book.unsigned == ()
+    run.die()
+
+
+def test_a_grant_kept_without_its_signature_is_read(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    run.spool.append(KIND_GRANT, TERMS.worker + GRANT.pack())
+    run.die()
+    run = Run(tmp_path)
+    (kept,) = run.restored.grants
+    assert (kept.grant, kept.signature) == (GRANT, b"")
     run.die()
 
 
