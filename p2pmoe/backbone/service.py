@@ -1,5 +1,6 @@
 """`p2pmoe serve` as one async function: from a model file to an API that answers.
 
+    lock      the data folder is this process's alone, by its identity file
     listen    the API is there at once and tells the phase
     load      weights, tokenizer, measured use, hot set (on a thread)
     join      the relay, market and ledger, if a network was named
@@ -14,7 +15,12 @@ identity, measured use, spool.
 import functools
 import logging
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    ExitStack,
+    asynccontextmanager,
+)
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,18 +87,24 @@ class Service:
     """One backbone process; see the module. `run` it once."""
 
     def __init__(self, config: ServeConfig, clock: Clock) -> None:
-        """Check what can be checked before anything runs.
+        """Lock the data folder, and check what can be checked before anything runs.
 
         Raises:
+            IdentityInUse: another process serves from this data folder.
+            IdentityError: its identity file cannot be read or written.
             ConfigurationError: the data folder cannot be used.
             ModelFileError, ModelRefused: the model file is refused.
         """
         self.config = config
         self.counters = BackboneCounters()
         self._clock = clock
-        self._file = open_model(config.model)
-        describe_model(self._file)
         _make_folder(config.data)
+        self._identity = load_or_create(config.data / "identity")
+        with ExitStack() as refused:
+            refused.callback(self._identity.release)
+            self._file = open_model(config.model)
+            describe_model(self._file)
+            refused.pop_all()
         self._gate = ReadinessGate(
             wanted=config.wait_coverage if config.access else 0.0,
             has_disk=config.disk is not DiskPolicy.OFF,
@@ -123,10 +135,12 @@ class Service:
         *,
         task_status: trio.TaskStatus[Started] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Serve until `stop` is set, then drain."""
+        """Serve until `stop` is set, then drain and give the data folder free."""
         host, port = parse_listen(self.config.listen)
         api_stop = trio.Event()
-        async with trio.open_nursery() as nursery:
+        async with AsyncExitStack() as stack:
+            stack.callback(self._identity.release)
+            nursery = await stack.enter_async_context(trio.open_nursery())
             address = await nursery.start(
                 functools.partial(
                     serve_api,
@@ -225,8 +239,7 @@ class Service:
         self, access: NetworkAccess, manifest: Manifest
     ) -> AsyncIterator[Network]:
         """Join the network and keep its side running."""
-        data = self.config.data
-        identity = load_or_create(data / "identity")
+        identity = self._identity
         settings = NodeSettings(
             identity=identity,
             role=Role.BACKBONE,
@@ -236,7 +249,7 @@ class Service:
             network=access.network,
         )
         token = trio.lowlevel.current_trio_token()
-        with Spool(data / "spool") as spool:
+        with Spool(self.config.data / "spool") as spool:
             async with open_node(settings, clock=self._clock) as node:
                 joined = join(
                     Joining(

@@ -1,7 +1,8 @@
 """`p2pmoe serve`: an OpenAI-compatible API on a model larger than this machine.
 
-The phase and every loss go to stderr. SIGTERM drains and ends with 0, an interrupt
-drains and ends with 130, a second signal ends at once.
+A data folder serves one process at a time. The phase and every loss go to stderr.
+SIGTERM drains and ends with 0, an interrupt drains and ends with 130, a second signal
+ends at once.
 """
 
 from pathlib import Path

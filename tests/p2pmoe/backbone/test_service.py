@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from mobile_worker.clock import SystemClock
-from mobile_worker.errors import WorkerError
+from mobile_worker.errors import IdentityInUse, WorkerError
 from mobile_worker.expert_id import ExpertId
 from mobile_worker.session.identity import Identity
 from p2pmoe.backbone.generation import (
@@ -168,13 +168,29 @@ async def test_an_unreachable_relay_ends_the_start(tmp_path: Path) -> None:
     await fails(service, (RelayError, WorkerError), "127.0.0.1")
 
 
+@trio_test
+async def test_a_data_folder_is_one_services_from_the_start_to_the_end(
+    tmp_path: Path,
+) -> None:
+    access = NetworkAccess(endpoint=parse_endpoint("wss://127.0.0.1:1/relay"))
+    first = Service(config(tmp_path, ram_bytes=1 << 20), SystemClock())
+    for other in (None, access):
+        with pytest.raises(IdentityInUse, match="in use by another process"):
+            Service(config(tmp_path, access=other), SystemClock())
+    await fails(first, RamTooSmall, "--ram")
+    with pytest.raises(ModelFileError):
+        Service(config(tmp_path, model=tmp_path / "missing.gguf"), SystemClock())
+    Service(config(tmp_path), SystemClock())  # both gave it free
+
+
 def test_without_a_disk_what_nobody_else_holds_stays_at_hand(tmp_path: Path) -> None:
     access = NetworkAccess(endpoint=parse_endpoint("wss://127.0.0.1:1/relay"))
     here, there = ExpertId(1, 0), ExpertId(1, 1)
     local = SimpleNamespace(hot=SimpleNamespace(resident=lambda: (here, there)))
     fleet = SimpleNamespace(covered=lambda: {there, ExpertId(2, 0)})
     for disk, kept in ((DiskPolicy.OFF, {here}), (DiskPolicy.FALLBACK, set())):
-        service = Service(config(tmp_path, access=access, disk=disk), SystemClock())
+        folder = tmp_path / disk.value
+        service = Service(config(folder, access=access, disk=disk), SystemClock())
         assert service._only_here(local) == set()
         service._joined = SimpleNamespace(fleet=fleet)
         assert service._only_here(local) == kept

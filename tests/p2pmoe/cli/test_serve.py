@@ -12,6 +12,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from mobile_worker.errors import IdentityInUse
+from mobile_worker.session.identity import load_or_create
 from p2pmoe.cli.serve import model_path, register
 from p2pmoe.errors import ConfigurationError, P2pmoeError
 from tests.support.backbone_model import POCKET
@@ -56,6 +58,19 @@ def test_a_missing_model_is_named(tmp_path: Path) -> None:
     error = invoke(str(tmp_path / "none.gguf"), "--data", str(tmp_path))
     assert isinstance(error, P2pmoeError)
     assert "none.gguf" in str(error)
+
+
+@pytest.mark.parametrize("network", [(), ("--relay", "wss://127.0.0.1:1/relay")])
+def test_a_data_folder_in_use_is_refused_before_the_model_is_read(
+    tmp_path: Path, network: tuple[str, ...]
+) -> None:
+    identity = load_or_create(tmp_path / "identity")
+    command = (str(tmp_path / "none.gguf"), "--data", str(tmp_path), *network)
+    error = invoke(*command)
+    assert isinstance(error, IdentityInUse)
+    assert "in use by another process" in str(error)
+    identity.release()
+    assert "none.gguf" in str(invoke(*command))
 
 
 def test_reaching_beyond_this_machine_needs_a_key(tmp_path: Path) -> None:
