@@ -179,6 +179,12 @@ class LeaseBook:
             lease.expires_at = min(lease.expires_at, now + _DOUBT_S)
             lease.renew_at = lease.repeat_at = float("inf")
 
+    def prolong(self, now: float) -> None:
+        """Begin every term anew: renewals cannot be sent, and are due once they can."""
+        for lease in self._leases.values():
+            lease.expires_at = now + lease.term_s
+            lease.renew_at = now
+
     def release(self, lease_id: bytes, experts: Iterable[ExpertId]) -> None:
         """Take experts out of a lease, or end it if none is named or left."""
         lease = self._leases.get(lease_id)

@@ -5,6 +5,8 @@ Rules:
   price table; one that does not verify is not taken, with one line in the log.
 - With the market lost, or forgetful, the worker offers again. Every message here is
   repeated by its own clock, so that none is missed for good.
+- While our link to the relay is down no lease lapses: those who reach us directly are
+  served, and the market is asked as soon as it can be.
 - After a suspension nothing that was leased is believed any more.
 - An offer refused before any lease ends the worker with the market's words.
 """
@@ -115,6 +117,8 @@ class MarketSide:
         if suspended:
             logger.warning("this machine was suspended: offering again")
             parts.leases.drop_all()
+        if not relay_is_up:
+            parts.leases.prolong(now)
         if parts.leases.lapse(now) or suspended:
             logger.warning("a lease has lapsed")
             self._offers.start_over()

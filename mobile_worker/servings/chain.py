@@ -21,7 +21,8 @@ from mobile_worker.servings.allowance import Allowance, GrantUse
 __all__ = ["MAX_LEAVES", "Chain", "Proposal", "Settled", "amount_of"]
 
 MAX_LEAVES = 512  # added by one voucher
-RESEND_S = 2.0
+RESEND_S = 2.0  # the first pause; each further one is twice as long
+MAX_RESEND_S = 30.0
 REFUSED_PAUSE_S = 10.0
 _UNNAMED = bytes(32)  # of a refusal: the voucher was not even read
 _MAX_RANGES = 3000  # beyond it the tab is closed: a voucher holds 4096 at most
@@ -83,6 +84,7 @@ class Chain:
         self._last: Voucher | None = None
         self._proposal: Proposal | None = None
         self._sent_at = 0.0
+        self._pause_s = RESEND_S
         self._abandoned = False
         self._n_refused = 0
 
@@ -146,7 +148,7 @@ class Chain:
         if allowance is not None:
             allowance.claimed_uc += amount_of(block)
         raw = voucher.pack()
-        self._sent_at = now
+        self._sent_at, self._pause_s = now, RESEND_S
         self._proposal = Proposal(
             voucher=voucher,
             raw=raw,
@@ -159,9 +161,10 @@ class Chain:
 
     def again(self, now: float) -> Proposal | None:
         """Return the proposal that has waited too long for its answer."""
-        if self._proposal is None or now - self._sent_at < RESEND_S:
+        if self._proposal is None or now - self._sent_at < self._pause_s:
             return None
         self._sent_at = now
+        self._pause_s = min(2 * self._pause_s, MAX_RESEND_S)
         return self._proposal
 
     def countersigned(self, name: bytes, signature: bytes) -> Settled | None:

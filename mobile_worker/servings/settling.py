@@ -287,5 +287,5 @@ class Settling:
         try:
             self._send(peer, message)
         except LocalError as error:
-            # It is sent again: proposals after 2 s, filings with growing pauses.
+            # It is sent again, after growing pauses.
             logger.info("to %s: %s", short_id(peer), error)

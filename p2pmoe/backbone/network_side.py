@@ -247,7 +247,7 @@ class NetworkSide:
         inbox: Inbox[Money], peer: PeerId, message: Money, n_bytes: int = 0
     ) -> None:
         if not inbox.put(peer, message, n_bytes):
-            log.warning("dropped a %s: too many wait", type(message).__name__)
+            log.debug("dropped a %s: too many wait", type(message).__name__)
 
     def _queue_get(self, peer: PeerId, message: messages.Get) -> None:
         if not self._gets.put(peer, message):

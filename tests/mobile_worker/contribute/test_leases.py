@@ -69,6 +69,16 @@ def test_without_renewal_it_lapses() -> None:
     assert book.renewals(40.0) == []
 
 
+def test_a_prolonged_lease_is_renewed_as_soon_as_that_is_possible() -> None:
+    book = LeaseBook()
+    book.take(lease(0), 0.0)
+    for at in range(10, 200, 10):
+        book.prolong(float(at))
+        assert book.lapse(float(at)) == []
+    assert book.renewals(191.0) == [Renew(lease=b"lease-01")]
+    assert book.renewals(192.0) == []
+
+
 def test_a_doubted_lease_lapses_unless_confirmed() -> None:
     book = LeaseBook()
     book.take(lease(0), 0.0)

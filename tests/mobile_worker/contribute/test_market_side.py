@@ -145,6 +145,23 @@ async def test_the_relay_back_or_the_market_back_means_to_offer(tmp_path: Path) 
 
 
 @trio_test(autojump=True)
+async def test_b28_a_long_loss_of_the_relay_costs_no_lease(tmp_path: Path) -> None:
+    async with open_stage(tmp_path) as stage, stage.worker() as running:
+        worker = await stage.held()
+        stage.lend = False
+        stage.market.heard.clear()
+        stage.network.disconnect(worker)
+        await trio.sleep(300)
+        assert running.facts[-1].n_held == 8
+        assert stage.market.heard == []
+        stage.network.reconnect(worker)
+        with trio.fail_after(2):
+            await stage.market.hear(messages.Renew)
+        await trio.sleep(300)  # the market says nothing: it knows the lease
+        assert running.facts[-1].n_held == 8
+
+
+@trio_test(autojump=True)
 async def test_messages_lost_in_either_direction_are_made_good(tmp_path: Path) -> None:
     async with open_stage(tmp_path) as stage:
         market = stage.money.market.peer_id

@@ -220,6 +220,8 @@ def test_b39_an_unanswered_voucher_is_sent_again_as_the_same_bytes(
     (again,) = tab.propose(4.0, NOW_US + 3, money.worker.sign)
     assert again is first
     assert len(again.leaves) == LEAF_BYTES
+    times = [at for at in range(5, 200) if tab.propose(at, NOW_US, money.worker.sign)]
+    assert times == [8, 16, 32, 62, 92, 122, 152, 182]  # with growing pauses
 
 
 def test_b39_only_the_backbones_signature_over_these_bytes_counts(
