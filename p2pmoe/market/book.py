@@ -93,10 +93,7 @@ class Book:
                 self.times.place_soon(lease.deployment, now)
         self._granting.give_back(worker, now)
         self.times.assign_soon(now)
-        return [
-            self._outgoing.lease(each, now)
-            for each in self.leases.of_worker(worker.peer)
-        ]
+        return [self._told(each, now) for each in self.leases.of_worker(worker.peer)]
 
     def held(self, peer: PeerId, held: wire.Held, now: float) -> list[Send]:
         """A worker has experts ready: publish them, finish moves that waited for them.
@@ -113,7 +110,7 @@ class Book:
         changed = self._moving.finish(self.roster.workers[peer], keys)
         for each in changed:
             self.times.place_soon(each.deployment, now)
-        return [self._outgoing.lease(each, now) for each in changed]
+        return [self._told(each, now) for each in changed]
 
     def renew(self, peer: PeerId, lease_id: bytes, now: float) -> list[Send]:
         """A worker is still there; what it does not hold yet it is told once more.
@@ -123,7 +120,7 @@ class Book:
         """
         self.leases.renew(self.leases.get(lease_id, peer), now)
         return [
-            self._outgoing.lease(lease, now)
+            self._told(lease, now)
             for lease in self.leases.of_worker(peer)
             if lease.experts.keys() != lease.held_since.keys()
         ]
@@ -200,7 +197,7 @@ class Book:
         self.times.assign_soon(now)
         return [
             *self._placements([listing.deployment]),
-            *(self._outgoing.lease(lease, now) for lease in renewed),
+            *(self._told(lease, now) for lease in renewed),
         ]
 
     def demand(self, backbone: PeerId, demand: wire.Demand, now: float) -> list[Send]:
@@ -268,9 +265,7 @@ class Book:
         for deployment in self.times.take_silent(now):
             sends += self._check_silence(deployment, now)
         if self.times.take_assignment(now):
-            sends += [
-                self._outgoing.lease(lease, now) for lease in self._granting.fill(now)
-            ]
+            sends += [self._told(lease, now) for lease in self._granting.fill(now)]
             self.times.move_soon(now)
         if self.times.take_moves(now):
             sends += self._move(now)
@@ -283,6 +278,12 @@ class Book:
         return min((m for m in moments if m is not None), default=None)
 
     # How it is done.
+
+    def _told(self, lease: Lease, now: float) -> Send:
+        """Return the message of a lease; its term begins anew while we are away."""
+        if self._is_away:
+            self.leases.renew(lease, now)
+        return self._outgoing.lease(lease, now)
 
     def _move(self, now: float) -> list[Send]:
         changed: dict[bytes, Lease] = {}
@@ -300,7 +301,7 @@ class Book:
             self.times.move_soon(now)
         return [
             *self._placements(touched),
-            *(self._outgoing.lease(lease, now) for lease in changed.values()),
+            *(self._told(lease, now) for lease in changed.values()),
         ]
 
     def _check_silence(self, deployment: Deployment, now: float) -> list[Send]:

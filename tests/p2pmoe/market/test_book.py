@@ -281,6 +281,17 @@ def test_b28_our_own_relay_outage_marks_nobody_dead() -> None:
     assert world.placement("backbone")
 
 
+def test_who_offers_by_a_direct_link_during_an_outage_gets_a_whole_term() -> None:
+    world = listed()
+    world.offer("w", 2)
+    world.after(1)
+    world.held("w", world.lease("w"))
+    world.book.relay_is_away()
+    world.after(2 * TERM_S)
+    world.offer("w", 2)
+    assert world.lease("w").expires_in_s == TERM_S
+
+
 def test_who_does_not_come_back_after_the_outage_is_lost() -> None:
     world = listed()
     world.offer("w", 2)
