@@ -37,7 +37,7 @@ _VOUCHER_S = 1.0
 _OVERDUE_S = 2.0  # after its answer, an unaccepted serving counts as overdue
 _MAX_REFUSALS = 3
 _MAX_GRANTS = 64
-_FORGET_S = 60.0  # and then its leaf is dropped
+_FORGET_S = 600.0  # and then its leaf is dropped; an outage of the relay is shorter
 
 
 class Refusal(StrEnum):
