@@ -68,7 +68,7 @@ def _row(figure: Figure) -> tuple[str, ...]:
         f"{figure.ours:.4g}",
         f"{figure.minimum:.4g}..{figure.maximum:.4g}",
         "-" if figure.baseline is None else f"{figure.baseline:.4g}",
-        "-" if figure.ratio is None else f"{figure.ratio:.2f}",
+        "-" if figure.ratio is None else f"{figure.ratio:.3g}",
         "-" if figure.target is None else f"{figure.target:.4g}",
         met,
     )

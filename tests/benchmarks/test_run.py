@@ -39,7 +39,7 @@ def test_the_table_has_a_line_for_each_figure_and_columns_in_line():
         "  figure                             ours              min..max"
         "  baseline  ratio  target  met",
         "  8 KiB messages [1/s]               7000            6000..8000"
-        "      3500   2.00       1  yes",
+        "      3500      2       1  yes",
         "  A at 20 ms RTT [trips/token]        6.9              6.9..6.9"
         "         -      -     2.3   NO",
         "  bulk [MB/s]                   0.0001234  0.0001234..0.0001234"
