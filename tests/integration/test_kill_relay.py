@@ -1,5 +1,6 @@
 """kill -9 of the relay in mid-answer: the answer ends right, everybody comes back."""
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,30 @@ async def test_b28_a_relay_killed_in_mid_answer_comes_back_with_its_peers(
             books = await network.close_the_books()
             assert books.unsigned == 0  # no peer's process ended
             assert books.accepted == books.n_receipts
+
+
+@trio_test
+async def test_all_but_the_backbone_killed_at_once(
+    tmp_path: Path, texts: dict[Prompt, str]
+) -> None:
+    prompt = PROMPTS[0]
+    with trio.fail_after(110):
+        async with network_running(tmp_path, apart=False) as network:
+            for n_pieces in (3, 15):
+                generation = network.generate(prompt)
+                await generation.reached(n_pieces)
+                assert not generation.is_over
+                await each(network.kill, "relay", *WORKERS)
+                assert (await generation.finished()).text == texts[prompt]
+                await network.start("relay")
+                await each(network.start, *WORKERS)
+                await network.live(*WORKERS, within_s=BACK_WITHIN_S)
+                assert (await network.answer(prompt)).text == texts[prompt]
+            books = await network.close_the_books()
+            assert books.accepted == books.n_receipts + books.unsigned
+
+
+async def each(act: Callable[[str], Awaitable[object]], *names: str) -> None:
+    async with trio.open_nursery() as nursery:
+        for name in names:
+            nursery.start_soon(act, name)

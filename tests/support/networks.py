@@ -228,7 +228,8 @@ class Network:
             "no serving is open",
         )
         for name in ("backbone", "ledgerd", "market", "relay"):
-            await self.stop(name)
+            if name in self._parts:
+                await self.stop(name)
         verify = await self._ledger("verify")
         assert verify["exit_code"] == 0, verify
         assert metrics.total("p2pmoe_vouchers_rejected_total") == 0
@@ -263,21 +264,20 @@ class Network:
 
 @contextlib.asynccontextmanager
 async def network_running(
-    folder: Path, *, workers: Sequence[str] = WORKERS, model: str = "pocket"
+    folder: Path,
+    *,
+    workers: Sequence[str] = WORKERS,
+    model: str = "pocket",
+    apart: bool = True,
 ) -> AsyncIterator[Network]:
-    """Run a network in a folder, all of its experts covered, all workers live."""
+    """Run a network in a folder, all of its experts covered, all workers live.
+
+    With `apart` market and ledger are processes of their own, else the relay's.
+    """
     async with trio.open_nursery() as nursery:
         network = Network(folder, nursery)
         try:
-            net = str(folder / "net")
-            listen = ("--self-signed", "--listen", "127.0.0.1:0")
-            await network.start("relay", "relay", "--only", *listen, "--data", net)
-            service = ("--invite", network.invite, "--data", net)
-            async with trio.open_nursery() as starting:
-                starting.start_soon(network.start, "market", "market", *service)
-                credit = ("--opening-credit", "1000")
-                ledger = ("ledgerd", "ledgerd", *service, *credit)
-                starting.start_soon(network.start, *ledger)
+            await _start_services(network, apart=apart)
             async with trio.open_nursery() as starting:
                 starting.start_soon(network.start_backbone, model)
                 for name in workers:
@@ -288,3 +288,17 @@ async def network_running(
         finally:
             await network.end()
             nursery.cancel_scope.cancel()
+
+
+async def _start_services(network: Network, *, apart: bool) -> None:
+    net = str(network.folder / "net")
+    credit = ("--opening-credit", "1000")
+    relay = ("relay", "relay", "--self-signed", "--listen", "127.0.0.1:0")
+    if not apart:
+        await network.start(*relay, "--data", net, *credit)
+        return
+    await network.start(*relay, "--only", "--data", net)
+    service = ("--invite", network.invite, "--data", net)
+    async with trio.open_nursery() as starting:
+        starting.start_soon(network.start, "market", "market", *service)
+        starting.start_soon(network.start, "ledgerd", "ledgerd", *service, *credit)
