@@ -201,7 +201,7 @@ def measure() -> list[Figure]:
 
 
 def run() -> list[Figure]:
-    """Measure crossing and decoding; some 30 seconds."""
+    """Measure crossing and decoding on both paths; some 30 seconds."""
     return measured_on_one_core("tests.benchmarks.bench_serve")
 
 
