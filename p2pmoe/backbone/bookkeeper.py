@@ -263,9 +263,12 @@ class Bookkeeper:
     def greeted(self, worker: PeerId) -> None:
         """Hand a worker its grants and ACCEPTs again: they may have been lost."""
         now_us = self._parts.clock.wall_us()
-        for message in self._grants.get(worker, ()):
-            if Grant.parse(message.grant).expiry_us > now_us:
-                self._tell(worker, message)
+        known = self._grants.pop(worker, [])
+        live = [each for each in known if Grant.parse(each.grant).expiry_us > now_us]
+        if live:
+            self._grants[worker] = live
+        for message in live:
+            self._tell(worker, message)
         for tab in self._settlement.tabs.values():
             if tab.worker == worker:
                 self._accept_again(tab)

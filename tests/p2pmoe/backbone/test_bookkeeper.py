@@ -234,6 +234,7 @@ async def test_grants_of_an_earlier_run_are_handed_over_at_the_greeting(
     second.wall_us = lambda: GRANT.expiry_us
     second.keeper.greeted(WORKER)
     assert second.take(messages.Grant) == []
+    assert second.keeper._grants == {}  # an expired one is not kept either
     second.spool.close()
 
 
