@@ -77,6 +77,10 @@ def block_codes(x: Floats, q: int) -> tuple[Floats, Floats]:
     Raises NonFinite if a value of `x` [n, n_cols] is infinite or not a number, and
     ShapeMismatch if its columns are no multiple of 32.
     """
+    if x.ndim != 2 or x.dtype != np.float32:
+        raise ShapeMismatch(
+            f"rows must be float32 [n, n_cols], not {x.dtype} {x.ndim}D"
+        )
     n, n_cols = x.shape
     if n_cols % BLOCK:
         raise ShapeMismatch(f"rows of {n_cols} values are no multiple of {BLOCK}")
@@ -114,13 +118,18 @@ def check_coded(coded: CodedRows) -> None:
     Raises CodeRefused for a code of -128 and for a scale that is negative or not
     finite, ShapeMismatch if codes and scales do not belong together.
     """
-    n, n_cols = coded.codes.shape
-    if n_cols % BLOCK or coded.scales.shape != (n, n_cols // BLOCK):
+    codes, scales = coded.codes, coded.scales
+    if codes.ndim != 2 or codes.dtype != np.int8 or scales.dtype != np.float32:
+        raise ShapeMismatch("coded rows must be int8 [n, n_cols] with float32 scales")
+    n, n_cols = codes.shape
+    if n_cols % BLOCK or scales.shape != (n, n_cols // BLOCK):
         raise ShapeMismatch(
             f"codes [{n}, {n_cols}] need scales [{n}, {n_cols // BLOCK}], "
-            f"not {list(coded.scales.shape)}"
+            f"not {list(scales.shape)}"
         )
-    if n and coded.codes.min() == -ACTIVATION_Q - 1:
+    if not codes.size:
+        return
+    if codes.min() == -ACTIVATION_Q - 1:
         raise CodeRefused("activation code -128 cannot occur")
-    if not (np.isfinite(coded.scales).all() and (coded.scales >= 0).all()):
+    if not (scales.min() >= 0 and scales.max() < np.inf):  # false for NaN as well
         raise CodeRefused("an activation scale is negative or not finite")

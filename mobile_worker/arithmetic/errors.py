@@ -33,11 +33,16 @@ class CodeRefused(ArithmeticRefused):
 class FormatUnsupported(ArithmeticRefused):
     """A block format that this version cannot compute with."""
 
-    advice = "use a file in Q4_0, Q8_0, F16 or F32"
+    advice = (
+        "use a file in Q4_0 to Q8_0, Q2_K to Q6_K, IQ4_NL, IQ4_XS, MXFP4, NVFP4, "
+        "F16, BF16 or F32"
+    )
 
 
 class MatrixMalformed(ArithmeticRefused):
-    """A matrix whose shape and bytes do not belong together."""
+    """A matrix whose bytes do not fit its shape or hold what is no weight."""
+
+    advice = "the model file is damaged or was made wrongly; fetch it again"
 
 
 class ShapeMismatch(ArithmeticRefused):

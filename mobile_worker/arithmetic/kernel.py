@@ -3,6 +3,9 @@
 A kernel is pure arithmetic: it holds no session, opens nothing, and returns the same
 bytes for the same input as any other kernel (specification 02). A row comes out the
 same alone or in any batch. Kernels may be called from several threads at once.
+
+Coded rows that the block coding cannot have produced (a code of -128, a scale that is
+negative or not finite) are refused with CodeRefused by every method that takes rows.
 """
 
 from collections.abc import Sequence
@@ -12,7 +15,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from mobile_worker.arithmetic.coding import ExpertInput, Floats
+from mobile_worker.arithmetic.coding import CodedRows, ExpertInput, Floats
 from mobile_worker.arithmetic.matrix import ExpertWeights, Matrix
 from mobile_worker.arithmetic.profiles import Profile
 
@@ -32,6 +35,20 @@ class KernelCall:
 
 class Kernel(Protocol):
     """Products of rows with matrices and whole experts, exact to the bit."""
+
+    @property
+    def name(self) -> str:
+        """What it is and runs on: "numpy", "native/avx2", "wasm/relaxed" and so on."""
+        ...
+
+    @property
+    def decoded_bytes(self) -> int:
+        """The memory it may use beside the weights' own bytes; 0 for none."""
+        ...
+
+    def code_rows(self, x: Floats) -> CodedRows:
+        """Code activations `x` f32 [n, n_cols], q = 127; NonFinite, ShapeMismatch."""
+        ...
 
     def matmul(self, matrix: Matrix, rows: ExpertInput) -> Floats:
         """Return rows x matrix^T, f32 [n, matrix.n_rows].

@@ -7,7 +7,10 @@ decoded under that identity for as long as the object lives.
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from mobile_worker.arithmetic.activation import Activation
+from mobile_worker.arithmetic.coding import Floats
 from mobile_worker.arithmetic.errors import MatrixMalformed
 from mobile_worker.arithmetic.formats.block_format import Format, row_bytes
 
@@ -45,15 +48,21 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ExpertWeights:
-    """One gated feed-forward: y = down(act(gate x, up x)); MatrixMalformed."""
+    """One gated feed-forward: y = down(act(gate x, up x)); MatrixMalformed.
+
+    Each matrix may have a format of its own, and a bias that is added to its products.
+    """
 
     gate: Matrix  # [n_ff, n_embd]
     up: Matrix  # [n_ff, n_embd]
     down: Matrix  # [n_embd, n_ff]
     activation: Activation
+    gate_bias: Floats | None = None  # [n_ff]
+    up_bias: Floats | None = None  # [n_ff]
+    down_bias: Floats | None = None  # [n_embd]
 
     def __post_init__(self) -> None:
-        """Refuse matrices whose shapes do not chain."""
+        """Refuse matrices whose shapes do not chain and biases that do not fit."""
         gate, up, down = self.gate, self.up, self.down
         chained = (
             (up.n_rows, up.n_cols) == (gate.n_rows, gate.n_cols)
@@ -65,3 +74,15 @@ class ExpertWeights:
                 "gate, up and down do not chain: "
                 + ", ".join(f"{m.n_rows} x {m.n_cols}" for m in (gate, up, down))
             )
+        _check_bias("gate", gate, self.gate_bias)
+        _check_bias("up", up, self.up_bias)
+        _check_bias("down", down, self.down_bias)
+
+
+def _check_bias(part: str, matrix: Matrix, bias: Floats | None) -> None:
+    if bias is None or (bias.dtype == np.float32 and bias.shape == (matrix.n_rows,)):
+        return
+    raise MatrixMalformed(
+        f"the {part} bias is {bias.dtype} {list(bias.shape)}, must be "
+        f"float32 [{matrix.n_rows}]"
+    )

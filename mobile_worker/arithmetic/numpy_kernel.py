@@ -20,9 +20,12 @@ from mobile_worker.arithmetic.activation import activate
 from mobile_worker.arithmetic.coding import (
     ACTIVATION_Q,
     BLOCK,
+    CodedRows,
     ExpertInput,
     Floats,
     block_codes,
+    check_coded,
+    quantize_rows,
 )
 from mobile_worker.arithmetic.decoded import DecodedCache, DecodedCodes
 from mobile_worker.arithmetic.errors import NonFinite, ShapeMismatch
@@ -79,6 +82,20 @@ class NumpyKernel:
     def __init__(self, *, decoded_cache_bytes: int = DEFAULT_DECODED_BYTES) -> None:
         """Keep at most `decoded_cache_bytes` of unpacked weights."""
         self._decoded = DecodedCache(decoded_cache_bytes)
+
+    @property
+    def name(self) -> str:
+        """Its name in tables and settings."""
+        return "numpy"
+
+    @property
+    def decoded_bytes(self) -> int:
+        """How much it may keep of unpacked weights."""
+        return self._decoded.max_bytes
+
+    def code_rows(self, x: Floats) -> CodedRows:
+        """Code activations `x` f32 [n, n_cols], q = 127; NonFinite, ShapeMismatch."""
+        return quantize_rows(x)
 
     def matmul(self, matrix: Matrix, rows: ExpertInput) -> Floats:
         """Return rows x matrix^T, f32 [n, matrix.n_rows]; ShapeMismatch."""
@@ -141,8 +158,11 @@ class NumpyKernel:
         gate_up = np.empty((sum(job.rows.n for job in jobs), 2 * n_ff), np.float32)
         first = 0
         for job in jobs:
-            pair = (job.weights.gate, job.weights.up)
-            gate_up[first : first + job.rows.n] = self._product(pair, job.rows)
+            weights = job.weights
+            own = gate_up[first : first + job.rows.n]
+            own[:] = self._product((weights.gate, weights.up), job.rows)
+            _add_bias(own[:, :n_ff], weights.gate_bias)
+            _add_bias(own[:, n_ff:], weights.up_bias)
             first += job.rows.n
         if not np.isfinite(gate_up).all():
             raise NonFinite("an expert's gate or up value is not finite")
@@ -154,12 +174,14 @@ class NumpyKernel:
         first = 0
         for job in jobs:
             part = slice(first, first + job.rows.n)
-            own = _columns(
+            hidden = _columns(
                 h[part],
                 None if codes is None else codes[part],
                 None if scales is None else scales[part],
             )
-            outputs.append(self._product((job.weights.down,), own))
+            y = self._product((job.weights.down,), hidden)
+            _add_bias(y, job.weights.down_bias)
+            outputs.append(y)
             first += job.rows.n
         return outputs
 
@@ -207,10 +229,16 @@ def _portions(
     yield portion
 
 
+def _add_bias(y: Floats, bias: Floats | None) -> None:
+    if bias is not None:
+        y += bias
+
+
 def _upright(rows: ExpertInput) -> _Columns:
     coded = rows.coded
     if coded is None:
         return _Columns(rows.n_rows, None, None, rows.floats)
+    check_coded(coded)
     n, n_cols = coded.codes.shape
     codes = coded.codes.reshape(n, n_cols // BLOCK, BLOCK).astype(np.float32)
     return _columns(rows.floats, codes, coded.scales[:, :, None])

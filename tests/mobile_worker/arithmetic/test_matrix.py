@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 from mobile_worker.arithmetic.activation_kind import Activation, ActivationKind
@@ -38,3 +39,15 @@ def test_an_experts_matrices_must_chain() -> None:
             expert(matrix(64, 32), matrix(64, 32), down)
     with pytest.raises(MatrixMalformed, match="64 x 32, 32 x 32"):
         expert(matrix(64, 32), matrix(32, 32), matrix(32, 64))
+
+
+@pytest.mark.parametrize("part", ["gate", "up", "down"])
+def test_a_bias_has_one_float_a_row(part: str) -> None:
+    parts = {"gate": matrix(64, 32), "up": matrix(64, 32), "down": matrix(32, 64)}
+    activation = Activation(kind=ActivationKind.SWIGLU)
+    n_rows = parts[part].n_rows
+    good = np.zeros(n_rows, np.float32)
+    ExpertWeights(**parts, activation=activation, **{f"{part}_bias": good})
+    for bad in (good[1:], good.astype(np.float64), good[None]):
+        with pytest.raises(MatrixMalformed, match=f"the {part} bias"):
+            ExpertWeights(**parts, activation=activation, **{f"{part}_bias": bad})

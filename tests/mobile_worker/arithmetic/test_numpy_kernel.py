@@ -5,8 +5,9 @@ import pytest
 
 from mobile_worker.arithmetic import numpy_kernel
 from mobile_worker.arithmetic.activation_kind import Activation, ActivationKind
-from mobile_worker.arithmetic.coding import ExpertInput, quantize_rows
+from mobile_worker.arithmetic.coding import CodedRows, ExpertInput, quantize_rows
 from mobile_worker.arithmetic.errors import (
+    CodeRefused,
     FormatUnsupported,
     NonFinite,
     ShapeMismatch,
@@ -206,3 +207,27 @@ def test_portions_change_nothing(values: int, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(numpy_kernel, "_PORTION_VALUES", values)
     assert NumpyKernel().experts(calls, rows, Profile.R16) == whole
     assert NumpyKernel().experts([], rows, Profile.R16) == []
+
+
+def test_it_says_what_it_is_and_what_it_keeps() -> None:
+    kernel = NumpyKernel(decoded_cache_bytes=12345)
+    assert kernel.name == "numpy"
+    assert kernel.decoded_bytes == 12345
+
+
+def test_it_codes_rows() -> None:
+    x = fixed_rows("x", 3, 64)
+    coded, expected = NumpyKernel().code_rows(x), quantize_rows(x)
+    assert np.array_equal(coded.codes, expected.codes)
+    assert np.array_equal(coded.scales, expected.scales)
+
+
+@pytest.mark.parametrize(("code", "scale"), [(-128, 1.0), (1, -1.0), (1, np.nan)])
+def test_rows_that_no_coding_gives_are_refused(code: int, scale: float) -> None:
+    codes, scales = np.zeros((2, 64), np.int8), np.ones((2, 2), np.float32)
+    codes[1, 40], scales[1, 1] = code, scale
+    rows = ExpertInput(coded=CodedRows(codes=codes, scales=scales))
+    with pytest.raises(CodeRefused):
+        NumpyKernel().matmul(fixed_matrix("m", Format.Q4_0, 4, 64), rows)
+    with pytest.raises(CodeRefused):
+        NumpyKernel().expert(expert("a"), rows, Profile.R16)
