@@ -3,15 +3,23 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+GROUP  := $(VENV)/.group-
+# The native kernel, built in place; without a compiler the install goes on without it.
+NATIVE := $(wildcard mobile_worker/arithmetic/c/*.[ch])
 
-.PHONY: demo test test-all lint types imports docs bench bench-% vectors wheel format clean
+.PHONY: demo test test-all lint types imports docs bench bench-% vectors wasm-kernels wheel format clean
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml $(NATIVE)
 	@echo "setting up $(VENV), which takes a minute or two"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --editable '.[serve,plan,postgres]' --group dev
 	touch $(STAMP)
+
+# A group of pyproject.toml that only some targets need: $(GROUP)kernels, $(GROUP)bench.
+$(GROUP)%: $(STAMP)
+	$(BIN)/python -m pip install --quiet --group $*
+	touch $@
 
 demo: $(STAMP)
 	$(BIN)/p2pmoe demo $(ARGS)
@@ -19,7 +27,7 @@ demo: $(STAMP)
 test: $(STAMP) lint types imports
 	$(BIN)/python -m pytest -q $(ARGS)
 
-test-all: $(STAMP) lint types imports
+test-all: $(STAMP) $(GROUP)kernels lint types imports
 	$(BIN)/python -m pytest -q -m "slow or not slow" $(ARGS)
 
 lint: $(STAMP)
@@ -34,14 +42,19 @@ imports: $(STAMP)
 docs: $(STAMP)
 	$(BIN)/python -m docs.generate
 
-bench: $(STAMP)
+bench: $(STAMP) $(GROUP)bench
 	$(BIN)/python -m tests.benchmarks.run all
+
+bench-kernels: $(GROUP)bench
 
 bench-%: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.run $*
 
 vectors: $(STAMP)
 	$(BIN)/python -m tests.vectors.make
+
+wasm-kernels: $(STAMP) $(GROUP)kernels
+	$(BIN)/python -m mobile_worker.arithmetic.wasm.build
 
 wheel: $(STAMP)
 	$(BIN)/python -m build --wheel
