@@ -10,6 +10,7 @@ __all__ = [
     "ArithmeticRefused",
     "CodeRefused",
     "FormatUnsupported",
+    "KernelUnavailable",
     "MatrixMalformed",
     "NonFinite",
     "ShapeMismatch",
@@ -37,6 +38,10 @@ class FormatUnsupported(ArithmeticRefused):
         "use a file in Q4_0 to Q8_0, Q2_K to Q6_K, IQ4_NL, IQ4_XS, MXFP4, NVFP4, "
         "F16, BF16 or F32"
     )
+
+
+class KernelUnavailable(ArithmeticRefused):
+    """A kernel that is unknown, not there on this machine, or wrong on it."""
 
 
 class MatrixMalformed(ArithmeticRefused):

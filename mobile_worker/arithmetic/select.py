@@ -1,0 +1,212 @@
+"""Which kernel this machine computes with: native, else wasm, else numpy.
+
+Candidates are tried best first. One that is there must give the specification's digest
+(`self_test`) or is never used; then its rate is measured for a twentieth of a second.
+Of those that passed, the fastest is taken, and on a near tie the one that stands first.
+
+What cannot win is not tried, so that a start neither waits for it nor holds its memory:
+the slower kernels of a family after its best one, and everything else after a native
+one with vector instructions, which no wasm engine of 128 bits outruns.
+
+`wanted` names one kernel (native/avx2) or a family (native) and leaves out the others;
+it is handed in, nothing here reads the environment. All kernels give the same bytes, so
+the choice is one of speed alone.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from mobile_worker.arithmetic.candidates import KERNEL_NAMES, Candidate, family_of
+from mobile_worker.arithmetic.errors import ArithmeticRefused, KernelUnavailable
+from mobile_worker.arithmetic.kernel import Kernel
+from mobile_worker.arithmetic.rate import measure_rate
+from mobile_worker.arithmetic.self_test import self_test
+from mobile_worker.arithmetic.self_test_digest import SELF_TEST_DIGEST
+
+__all__ = [
+    "KernelChoice",
+    "Outcome",
+    "Trial",
+    "check_kernel_name",
+    "choose_kernel",
+    "pick",
+    "try_kernel",
+]
+
+TRIAL_S: Final = 0.05
+_TRIAL_DECODED_BYTES: Final = 4 << 20
+_NEAR_TIE: Final = 0.8  # of the fastest one's rate
+_SCALAR_NATIVE: Final = "native/portable"
+
+
+class Outcome(StrEnum):
+    """What became of a candidate."""
+
+    PASSED = "passed"
+    FAILED = "failed"  # it is there and gives other bytes
+    MISSING = "missing"
+    UNTRIED = "untried"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One candidate's outcome; its rate in multiply-adds a second where it passed."""
+
+    name: str
+    outcome: Outcome
+    reason: str = ""
+    advice: str = ""
+    rate_macs_s: int = 0
+    decoded_bytes: int = 0  # of the memory offered, what it keeps weights in
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelChoice:
+    """The chosen kernel, and what was tried on the way."""
+
+    candidate: Candidate
+    rate_macs_s: int
+    keeps_decoded: bool  # unpacked or copied weights, beside the file's own bytes
+    trials: tuple[Trial, ...]
+
+    @property
+    def name(self) -> str:
+        """The chosen kernel's name."""
+        return self.candidate.name
+
+    def open(self, decoded_bytes: int) -> Kernel:
+        """Return the kernel; one that keeps weights does so in `decoded_bytes`."""
+        return self.candidate.open(decoded_bytes)
+
+    @property
+    def line(self) -> str:
+        """What a person is told of it."""
+        return f"computing with {self.name}, {self.rate_macs_s / 1e9:.2f} G macs/s"
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Lines on what should be otherwise: wrong kernels, a native one not built."""
+        lines = [
+            f"kernel {trial.name} is not used: {trial.reason}"
+            for trial in self.trials
+            if trial.outcome is Outcome.FAILED
+        ]
+        advice = next((trial.advice for trial in self.trials if trial.advice), "")
+        if advice and family_of(self.name) != "native":
+            lines.append(f"the native kernel is not here: {advice}")
+        return tuple(lines)
+
+
+def check_kernel_name(wanted: str) -> None:
+    """Refuse what is neither a kernel's name nor a family's.
+
+    Raises:
+        KernelUnavailable: with the names there are.
+    """
+    if wanted not in KERNEL_NAMES and wanted not in map(family_of, KERNEL_NAMES):
+        names = ", ".join(("native", "wasm", *KERNEL_NAMES))
+        raise KernelUnavailable(
+            f"there is no kernel {wanted[:40]!r}", advice=f"P2PMOE_KERNEL is {names}"
+        )
+
+
+def try_kernel(candidate: Candidate) -> Trial:
+    """Open a candidate, test it, and measure its rate."""
+    name = candidate.name
+    try:
+        kernel = candidate.open(_TRIAL_DECODED_BYTES)
+        right = self_test(kernel) == SELF_TEST_DIGEST
+    except KernelUnavailable as error:
+        return Trial(
+            name=name,
+            outcome=Outcome.MISSING,
+            reason=str(error),
+            advice=error.advice,
+        )
+    except ArithmeticRefused as error:
+        return Trial(name=name, outcome=Outcome.FAILED, reason=str(error))
+    if not right:
+        reason = "its self-test gives other bytes than the specification"
+        return Trial(name=name, outcome=Outcome.FAILED, reason=reason)
+    return Trial(
+        name=name,
+        outcome=Outcome.PASSED,
+        rate_macs_s=measure_rate(kernel, within_s=TRIAL_S),
+        decoded_bytes=kernel.decoded_bytes,
+    )
+
+
+def choose_kernel(
+    candidates: Sequence[Candidate],
+    wanted: str | None = None,
+    *,
+    attempt: Callable[[Candidate], Trial] = try_kernel,
+) -> KernelChoice:
+    """Try candidates, best first, and return the one to compute with.
+
+    Raises:
+        KernelUnavailable: `wanted` is unknown, not there, or wrong on this machine.
+    """
+    if wanted is not None:
+        check_kernel_name(wanted)
+    trials: list[Trial] = []
+    for candidate in candidates:
+        needless = _needless(candidate.name, wanted, trials)
+        if needless:
+            trials.append(_untried(candidate.name, needless))
+        else:
+            trials.append(attempt(candidate))
+    chosen = pick(trials)
+    if chosen is None:
+        raise _none_left(wanted, trials)
+    return KernelChoice(
+        candidate=next(c for c in candidates if c.name == chosen.name),
+        rate_macs_s=chosen.rate_macs_s,
+        keeps_decoded=chosen.decoded_bytes > 0,
+        trials=tuple(trials),
+    )
+
+
+def pick(trials: Sequence[Trial]) -> Trial | None:
+    """Return the first that passed and is about as fast as the fastest; else None."""
+    passed = [trial for trial in trials if trial.outcome is Outcome.PASSED]
+    fastest = max((trial.rate_macs_s for trial in passed), default=0)
+    return next((t for t in passed if t.rate_macs_s >= _NEAR_TIE * fastest), None)
+
+
+def _needless(name: str, wanted: str | None, trials: Sequence[Trial]) -> str:
+    """Return why a candidate need not be tried, "" if it must be."""
+    if wanted not in {None, name, family_of(name)}:
+        return f"{wanted} is asked for"
+    for trial in trials:
+        if trial.outcome is not Outcome.PASSED:
+            continue
+        family = family_of(trial.name)
+        if family == family_of(name):
+            return f"{trial.name} is preferred"
+        if family == "native" and trial.name != _SCALAR_NATIVE:
+            return f"{trial.name} is faster"
+    return ""
+
+
+def _untried(name: str, reason: str) -> Trial:
+    return Trial(name=name, outcome=Outcome.UNTRIED, reason=reason)
+
+
+def _none_left(wanted: str | None, trials: Sequence[Trial]) -> KernelUnavailable:
+    tried = [trial for trial in trials if trial.outcome is not Outcome.UNTRIED]
+    named = dict.fromkeys(f"{trial.name}: {trial.reason}" for trial in tried)
+    bare = dict.fromkeys(trial.reason for trial in tried)
+    reasons = "; ".join(named if len(bare) > 1 else bare)
+    if wanted is None:
+        return KernelUnavailable(
+            f"no kernel computes rightly on this machine ({reasons})",
+            advice="reinstall p2pmoe and numpy; do not serve from this machine",
+        )
+    advice = next((trial.advice for trial in tried if trial.advice), "")
+    return KernelUnavailable(
+        f"the kernel {wanted} cannot be used here ({reasons})",
+        advice=advice or "unset P2PMOE_KERNEL, and the best one here is taken",
+    )

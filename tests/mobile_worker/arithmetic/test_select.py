@@ -1,0 +1,153 @@
+"""The choice of a kernel: order, ties, what is skipped, and what is said of it."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from mobile_worker.arithmetic.candidates import KERNEL_NAMES, Candidate
+from mobile_worker.arithmetic.errors import KernelUnavailable
+from mobile_worker.arithmetic.kernel import Kernel
+from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
+from mobile_worker.arithmetic.select import (
+    KernelChoice,
+    Outcome,
+    Trial,
+    check_kernel_name,
+    choose_kernel,
+    pick,
+    try_kernel,
+)
+from tests.support.flawed_kernel import OneBitKernel
+
+GIGA = 1_000_000_000
+NOT_BUILT = "install a C compiler"
+
+
+def open_numpy(decoded_bytes: int) -> Kernel:
+    return NumpyKernel(decoded_cache_bytes=decoded_bytes)
+
+
+CANDIDATES = tuple(Candidate(name=name, open=open_numpy) for name in KERNEL_NAMES)
+
+
+def passed(name: str, rate: float) -> Trial:
+    return Trial(name=name, outcome=Outcome.PASSED, rate_macs_s=int(rate * GIGA))
+
+
+def choose(
+    rates: Mapping[str, float], *, wanted: str | None = None, failing: str = ""
+) -> tuple[KernelChoice, list[str]]:
+    """Choose among kernels of these rates; the names of those that were tried, too."""
+    tried = []
+
+    def attempt(candidate: Candidate) -> Trial:
+        name = candidate.name
+        tried.append(name)
+        if name == failing:
+            return Trial(name=name, outcome=Outcome.FAILED, reason="other bytes")
+        if name not in rates:
+            return Trial(
+                name=name, outcome=Outcome.MISSING, reason="no", advice=NOT_BUILT
+            )
+        return passed(name, rates[name])
+
+    return choose_kernel(CANDIDATES, wanted, attempt=attempt), tried
+
+
+def test_a_native_kernel_with_vectors_ends_the_search() -> None:
+    choice, tried = choose({"native/avx2": 5, "native/portable": 1, "wasm/relaxed": 3})
+    assert choice.name == "native/avx2"
+    assert tried == ["native/avx512", "native/avx2"]
+    outcomes = {trial.name: trial.outcome for trial in choice.trials}
+    assert outcomes["wasm/relaxed"] is Outcome.UNTRIED
+    assert list(outcomes) == list(KERNEL_NAMES)
+    assert choice.warnings == ()
+    assert choice.line == "computing with native/avx2, 5.00 G macs/s"
+
+
+def test_a_native_kernel_without_vectors_must_show_that_it_is_faster() -> None:
+    faster_wasm = {"native/portable": 1.0, "wasm/relaxed": 2.0, "numpy": 0.3}
+    choice, tried = choose(faster_wasm)
+    assert choice.name == "wasm/relaxed"
+    assert "wasm/plain" not in tried
+    assert "numpy" in tried
+    choice, _ = choose({"native/portable": 1.7, "wasm/relaxed": 2.0, "numpy": 0.3})
+    assert choice.name == "native/portable"
+
+
+def test_without_a_compiler_wasm_computes_and_a_line_says_what_to_do() -> None:
+    choice, _ = choose({"wasm/plain": 1.0, "numpy": 0.3})
+    assert choice.name == "wasm/plain"
+    (warning,) = choice.warnings
+    assert warning == f"the native kernel is not here: {NOT_BUILT}"
+
+
+def test_a_wrong_kernel_is_named_and_not_used() -> None:
+    choice, tried = choose({"native/avx2": 5}, failing="native/avx512")
+    assert choice.name == "native/avx2"
+    assert tried == ["native/avx512", "native/avx2"]
+    assert choice.warnings == ("kernel native/avx512 is not used: other bytes",)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "chosen"),
+    [
+        ("numpy", "numpy"),
+        ("native", "native/avx2"),
+        ("native/portable", "native/portable"),
+        ("wasm", "wasm/relaxed"),
+        ("wasm/plain", "wasm/plain"),
+    ],
+)
+def test_one_that_is_asked_for_is_taken_however_slow(wanted: str, chosen: str) -> None:
+    rates = dict.fromkeys(KERNEL_NAMES[1:], 1.0)
+    choice, tried = choose(rates, wanted=wanted)
+    assert choice.name == chosen
+    assert {name for name in tried if not name.startswith(wanted)} == set()
+
+
+def test_what_is_asked_for_and_not_there_is_an_error_with_its_reason() -> None:
+    with pytest.raises(KernelUnavailable) as caught:
+        choose({"numpy": 1.0}, wanted="native")
+    assert str(caught.value) == "the kernel native cannot be used here (no)"
+    assert caught.value.advice == NOT_BUILT
+    with pytest.raises(KernelUnavailable, match=r"native/avx2 .*other bytes") as caught:
+        choose({}, wanted="native/avx2", failing="native/avx2")
+    assert "P2PMOE_KERNEL" in caught.value.advice
+
+
+@pytest.mark.parametrize("name", ["", "Numpy", "native/", "avx2", "native/avx2 ", "x"])
+def test_an_unknown_name_is_an_error_that_lists_the_known(name: str) -> None:
+    with pytest.raises(KernelUnavailable, match="there is no kernel") as caught:
+        check_kernel_name(name)
+    assert "wasm/relaxed" in caught.value.advice
+    assert caught.value.exit_code == 2
+
+
+def test_a_machine_on_which_nothing_is_right_computes_nothing() -> None:
+    with pytest.raises(KernelUnavailable, match="no kernel computes rightly"):
+        choose_kernel(
+            [
+                Candidate(
+                    name="numpy", open=lambda n: OneBitKernel(decoded_cache_bytes=n)
+                )
+            ]
+        )
+
+
+def test_the_first_of_about_the_fastest_is_picked() -> None:
+    assert pick([passed("a", 0.81), passed("b", 1.0)]) == passed("a", 0.81)
+    assert pick([passed("a", 0.79), passed("b", 1.0)]) == passed("b", 1.0)
+    assert pick([]) is None
+
+
+def test_the_reference_passes_its_trial_and_says_what_it_keeps() -> None:
+    trial = try_kernel(Candidate(name="numpy", open=open_numpy))
+    assert trial.outcome is Outcome.PASSED
+    assert trial.rate_macs_s > 0
+    assert trial.decoded_bytes > 0
+
+
+def test_a_chosen_kernel_keeps_weights_within_what_it_is_given() -> None:
+    choice, _ = choose({"numpy": 1.0})
+    assert choice.open(12345).decoded_bytes == 12345
