@@ -16,6 +16,8 @@ from relay.keys import PeerId
 
 __all__ = ["DiskPolicy", "NetworkAccess", "ServeConfig", "Tuning", "parse_listen"]
 
+MAX_THREADS = 256
+
 
 class DiskPolicy(StrEnum):
     """What the local disk is to a routed expert that is not in RAM."""
@@ -68,7 +70,8 @@ class ServeConfig:
     `access` None runs everything in this process (the single-process oracle).
     `ram_bytes` None keeps every routed expert resident. `n_context` 0 means the
     model's own. `wait_coverage` is the share of experts (0 to 1) that must be in RAM or
-    have a live holder before `/readyz` says ready.
+    have a live holder before `/readyz` says ready. `kernel` names the one to compute
+    with, None the best on this machine; `n_threads` share an expert call.
     """
 
     model: Path
@@ -83,6 +86,8 @@ class ServeConfig:
     ready_file: Path | None = None
     pretokenizer: str | None = None
     api_key: str | None = None
+    kernel: str | None = None
+    n_threads: int = 1
     tuning: Tuning = field(default_factory=Tuning)
 
     def __post_init__(self) -> None:
@@ -98,6 +103,10 @@ class ServeConfig:
             )
         if self.ram_bytes is not None and self.ram_bytes <= 0:
             raise ConfigurationError(f"--ram {self.ram_bytes} is not positive")
+        if not 1 <= self.n_threads <= MAX_THREADS:
+            raise ConfigurationError(
+                f"--threads {self.n_threads} is not 1 to {MAX_THREADS}"
+            )
         if self.n_context < 0:
             raise ConfigurationError(f"--context {self.n_context} is negative")
         if self.access is None and self.disk is DiskPolicy.OFF and self.ram_bytes:

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from ledger.spool import Spool
 from mobile_worker import messages
-from mobile_worker.arithmetic.kernel import Kernel
 from mobile_worker.clock import Clock
 from mobile_worker.contribute.contributor import Contributor, ContributorParts
 from mobile_worker.contribute.figures import FigureParts, Figures
 from mobile_worker.contribute.gathering import Gatherer, GatherParts
 from mobile_worker.contribute.leases import LeaseBook
 from mobile_worker.contribute.market_side import MarketParts, MarketSide
+from mobile_worker.contribute.proving import ProvenKernel
 from mobile_worker.contribute.settings import ContributeSettings
 from mobile_worker.links.node import Node
 from mobile_worker.serve.held import HeldExperts, HeldModel
@@ -44,17 +44,20 @@ class Base:
     fetch: FetchSettings
     store: ShardStore
     spool: Spool
-    kernel: Kernel
-    self_test: bytes
-    rate_macs_s: int
+    proven: ProvenKernel
     node: Node
     figures: Figures
+
+    @property
+    def expert_bytes(self) -> int:
+        """Bytes of experts that fit into memory: what is offered."""
+        return self.settings.memory_bytes - self.proven.kernel.decoded_bytes
 
 
 def assemble(base: Base, services: Services) -> Contributor:
     """Return a worker that is ready to run."""
     node, clock = base.node, base.clock
-    leases, held = LeaseBook(), HeldExperts(base.settings.expert_bytes)
+    leases, held = LeaseBook(), HeldExperts(base.expert_bytes)
     desk = BlobDesk(node.send)
     accounts, settling = _accounts(base, services)
     market_side = MarketSide(
@@ -94,7 +97,7 @@ def assemble(base: Base, services: Services) -> Contributor:
         ContributorParts(
             node=node,
             market=services.market,
-            self_test=base.self_test,
+            self_test=base.proven.self_test,
             clock=clock,
             leases=leases,
             store=base.store,
@@ -140,7 +143,7 @@ def _finder(accounts: Accounts, held: HeldExperts) -> Find:
 
 def _server(base: Base, find: Find) -> ExpertServer:
     return ExpertServer(
-        base.kernel,
+        base.proven.kernel,
         find=find,
         send=base.node.send,
         clock=base.clock,
@@ -152,9 +155,9 @@ def _offer(base: Base) -> messages.Offer:
     settings = base.settings
     return messages.Offer(
         record=base.node.record.encoded,
-        memory_bytes=settings.expert_bytes,
+        memory_bytes=base.expert_bytes,
         disk_bytes=settings.disk_bytes,
-        rate_macs_s=base.rate_macs_s,
+        rate_macs_s=base.proven.rate_macs_s,
         up_bytes_s=0,  # not measured: nothing has been sent yet
         down_bytes_s=0,
         device_class=int(settings.device_class),

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mobile_worker.contribute.errors import LimitRefused
 
-__all__ = ["Machine", "check_limits", "default_domain", "this_machine"]
+__all__ = ["Machine", "check_limits", "default_domain", "this_machine", "usable_cpus"]
 
 _SHARE_OF_FREE = 0.9
 _MIN_MEMORY_BYTES = 4 << 20
@@ -32,8 +32,15 @@ def this_machine() -> Machine:
     return Machine(
         memory_bytes=_pages("SC_PHYS_PAGES"),
         free_memory_bytes=_available() or _pages("SC_AVPHYS_PAGES"),
-        n_cpus=os.cpu_count() or 1,
+        n_cpus=usable_cpus(),
     )
+
+
+def usable_cpus() -> int:
+    """Return the processors that this process may use, where the system tells."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def check_limits(machine: Machine, *, memory_bytes: int, n_threads: int) -> None:

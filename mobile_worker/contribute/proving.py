@@ -1,31 +1,50 @@
 """Before a worker offers anything: is its arithmetic right, and how fast is it.
 
-The self-test's digest must be the one of the specification; a machine whose arithmetic
-differs by one bit is not started. The rate is measured on a fixed expert with one row,
-as decoding does it, and is only a hint for placement: nothing is paid by it.
+The kernel is chosen on this machine and opened within the worker's memory; then that
+very kernel must give the self-test's digest. A machine whose arithmetic differs by one
+bit is not started. The rate is a hint for placement: nothing is paid by it.
 """
 
-import time
-from typing import Final
+from dataclasses import dataclass
 
-from mobile_worker.arithmetic.activation_kind import Activation, ActivationKind
-from mobile_worker.arithmetic.coding import ExpertInput, quantize_rows
-from mobile_worker.arithmetic.formats.block_format import Format
+from mobile_worker.arithmetic.candidates import kernel_candidates
 from mobile_worker.arithmetic.kernel import Kernel
-from mobile_worker.arithmetic.matrix import ExpertWeights
-from mobile_worker.arithmetic.profiles import Profile
-from mobile_worker.arithmetic.self_test import (
-    SELF_TEST_DIGEST,
-    fixed_matrix,
-    fixed_rows,
-    self_test,
-)
+from mobile_worker.arithmetic.select import choose_kernel
+from mobile_worker.arithmetic.self_test import SELF_TEST_DIGEST, self_test
 from mobile_worker.contribute.errors import ArithmeticDiffers
+from mobile_worker.contribute.settings import ContributeSettings
 
-__all__ = ["measure_rate", "prove_arithmetic"]
+__all__ = ["ProvenKernel", "prove_arithmetic", "prove_kernel"]
 
-_N_EMBD: Final = 256
-_N_FF: Final = 128
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProvenKernel:
+    """The kernel that a worker serves with, its digest, and multiply-adds a second.
+
+    warnings: lines for its owner, as that the native kernel is not built.
+    """
+
+    kernel: Kernel
+    self_test: bytes
+    rate_macs_s: int
+    warnings: tuple[str, ...] = ()
+
+
+def prove_kernel(settings: ContributeSettings) -> ProvenKernel:
+    """Choose this machine's kernel, open it within the settings' memory, and test it.
+
+    Raises:
+        KernelUnavailable: the one asked for is not there, or none computes rightly.
+        ArithmeticDiffers: the one opened does not compute rightly.
+    """
+    chosen = choose_kernel(kernel_candidates(settings.n_threads), settings.kernel)
+    kernel = chosen.open(settings.decoded_bytes)
+    return ProvenKernel(
+        kernel=kernel,
+        self_test=prove_arithmetic(kernel),
+        rate_macs_s=chosen.rate_macs_s,
+        warnings=chosen.warnings,
+    )
 
 
 def prove_arithmetic(kernel: Kernel) -> bytes:
@@ -42,21 +61,3 @@ def prove_arithmetic(kernel: Kernel) -> bytes:
             advice="reinstall p2pmoe and numpy; do not serve from this machine",
         )
     return digest
-
-
-def measure_rate(kernel: Kernel, *, within_s: float = 0.2) -> int:
-    """Return multiply-adds a second of the kernel, measured for `within_s` seconds."""
-    weights = ExpertWeights(
-        gate=fixed_matrix("p2pmoe rate gate", Format.Q4_0, _N_FF, _N_EMBD),
-        up=fixed_matrix("p2pmoe rate up", Format.Q4_0, _N_FF, _N_EMBD),
-        down=fixed_matrix("p2pmoe rate down", Format.Q4_0, _N_EMBD, _N_FF),
-        activation=Activation(kind=ActivationKind.SWIGLU),
-    )
-    floats = fixed_rows("p2pmoe rate rows", 1, _N_EMBD)
-    rows = ExpertInput(coded=quantize_rows(floats), floats=floats)
-    kernel.expert(weights, rows, Profile.R16)  # decode once, as a resident expert is
-    n_calls, started = 0, time.perf_counter()
-    while (elapsed := time.perf_counter() - started) < within_s or not n_calls:
-        kernel.expert(weights, rows, Profile.R16)
-        n_calls += 1
-    return int(n_calls * 3 * _N_EMBD * _N_FF / max(elapsed, 1e-9))

@@ -1,12 +1,13 @@
 """One worker from its key to its last voucher.
 
-    key and lock -> folders -> self-test -> rate -> relay -> offer -> ... -> drain
+    key and lock -> folders -> kernel, tested -> relay -> offer -> ... -> drain
 
 `contribute` runs until `stop` is set, then drains and returns, or until something ends
 it that cannot be made good here: then it raises one error of `mobile_worker.errors`,
 `ledger.errors` or `relay.errors`, made for people.
 """
 
+import logging
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -14,14 +15,12 @@ from dataclasses import dataclass, field
 import trio
 
 from ledger.spool import Spool
-from mobile_worker.arithmetic.kernel import Kernel
-from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
 from mobile_worker.clock import Clock, SystemClock
 from mobile_worker.contribute.assembly import Base, assemble
 from mobile_worker.contribute.errors import NetworkUnfit
 from mobile_worker.contribute.figures import Figures, Report
 from mobile_worker.contribute.outcome import only_error
-from mobile_worker.contribute.proving import measure_rate, prove_arithmetic
+from mobile_worker.contribute.proving import ProvenKernel, prove_kernel
 from mobile_worker.contribute.settings import ContributeSettings
 from mobile_worker.links.node import Node, NodeSettings
 from mobile_worker.links.open_node import open_node
@@ -33,14 +32,17 @@ from relay.keys import PeerId
 
 __all__ = ["Hooks", "Started", "contribute"]
 
+log = logging.getLogger("p2pmoe.contribute")
+
 OpenNode = Callable[[NodeSettings], AbstractAsyncContextManager[Node]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """What a worker is once it has joined."""
+    """What a worker is once it has joined; `kernel` is the name of its kernel."""
 
     peer_id: PeerId
+    kernel: str
     direct_addresses: tuple[str, ...]
 
 
@@ -48,11 +50,12 @@ class Started:
 class Hooks:
     """What a worker is run with, in place of the real things in tests.
 
-    report: told of states and figures. started: told once when it has joined.
+    prove: returns the kernel. report: told of states and figures. started: told once
+    when it has joined.
     """
 
     open_node: OpenNode = open_node
-    kernel: Kernel | None = None
+    prove: Callable[[ContributeSettings], ProvenKernel] = prove_kernel
     clock: Clock = field(default_factory=SystemClock)
     report: Report = lambda _status, _facts: None
     started: Callable[[Started], None] = lambda _: None
@@ -67,7 +70,7 @@ async def contribute(
     Raises:
         IdentityInUse, IdentityError: the key file.
         StoreUnusable, StoreUnavailable, SpoolCorrupt: the data folder.
-        ArithmeticDiffers: the self-test.
+        KernelUnavailable, ArithmeticDiffers: the kernel and its self-test.
         RelayError, ListenError, NetworkUnfit: joining.
         MarketRefused: the market does not take this worker.
     """
@@ -100,12 +103,13 @@ async def _start(
     try:
         figures.doing("reading its shards", clock.monotonic())
         store = await trio.to_thread.run_sync(_open_store, settings)
-        kernel = hooks.kernel or NumpyKernel(decoded_cache_bytes=settings.decoded_bytes)
         figures.doing("testing its arithmetic", clock.monotonic())
-        self_test = await trio.to_thread.run_sync(prove_arithmetic, kernel)
-        rate = await trio.to_thread.run_sync(measure_rate, kernel)
+        proven = await trio.to_thread.run_sync(hooks.prove, settings)
+        for warning in proven.warnings:
+            log.warning("%s", warning)
+        figures.facts.kernel = proven.kernel.name
         figures.doing("joining the network", clock.monotonic())
-        node_settings = _node_settings(settings, identity, self_test)
+        node_settings = _node_settings(settings, identity, proven.self_test)
         with Spool(settings.spool_folder) as spool:
             async with hooks.open_node(node_settings) as node:
                 base = Base(
@@ -115,9 +119,7 @@ async def _start(
                     fetch=hooks.fetch,
                     store=store,
                     spool=spool,
-                    kernel=kernel,
-                    self_test=self_test,
-                    rate_macs_s=rate,
+                    proven=proven,
                     node=node,
                     figures=figures,
                 )
@@ -132,7 +134,11 @@ async def _work(base: Base, hooks: Hooks, stop: trio.Event) -> bool:
     facts.joined = facts.relay_is_up = True
     record = base.node.record
     hooks.started(
-        Started(peer_id=record.peer_id, direct_addresses=record.direct_addresses)
+        Started(
+            peer_id=record.peer_id,
+            kernel=facts.kernel,
+            direct_addresses=record.direct_addresses,
+        )
     )
     settled = False
     async with trio.open_nursery() as nursery:

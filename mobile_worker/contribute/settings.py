@@ -1,7 +1,8 @@
 """What a worker is told at its start, and how its memory is divided.
 
-Of the memory limit a part is kept for weights decoded by the kernel, so that experts
-rest in their file's own bytes and the whole stays within the limit.
+Of the memory limit a part is kept for weights that some kernels unpack or copy, so that
+experts rest in their file's own bytes and the whole stays within the limit. A kernel
+that reads weights in place leaves all of it to experts.
 """
 
 from dataclasses import dataclass
@@ -23,7 +24,8 @@ class ContributeSettings:
     """data: folder of key, shards and spool. network: None takes the relay's word.
 
     listen, advertise: `host:port` for direct links of a hub. domain: failure domain.
-    drain_s: how long a clean stop may take.
+    kernel: the one to compute with, None the best on this machine. drain_s: how long a
+    clean stop may take.
     """
 
     data: Path
@@ -37,17 +39,13 @@ class ContributeSettings:
     listen: str | None = None
     advertise: tuple[str, ...] = ()
     n_threads: int = 1
+    kernel: str | None = None
     drain_s: float = 10.0
 
     @property
     def decoded_bytes(self) -> int:
-        """Bytes of decoded weights that the kernel may keep."""
+        """Bytes that a kernel may keep unpacked weights in, if it needs any."""
         return min(self.memory_bytes // _DECODED_SHARE, _MAX_DECODED_BYTES)
-
-    @property
-    def expert_bytes(self) -> int:
-        """Bytes of experts that fit into memory: what is offered."""
-        return self.memory_bytes - self.decoded_bytes
 
     @property
     def device_class(self) -> DeviceClass:

@@ -46,6 +46,7 @@ class Facts:
     error: str = ""
     draining: str = ""
     doing: str = "reading its key"  # until it has joined
+    kernel: str = ""  # what it computes with
     joined: bool = False
     relay_is_up: bool = False
     relay_detail: str = ""

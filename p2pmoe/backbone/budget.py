@@ -3,7 +3,8 @@
     base       everything but routed experts, in the file's own bytes
     kv         keys and values of all lanes at the full context
     working    activations and buffers of all lanes
-    decoded    what the kernel may keep unpacked (f32 codes: 4.125 bytes a weight)
+    decoded    what the kernel may keep unpacked (f32 codes: 4.125 bytes a weight); 0
+               for one that reads weights in place, as the native kernel does
     disk       shards read from disk and kept for a while
     hot        resident routed experts, in the file's own bytes
 
@@ -97,9 +98,16 @@ def measure_sizes(model_file: ModelFile, description: ModelDescription) -> Model
 
 
 def plan_memory(
-    sizes: ModelSizes, *, ram_bytes: int | None, n_lanes: int, n_context: int
+    sizes: ModelSizes,
+    *,
+    ram_bytes: int | None,
+    n_lanes: int,
+    n_context: int,
+    keeps_decoded: bool = True,
 ) -> MemoryPlan:
     """Divide `ram_bytes`, or say why it does not suffice.
+
+    `keeps_decoded`: whether the kernel keeps weights unpacked beside the file's bytes.
 
     Raises:
         RamTooSmall: not even one expert fits beside what must be there.
@@ -112,7 +120,7 @@ def plan_memory(
             base=sizes.base,
             kv=kv,
             working=working,
-            decoded=DEFAULT_DECODED_BYTES,
+            decoded=DEFAULT_DECODED_BYTES if keeps_decoded else 0,
             disk=largest,
             hot=None,
         )
@@ -126,8 +134,7 @@ def plan_memory(
             advice=f"give --ram {-(-needed // _MIB)}M or more, or lower --context",
         )
     disk = max(largest, min(left // 16, 64 * _MIB))
-    fits = sizes.base_decoded <= min(left * DECODED_SHARE, left - disk)
-    decoded = sizes.base_decoded if fits else left // 16
+    decoded = _decoded(sizes, left, disk) if keeps_decoded else 0
     return MemoryPlan(
         base=sizes.base,
         kv=kv,
@@ -136,3 +143,9 @@ def plan_memory(
         disk=disk,
         hot=left - decoded - disk,
     )
+
+
+def _decoded(sizes: ModelSizes, left: int, disk: int) -> int:
+    """Return what a kernel that unpacks weights gets of `left` bytes."""
+    fits = sizes.base_decoded <= min(left * DECODED_SHARE, left - disk)
+    return sizes.base_decoded if fits else left // 16

@@ -12,8 +12,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
+from mobile_worker.arithmetic.candidates import kernel_candidates
 from mobile_worker.arithmetic.profiles import Profile
+from mobile_worker.arithmetic.select import KernelChoice, choose_kernel
 from mobile_worker.expert_id import ExpertId
 from p2pmoe.backbone.budget import MemoryPlan, measure_sizes, plan_memory
 from p2pmoe.backbone.cost import LocalCost
@@ -39,7 +40,11 @@ _NAME_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalOptions:
-    """How much of the machine to use; `n_context` 0 means the model's own."""
+    """How much of the machine to use; `n_context` 0 means the model's own.
+
+    `kernel` names the one to compute with, None the best here; `n_threads` share an
+    expert call.
+    """
 
     data: Path
     ram_bytes: int | None = None
@@ -47,6 +52,8 @@ class LocalOptions:
     n_context: int = 0
     profile: Profile = Profile.R16
     policy: DiskPolicy = DiskPolicy.FALLBACK
+    kernel: str | None = None
+    n_threads: int = 1
 
 
 class LocalSide:
@@ -58,6 +65,7 @@ class LocalSide:
         Raises:
             RamTooSmall: the budget cannot hold what must be there.
             ConfigurationError: a context beyond the model's own.
+            KernelUnavailable: the kernel asked for is not there.
             ModelRefused, ModelFileError, FormatUnsupported: see `load_model`.
         """
         self.options = options
@@ -69,14 +77,16 @@ class LocalSide:
                 f"--context {self.n_context} is beyond the model's "
                 f"{description.n_context} positions"
             )
+        self.chosen = _choose(options)
         sizes = measure_sizes(model_file, description)
         self.plan: MemoryPlan = plan_memory(
             sizes,
             ram_bytes=options.ram_bytes,
             n_lanes=options.n_lanes,
             n_context=self.n_context,
+            keeps_decoded=self.chosen.keeps_decoded,
         )
-        self.kernel = NumpyKernel(decoded_cache_bytes=self.plan.decoded)
+        self.kernel = self.chosen.open(self.plan.decoded)
         self.model: Model = load_model(model_file, self.kernel)
         self.experts = ExpertFile(model_file)
         self.cost = LocalCost()
@@ -166,6 +176,16 @@ class LocalSide:
     def all_experts(self) -> frozenset[ExpertId]:
         """Return every routed expert of the model."""
         return frozenset(self.hot.sizes)
+
+
+def _choose(options: LocalOptions) -> KernelChoice:
+    """Choose the kernel, and say so."""
+    candidates = kernel_candidates(options.n_threads)
+    chosen = choose_kernel(candidates, options.kernel)
+    log.info("%s", chosen.line)
+    for warning in chosen.warnings:
+        log.warning("%s", warning)
+    return chosen
 
 
 def _name_of(model_file: ModelFile) -> str:

@@ -13,12 +13,14 @@ __all__ = ["engine_page", "local_page", "network_page"]
 
 
 def local_page(local: LocalSide) -> str:
-    """Return the memory plan, the hot set and what was read from disk."""
+    """Return the kernel, the memory plan, the hot set and what was read from disk."""
     items = {**local.plan.items(), "hot": local.hot.budget_bytes}
     plan = [({"item": item}, n) for item, n in items.items()]
-    disk = local.disk
+    disk, chosen = local.disk, local.chosen
+    rate = [({"kernel": chosen.name}, chosen.rate_macs_s)]
     return "".join(
         (
+            render_metric("p2pmoe_kernel_rate_macs_per_second", rate),
             render_metric("p2pmoe_ram_planned_bytes", plan),
             render_metric("p2pmoe_hot_bytes", [({}, local.hot.n_bytes)]),
             render_metric("p2pmoe_hot_experts", [({}, len(local.hot.resident()))]),

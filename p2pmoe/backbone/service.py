@@ -173,6 +173,8 @@ class Service:
                 n_context=config.n_context,
                 profile=Profile[config.profile.upper()],
                 policy=config.disk,
+                kernel=config.kernel,
+                n_threads=config.n_threads,
             ),
         )
         _check_vocabulary(tokenizer, local)

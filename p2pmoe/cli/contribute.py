@@ -94,6 +94,7 @@ def _contribute(
     from mobile_worker.contribute.process import run_worker
     from mobile_worker.contribute.service import Hooks
     from mobile_worker.contribute.settings import ContributeSettings
+    from p2pmoe.cli.computing import wanted_kernel
     from p2pmoe.cli.contribute_view import open_view
     from p2pmoe.cli.sizes import parse_size
     from p2pmoe.network.running import log_to_stderr
@@ -111,6 +112,7 @@ def _contribute(
         listen=_listen(listen, hub=hub),
         advertise=_advertised(advertise or [], hub=hub),
         n_threads=threads,
+        kernel=wanted_kernel(),
     )
     check_limits(
         this_machine(),
@@ -228,9 +230,11 @@ def _ask(settings: "ContributeSettings", *, yes: bool) -> None:
 def _tell(started: "Started", *, ready_file: Path | None) -> None:
     from p2pmoe.network.running import write_ready_file
 
-    print(f"worker id {started.peer_id.hex()}", file=sys.stderr, flush=True)
+    lines = (f"computing with {started.kernel}", f"worker id {started.peer_id.hex()}")
+    print("\n".join(lines), file=sys.stderr, flush=True)
     report = {
         "peer_id": started.peer_id.hex(),
+        "kernel": started.kernel,
         "direct_addresses": list(started.direct_addresses),
     }
     write_ready_file(ready_file, report)

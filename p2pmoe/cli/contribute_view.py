@@ -81,6 +81,7 @@ def _print_json(status: Status, facts: Facts) -> None:
     event = {
         "state": str(status.state),
         "reason": status.reason,
+        "kernel": facts.kernel,
         "experts_held": facts.n_held,
         "experts_leased": facts.n_leased,
         "served": facts.served,
@@ -136,6 +137,7 @@ def _table(status: Status, facts: Facts, *, ended: bool = False) -> "Table":
         rows = {
             "state": status.line,
             "relay": "connected" if facts.relay_is_up else "not connected",
+            "kernel": facts.kernel,
             "experts": f"{facts.n_held} of {facts.n_leased} in memory",
             **rows,
             "stop": "Ctrl-C again ends at once"

@@ -71,6 +71,12 @@ ReadyFile = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Write the API's address here once it listens."),
 ]
+Threads = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", help="Threads that share an expert; else the cores, at most 8."
+    ),
+]
 Pretokenizer = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="Use this pre-tokenizer whatever the file says."),
@@ -97,6 +103,7 @@ def _serve(
     data: Data = None,
     context: Context = 0,
     wait_coverage: Coverage = 1.0,
+    threads: Threads = None,
     ready_file: ReadyFile = None,
     pretokenizer: Pretokenizer = None,
     api_key_file: KeyFile = None,
@@ -108,6 +115,7 @@ def _serve(
     from p2pmoe.backbone.allocator import limit_arenas
     from p2pmoe.backbone.service import Service
     from p2pmoe.cli.api_key import read_api_key
+    from p2pmoe.cli.computing import default_threads, wanted_kernel
     from p2pmoe.cli.sizes import parse_size
     from p2pmoe.config import ServeConfig
     from p2pmoe.network.running import log_to_stderr
@@ -125,6 +133,8 @@ def _serve(
         ready_file=ready_file,
         pretokenizer=pretokenizer,
         api_key=read_api_key(api_key_file) or None,
+        kernel=wanted_kernel(),
+        n_threads=default_threads() if threads is None else threads,
     )
     log_to_stderr()
     limit_arenas(_ARENAS)

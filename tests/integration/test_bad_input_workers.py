@@ -176,18 +176,26 @@ def test_b34_three_answers_that_are_none_end_the_business(
 # The real command with a kernel that is wrong in one bit, and then one that also lies
 # about its self-test.
 FLAWED = (
-    "import mobile_worker.contribute.service as service\n"
+    "import mobile_worker.contribute.proving as proving\n"
+    "from mobile_worker.arithmetic.candidates import Candidate\n"
     "from tests.support.flawed_kernel import OneBitKernel\n"
-    "service.NumpyKernel = OneBitKernel\n"
+    "def flawed(n_bytes):\n"
+    "    return OneBitKernel(decoded_cache_bytes=n_bytes)\n"
+    "candidates = (Candidate(name='numpy', open=flawed),)\n"
+    "proving.kernel_candidates = lambda n_threads: candidates\n"
 )
-LYING = "service.prove_arithmetic = lambda kernel: bytes(32)\n"
+LYING = (
+    "import mobile_worker.arithmetic.select as select\n"
+    "select.self_test = lambda kernel: select.SELF_TEST_DIGEST\n"
+    "proving.prove_arithmetic = lambda kernel: bytes(32)\n"
+)
 MAIN = "import p2pmoe.cli.main\np2pmoe.cli.main.main()\n"
 
 
 @pytest.mark.parametrize(
     ("lines", "reason"),
     [
-        (FLAWED, "this machine's arithmetic differs: self-test "),
+        (FLAWED, "no kernel computes rightly on this machine"),
         (FLAWED + LYING, "the market refuses this worker: "),
     ],
     ids=["honest", "lying"],

@@ -4,17 +4,22 @@
 are fakes of a few lines each, which note what they hear and do what a test tells them.
 """
 
+import functools
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 import trio
 
 from ledger.prices import PriceTable
 from ledger.voucher import sign_voucher, voucher_hash
 from mobile_worker import messages
+from mobile_worker.arithmetic.kernel import Kernel
+from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
 from mobile_worker.arithmetic.self_test import SELF_TEST_DIGEST
+from mobile_worker.contribute.proving import ProvenKernel, prove_arithmetic
 from mobile_worker.contribute.service import Hooks, Started, contribute
 from mobile_worker.contribute.settings import ContributeSettings
 from mobile_worker.contribute.states import Facts, Status
@@ -33,7 +38,26 @@ from relay.tokens import Role
 from tests.support.money import NOW_US, Money
 from tests.support.small_model import SmallModel, small_model
 
-__all__ = ["Party", "RunningWorker", "Stage", "TrioClock", "open_stage"]
+__all__ = [
+    "RATE_MACS_S",
+    "Party",
+    "RunningWorker",
+    "Stage",
+    "TrioClock",
+    "open_stage",
+    "proven",
+]
+
+
+RATE_MACS_S = 1_234_567
+
+
+def proven(settings: ContributeSettings, kernel: Kernel | None = None) -> ProvenKernel:
+    """Return the reference, or this kernel, tested and with a made-up rate."""
+    kernel = kernel or NumpyKernel(decoded_cache_bytes=settings.decoded_bytes)
+    return ProvenKernel(
+        kernel=kernel, self_test=prove_arithmetic(kernel), rate_macs_s=RATE_MACS_S
+    )
 
 
 class TrioClock:
@@ -244,7 +268,7 @@ class Stage:
     @asynccontextmanager
     async def worker(self, **changes: object) -> AsyncIterator[RunningWorker]:
         """Run a worker; it is stopped when the block ends."""
-        kernel = changes.pop("kernel", None)
+        kernel = cast("Kernel | None", changes.pop("kernel", None))
         running = RunningWorker(
             trio.Event(), [], [], [], [], trio.Event(), trio.Event()
         )
@@ -259,7 +283,7 @@ class Stage:
 
         hooks = Hooks(
             open_node=lambda node: self.network.open_node(node, clock=self.clock),
-            kernel=kernel,  # type: ignore[arg-type]
+            prove=functools.partial(proven, kernel=kernel),
             clock=self.clock,
             report=report,
             started=started,

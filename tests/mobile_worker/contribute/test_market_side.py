@@ -18,9 +18,6 @@ from tests.support.worker_stage import Stage, open_stage
 @pytest.fixture(autouse=True)
 def _no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     inline_threads(monkeypatch)
-    monkeypatch.setattr(
-        "mobile_worker.contribute.service.measure_rate", lambda _: 1_000_000
-    )
 
 
 def times_of(stage: Stage, kind: type, since: int = 0) -> int:

@@ -13,15 +13,12 @@ from mobile_worker.contribute.service import Hooks
 from mobile_worker.shards.errors import StoreUnusable
 from tests.support.inline_threads import inline_threads
 from tests.support.trio_test import trio_test
-from tests.support.worker_stage import Stage, open_stage
+from tests.support.worker_stage import Stage, open_stage, proven
 
 
 @pytest.fixture(autouse=True)
 def _no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     inline_threads(monkeypatch)
-    monkeypatch.setattr(
-        "mobile_worker.contribute.service.measure_rate", lambda _: 1_000_000
-    )
 
 
 async def run_and_signal(
@@ -29,6 +26,7 @@ async def run_and_signal(
 ) -> tuple[int, list[messages.Release]]:
     hooks = Hooks(
         open_node=lambda node: stage.network.open_node(node, clock=stage.clock),
+        prove=proven,
         clock=stage.clock,
     )
     codes = []

@@ -24,15 +24,12 @@ from mobile_worker.shards.errors import StoreUnusable
 from tests.support.flawed_kernel import OneBitKernel
 from tests.support.inline_threads import inline_threads
 from tests.support.trio_test import trio_test
-from tests.support.worker_stage import Stage, open_stage
+from tests.support.worker_stage import Stage, open_stage, proven
 
 
 @pytest.fixture(autouse=True)
 def _no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     inline_threads(monkeypatch)
-    monkeypatch.setattr(
-        "mobile_worker.contribute.service.measure_rate", lambda _: 1_000_000
-    )
 
 
 def n_gets(stage: Stage) -> int:
@@ -124,7 +121,11 @@ async def test_a_worker_whose_arithmetic_differs_does_not_start(tmp_path: Path) 
     async with open_stage(tmp_path) as stage:
         flawed = OneBitKernel(decoded_cache_bytes=0)
         with pytest.raises(ArithmeticDiffers):
-            await contribute(stage.settings(), trio.Event(), Hooks(kernel=flawed))
+            await contribute(
+                stage.settings(),
+                trio.Event(),
+                Hooks(prove=lambda settings: proven(settings, flawed)),
+            )
         assert stage.market.heard == []
 
 
@@ -166,7 +167,9 @@ async def test_a_relay_without_a_market_is_refused(tmp_path: Path) -> None:
         nowhere = MemoryNetwork()
         with pytest.raises(NetworkUnfit, match="no market"):
             await contribute(
-                stage.settings(), trio.Event(), Hooks(open_node=nowhere.open_node)
+                stage.settings(),
+                trio.Event(),
+                Hooks(open_node=nowhere.open_node, prove=proven),
             )
 
 

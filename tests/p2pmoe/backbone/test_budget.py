@@ -55,6 +55,22 @@ def test_a_budget_is_divided_to_the_last_byte() -> None:
     assert plan.hot > 100 * MIB
 
 
+def test_a_kernel_that_reads_in_place_leaves_its_share_to_the_hot_set() -> None:
+    def plan(ram_bytes: int | None) -> MemoryPlan:
+        return plan_memory(
+            sizes_of(),
+            ram_bytes=ram_bytes,
+            n_lanes=2,
+            n_context=1024,
+            keeps_decoded=False,
+        )
+
+    assert plan(None).decoded == 0
+    assert plan(200 * MIB).decoded == 0
+    assert total(plan(200 * MIB)) == 200 * MIB
+    assert (plan(200 * MIB).hot or 0) > 160 * MIB
+
+
 def test_a_kernel_that_cannot_unpack_all_gets_a_sixteenth() -> None:
     sizes = sizes_of(decoded=900 * MIB)
     plan = plan_memory(sizes, ram_bytes=100 * MIB, n_lanes=1, n_context=0)
