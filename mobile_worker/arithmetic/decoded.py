@@ -15,7 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from mobile_worker.arithmetic.coding import Floats
-from mobile_worker.arithmetic.formats.codecs import float_codec, integer_codec
+from mobile_worker.arithmetic.errors import ShapeMismatch
+from mobile_worker.arithmetic.formats.codecs import (
+    block_layout,
+    float_codec,
+    integer_codec,
+)
 from mobile_worker.arithmetic.lanes import lane_weights
 from mobile_worker.arithmetic.matrix import Matrix
 
@@ -28,24 +33,41 @@ Matrices = tuple[Matrix, ...]
 class DecodedCodes:
     """Integer weights of matrices stacked by rows, laid out block by block."""
 
-    codes: Floats  # [n_blocks, n_rows, 32]
+    codes: Floats  # [n_blocks, n_rows, width], width 16 or 32
     scales: Floats  # [n_blocks, n_rows, 1]
+    minima: Floats | None  # [n_blocks, n_rows, 1]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+        minima = 0 if self.minima is None else self.minima.nbytes
+        return self.codes.nbytes + self.scales.nbytes + minima
 
 
 def decode_codes(matrices: Matrices) -> DecodedCodes:
-    """Unpack integer matrices of equal width, one below the other."""
+    """Unpack integer matrices of equal columns and layout, one below the other.
+
+    The layout is equal where `block_layout` is; ShapeMismatch if it is not.
+    """
     n_rows = sum(matrix.n_rows for matrix in matrices)
-    n_blocks = matrices[0].n_cols // 32
-    codes = np.empty((n_blocks, n_rows, 32), np.float32)
+    layout = block_layout(matrices[0].format)
+    n_blocks = matrices[0].n_cols // layout.width
+    codes = np.empty((n_blocks, n_rows, layout.width), np.float32)
     scales = np.empty((n_blocks, n_rows, 1), np.float32)
+    minima = np.empty_like(scales) if layout.has_minima else None
     row = 0
     for matrix in matrices:
+        if block_layout(matrix.format) != layout:
+            raise ShapeMismatch("stacked matrices differ in their blocks")
         codec = integer_codec(matrix.format)
         end = row + matrix.n_rows
         codes[:, row:end] = codec.codes(matrix).transpose(1, 0, 2)
         scales[:, row:end, 0] = codec.scales(matrix).T
+        own = codec.minima(matrix)
+        if minima is not None and own is not None:
+            minima[:, row:end, 0] = own.T
         row = end
-    return DecodedCodes(codes=codes, scales=scales)
+    return DecodedCodes(codes=codes, scales=scales, minima=minima)
 
 
 def decode_floats(matrices: Matrices) -> Floats:
@@ -95,12 +117,8 @@ class DecodedCache:
                 self._entries.move_to_end(key)
                 return entry.value
         value = decode(matrices)
-        if isinstance(value, DecodedCodes):
-            n_bytes = value.codes.nbytes + value.scales.nbytes
-        else:
-            n_bytes = value.nbytes
-        if n_bytes <= self.max_bytes:
-            self._keep(key, matrices, value, n_bytes)
+        if value.nbytes <= self.max_bytes:
+            self._keep(key, matrices, value, value.nbytes)
         return value
 
     def _keep(

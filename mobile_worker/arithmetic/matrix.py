@@ -14,7 +14,7 @@ from mobile_worker.arithmetic.coding import Floats
 from mobile_worker.arithmetic.errors import MatrixMalformed
 from mobile_worker.arithmetic.formats.block_format import Format, row_bytes
 
-__all__ = ["ExpertWeights", "Matrix"]
+__all__ = ["ExpertWeights", "Matrix", "rows_of"]
 
 _WIDTH = 32
 
@@ -38,12 +38,27 @@ class Matrix:
                 f"a matrix of {self.n_rows} x {self.n_cols}: columns must be a "
                 f"positive multiple of {_WIDTH}"
             )
+        if not self.raw.c_contiguous:
+            raise MatrixMalformed("a matrix's bytes must lie side by side in memory")
         expected = self.n_rows * row_bytes(self.format, self.n_cols)
         if self.raw.nbytes != expected:
             raise MatrixMalformed(
                 f"a {self.format.name} matrix of {self.n_rows} x {self.n_cols} needs "
                 f"{expected} bytes, has {self.raw.nbytes}"
             )
+
+
+def rows_of(matrix: Matrix, first: int, end: int) -> Matrix:
+    """Return rows `first` to `end` - 1 of a matrix as a view; MatrixMalformed."""
+    if not 0 <= first < end <= matrix.n_rows:
+        raise MatrixMalformed(f"no rows {first} to {end} of {matrix.n_rows}")
+    size = matrix.raw.nbytes // matrix.n_rows
+    return Matrix(
+        format=matrix.format,
+        n_rows=end - first,
+        n_cols=matrix.n_cols,
+        raw=matrix.raw.cast("B")[first * size : end * size],
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

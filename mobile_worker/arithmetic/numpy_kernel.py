@@ -1,12 +1,10 @@
 """The reference kernel: specification 02 in numpy, written to be read.
 
-Integer products: the codes of a block of 32 are at most 128 * 127 in size, so a dot
-product stays below 2^24 and float32 matrix multiplication gives the exact integer
-whatever order it sums in. All that rounds is element-wise and in the order written in
-the specification: fl(dot * fl(s * xscale)), added up over the blocks ascending.
-
-Float products go through eight lanes (`lanes`). Rows never influence each other, and
-matrices that share an input may be stacked: each output row is on its own.
+Products are made in `block_product` (integer formats) and `lanes` (float formats).
+Here they are put together to experts: gate and up side by side, the activation over
+all experts of a call at one go, down, the biases, the profile's coding. Rows never
+influence each other, and each output row of a matrix is on its own, so what is done
+at one go is a matter of speed and memory alone.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,9 +12,14 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from mobile_worker.arithmetic.activation import activate
+from mobile_worker.arithmetic.block_product import (
+    Upright,
+    block_product,
+    stand_up,
+    upright,
+)
 from mobile_worker.arithmetic.coding import (
     ACTIVATION_Q,
     BLOCK,
@@ -24,12 +27,15 @@ from mobile_worker.arithmetic.coding import (
     ExpertInput,
     Floats,
     block_codes,
-    check_coded,
     quantize_rows,
 )
-from mobile_worker.arithmetic.decoded import DecodedCache, DecodedCodes
+from mobile_worker.arithmetic.decoded import DecodedCache
 from mobile_worker.arithmetic.errors import NonFinite, ShapeMismatch
-from mobile_worker.arithmetic.formats.codecs import is_integer
+from mobile_worker.arithmetic.formats.codecs import (
+    BlockLayout,
+    block_layout,
+    is_integer,
+)
 from mobile_worker.arithmetic.kernel import KernelCall
 from mobile_worker.arithmetic.lanes import lane_matmul
 from mobile_worker.arithmetic.matrix import ExpertWeights, Matrix
@@ -39,33 +45,7 @@ __all__ = ["DEFAULT_DECODED_BYTES", "NumpyKernel"]
 
 DEFAULT_DECODED_BYTES: Final = 256 << 20
 
-_ZERO: Final = np.float32(0.0)
-_ONE_SHOT_TERMS: Final = 1 << 19  # products held at once; bounds memory, not results
-_STRIP_TERMS: Final = 1 << 16
 _PORTION_VALUES: Final = 1 << 23  # of the hidden layer, held at once with its kin
-
-Indices = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Columns:
-    """Rows of input; the coded ones upright, as the block products want them."""
-
-    n: int
-    codes: Floats | None  # [n_blocks, 32, n]
-    scales: Floats | None  # [n_blocks, 1, n]
-    floats: Floats | None  # [n, n_cols]
-
-    def take(self, rows: Indices | None) -> "_Columns":
-        """Return these rows alone, or all for None."""
-        if rows is None:
-            return self
-        return _Columns(
-            len(rows),
-            None if self.codes is None else np.take(self.codes, rows, axis=2),
-            None if self.scales is None else np.take(self.scales, rows, axis=2),
-            None if self.floats is None else self.floats[rows],
-        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,7 +53,7 @@ class _Job:
     """One expert with its rows."""
 
     weights: ExpertWeights
-    rows: _Columns
+    rows: Upright
 
 
 class NumpyKernel:
@@ -104,7 +84,7 @@ class NumpyKernel:
     def matmul_stacked(self, matrices: Sequence[Matrix], rows: ExpertInput) -> Floats:
         """Return the products with several matrices side by side; ShapeMismatch."""
         with np.errstate(all="ignore"):
-            return self._product(tuple(matrices), _upright(rows))
+            return self._product(tuple(matrices), upright(rows))
 
     def expert(
         self, weights: ExpertWeights, rows: ExpertInput, profile: Profile
@@ -143,7 +123,7 @@ class NumpyKernel:
 
     def _run(self, calls: Sequence[KernelCall], rows: ExpertInput) -> list[Floats]:
         """Return each call's uncoded results."""
-        columns = _upright(rows)
+        columns = upright(rows)
         jobs = [_Job(call.weights, columns.take(call.rows)) for call in calls]
         shapes = {(j.weights.gate.n_rows, j.weights.activation) for j in jobs}
         if len(shapes) > 1:
@@ -174,32 +154,36 @@ class NumpyKernel:
         first = 0
         for job in jobs:
             part = slice(first, first + job.rows.n)
-            hidden = _columns(
-                h[part],
-                None if codes is None else codes[part],
-                None if scales is None else scales[part],
-            )
+            hidden = Upright(job.rows.n, None, None, h[part])
+            if codes is not None and scales is not None:
+                hidden = stand_up(codes[part], scales[part], h[part])
             y = self._product((job.weights.down,), hidden)
             _add_bias(y, job.weights.down_bias)
             outputs.append(y)
             first += job.rows.n
         return outputs
 
-    def _product(self, matrices: tuple[Matrix, ...], x: _Columns) -> Floats:
+    def _product(self, matrices: tuple[Matrix, ...], x: Upright) -> Floats:
         """Return the stacked products, f32 [n, sum of n_rows]."""
-        kinds = {is_integer(matrix.format) for matrix in matrices}
-        if len(kinds) > 1:
-            return np.hstack([self._product((matrix,), x) for matrix in matrices])
         n_cols = matrices[0].n_cols
         if any(matrix.n_cols != n_cols for matrix in matrices):
             raise ShapeMismatch("stacked matrices differ in width")
-        if True in kinds:
+        layouts = {_layout(matrix) for matrix in matrices}
+        if len(layouts) > 1:
+            return np.hstack([self._product((matrix,), x) for matrix in matrices])
+        if None not in layouts:
             if x.codes is None or x.scales is None or len(x.codes) * BLOCK != n_cols:
                 raise ShapeMismatch(f"no coded rows of {n_cols} values to multiply")
-            return _integer_product(self._decoded.codes(matrices), x.codes, x.scales)
-        if x.floats is None or x.floats.shape[1] != n_cols:
+            return block_product(self._decoded.codes(matrices), x.codes, x.scales)
+        if x.floats is None or x.floats.shape[1:] != (n_cols,):
             raise ShapeMismatch(f"no float rows of {n_cols} values to multiply")
         return lane_matmul(self._decoded.floats(matrices), x.floats)
+
+
+def _layout(matrix: Matrix) -> BlockLayout | None:
+    """Return how a matrix's rows are cut into blocks, or None for floats."""
+    block_format = matrix.format
+    return block_layout(block_format) if is_integer(block_format) else None
 
 
 def _portions(
@@ -232,49 +216,3 @@ def _portions(
 def _add_bias(y: Floats, bias: Floats | None) -> None:
     if bias is not None:
         y += bias
-
-
-def _upright(rows: ExpertInput) -> _Columns:
-    coded = rows.coded
-    if coded is None:
-        return _Columns(rows.n_rows, None, None, rows.floats)
-    check_coded(coded)
-    n, n_cols = coded.codes.shape
-    codes = coded.codes.reshape(n, n_cols // BLOCK, BLOCK).astype(np.float32)
-    return _columns(rows.floats, codes, coded.scales[:, :, None])
-
-
-def _columns(
-    floats: Floats | None, codes: Floats | None, scales: Floats | None
-) -> _Columns:
-    """Stand codes [n, n_blocks, 32] and scales [n, n_blocks, 1] upright."""
-    if codes is None or scales is None:
-        return _Columns(0 if floats is None else len(floats), None, None, floats)
-    return _Columns(
-        len(codes),
-        np.ascontiguousarray(codes.transpose(1, 2, 0)),
-        np.ascontiguousarray(scales.transpose(1, 2, 0)),
-        floats,
-    )
-
-
-def _integer_product(weights: DecodedCodes, x: Floats, x_scales: Floats) -> Floats:
-    """Return f32 [n, n_rows] of `x` codes [n_blocks, 32, n] and its scales."""
-    n_blocks, n_rows, _ = weights.codes.shape
-    n = x.shape[2]
-    if n == 0:
-        return np.empty((0, n_rows), np.float32)
-    if n_blocks * n_rows * n <= _ONE_SHOT_TERMS and n_rows * n > 1:
-        terms = weights.scales * x_scales
-        terms *= np.matmul(weights.codes, x)
-        product = np.add.reduce(terms, axis=0, initial=_ZERO)
-    else:
-        product = np.zeros((n_rows, n), np.float32)
-        strip = max(1, _STRIP_TERMS // n)
-        for first in range(0, n_rows, strip):
-            part = slice(first, first + strip)
-            for b in range(n_blocks):
-                term = weights.scales[b, part] * x_scales[b]
-                term *= np.matmul(weights.codes[b, part], x[b])
-                product[part] += term
-    return product.reshape(1, n_rows) if n == 1 else np.ascontiguousarray(product.T)

@@ -8,5 +8,5 @@ from typing import Final
 __all__ = ["SELF_TEST_DIGEST"]
 
 SELF_TEST_DIGEST: Final = bytes.fromhex(
-    "61da0c96a68ab0bd0d987171a6708fa807e83e5fe8b63c0fcec9c7219cc2b387"
+    "531243f2c3cb5a74ae73cebf9de965fda60f884560b420018f3f816cefef404c"
 )

@@ -3,10 +3,19 @@
 Each operation is done in binary64 and rounded to binary32 at once. For +, -, *, / and
 sqrt of binary32 values that gives the correctly rounded binary32 result (Figueroa,
 "When is double rounding innocuous?", 1995). Nothing here uses numpy; rows are lists.
+How the formats lie in a file is in tests/support/format_oracle.py.
 """
 
-import math
 import struct
+from functools import cache
+
+from tests.support.format_oracle import (
+    BLOCK_BYTES,
+    FLOAT_BYTES,
+    f32,
+    read_floats,
+    read_groups,
+)
 
 __all__ = [
     "activate",
@@ -14,6 +23,7 @@ __all__ = [
     "encode_row",
     "exp",
     "expert_row",
+    "expert_values",
     "f32",
     "lane_dot",
     "lane_sum",
@@ -21,18 +31,12 @@ __all__ = [
     "quantize_row",
     "read_row",
     "sigmoid",
+    "weights_of",
 ]
 
-INTEGER = {"Q4_0": 18, "Q8_0": 34}  # format -> bytes of a block of 32
-FLOAT = {"F16": ("e", 2), "F32": ("f", 4)}
+INTEGER = BLOCK_BYTES  # format -> (values in a block, bytes of it)
+FLOAT = FLOAT_BYTES
 Q_OF = {"R16": (32767, "h"), "R8": (127, "b")}
-
-
-def f32(value):
-    try:
-        return struct.unpack("<f", struct.pack("<f", value))[0]
-    except OverflowError:
-        return math.copysign(math.inf, value)
 
 
 def exp(z):
@@ -89,21 +93,21 @@ def decode_row(row, profile, n):
     return [f32(values[i] * values[n + i // 32]) for i in range(n)]
 
 
+@cache
 def read_row(name, raw):
-    """Return (codes, scales) of an integer row, or the values of a float row."""
+    """Return the groups of an integer row, or the values of a float row."""
+    return read_floats(name, raw) if name in FLOAT else read_groups(name, raw)
+
+
+def weights_of(name, raw):
+    """Return the weights of a row as numbers."""
     if name in FLOAT:
-        letter, size = FLOAT[name]
-        return list(struct.unpack(f"<{len(raw) // size}{letter}", raw))
-    codes, scales = [], []
-    for start in range(0, len(raw), INTEGER[name]):
-        block = raw[start : start + INTEGER[name]]
-        scales.append(struct.unpack("<e", block[:2])[0])
-        if name == "Q8_0":
-            codes += struct.unpack("<32b", block[2:])
-        else:
-            codes += [(byte & 15) - 8 for byte in block[2:]]
-            codes += [(byte >> 4) - 8 for byte in block[2:]]
-    return codes, scales
+        return read_floats(name, raw)
+    return [
+        f32(code * scale) if minimum is None else f32(f32(code * scale) - minimum)
+        for codes, scale, minimum in read_groups(name, raw)
+        for code in codes
+    ]
 
 
 def lane_sum(values):
@@ -118,21 +122,28 @@ def lane_dot(a, b):
     return lane_sum([f32(v * w) for v, w in zip(a, b, strict=True)])
 
 
-def product_row(name, rows, x, coded):
+def product_row(name, rows, x, coded, bias=None):
     """Multiply a matrix (a list of raw rows) with one input row."""
     if name in FLOAT:
-        return [lane_dot(read_row(name, raw), x) for raw in rows]
-    codes, scales = coded
-    result = []
-    for raw in rows:
-        own, own_scales = read_row(name, raw)
-        acc = 0.0
-        for b, scale in enumerate(own_scales):
-            part = slice(32 * b, 32 * b + 32)
-            dot = sum(v * w for v, w in zip(own[part], codes[part], strict=True))
-            acc = f32(acc + f32(float(dot) * f32(scale * scales[b])))
-        result.append(acc)
-    return result
+        result = [lane_dot(read_row(name, raw), x) for raw in rows]
+    else:
+        result = [group_dot(read_row(name, raw), *coded) for raw in rows]
+    if bias is None:
+        return result
+    return [f32(value + each) for value, each in zip(result, bias, strict=True)]
+
+
+def group_dot(groups, x_codes, x_scales):
+    acc, at = 0.0, 0
+    for codes, scale, minimum in groups:
+        own = x_codes[at : at + len(codes)]
+        x_scale = x_scales[at // 32]
+        dot = sum(v * w for v, w in zip(codes, own, strict=True))
+        acc = f32(acc + f32(float(dot) * f32(scale * x_scale)))
+        if minimum is not None:
+            acc = f32(acc - f32(float(sum(own)) * f32(minimum * x_scale)))
+        at += len(codes)
+    return acc
 
 
 def activate(kind, g, u, alpha=1.702, limit=7.0):
@@ -143,11 +154,19 @@ def activate(kind, g, u, alpha=1.702, limit=7.0):
     return f32(f32(u + 1.0) * f32(g * sigmoid(f32(f32(alpha) * g))))
 
 
-def expert_row(weights, kind, x, profile):
-    """Run one row through an expert; `weights` is {part: (format, raw rows)}."""
+def expert_values(weights, kind, x, biases=None):
+    """Run one row through an expert, uncoded.
+
+    `weights` is {part: (format, raw rows)}, `biases` {part: values} where there are.
+    """
+    biases = biases or {}
     coded = quantize_row(x, 127)
-    g = product_row(*weights["gate"], x, coded)
-    u = product_row(*weights["up"], x, coded)
+    g = product_row(*weights["gate"], x, coded, biases.get("gate"))
+    u = product_row(*weights["up"], x, coded, biases.get("up"))
     h = [activate(kind, a, b) for a, b in zip(g, u, strict=True)]
-    y = product_row(*weights["down"], h, quantize_row(h, 127))
-    return encode_row(y, profile)
+    return product_row(*weights["down"], h, quantize_row(h, 127), biases.get("down"))
+
+
+def expert_row(weights, kind, x, profile, biases=None):
+    """Run one row through an expert; the result coded by the profile."""
+    return encode_row(expert_values(weights, kind, x, biases), profile)

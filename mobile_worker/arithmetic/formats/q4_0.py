@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from mobile_worker.arithmetic.coding import Floats
 from mobile_worker.arithmetic.formats.block_format import Format
+from mobile_worker.arithmetic.formats.unpack import blocks_of, half, planes
 from mobile_worker.arithmetic.matrix import Matrix
 
 __all__ = ["Q40"]
@@ -21,23 +22,18 @@ class Q40:
     """Codes and scales of Q4_0 rows."""
 
     format: ClassVar[Format] = Format.Q4_0
+    width: ClassVar[int] = 32
+    has_minima: ClassVar[bool] = False
 
     def codes(self, matrix: Matrix) -> npt.NDArray[np.int8]:
         """Return the integer codes, i8 [n_rows, n_blocks, 32]."""
-        nibbles = self._blocks(matrix)[:, :, 2:]
-        codes = np.empty((*nibbles.shape[:2], 32), np.uint8)
-        np.bitwise_and(nibbles, 15, out=codes[:, :, :16])
-        np.right_shift(nibbles, 4, out=codes[:, :, 16:])
-        signed = codes.view(np.int8)
-        signed -= 8
-        return signed
+        codes = planes(blocks_of(matrix)[:, :, 2:], 4).view(np.int8)
+        codes -= 8
+        return codes
 
     def scales(self, matrix: Matrix) -> Floats:
         """Return the scales, f32 [n_rows, n_blocks]."""
-        raw = np.ascontiguousarray(self._blocks(matrix)[:, :, :2])
-        return raw.view("<f2")[:, :, 0].astype(np.float32)
+        return half(blocks_of(matrix), 0)[:, :, 0]
 
-    @staticmethod
-    def _blocks(matrix: Matrix) -> npt.NDArray[np.uint8]:
-        shape = (matrix.n_rows, matrix.n_cols // 32, 18)
-        return np.frombuffer(matrix.raw, np.uint8).reshape(shape)
+    def minima(self, matrix: Matrix) -> None:
+        """Return nothing: there are no minima."""

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from mobile_worker.arithmetic.coding import Floats
 from mobile_worker.arithmetic.formats.block_format import Format
+from mobile_worker.arithmetic.formats.unpack import blocks_of, half
 from mobile_worker.arithmetic.matrix import Matrix
 
 __all__ = ["Q80"]
@@ -21,17 +22,16 @@ class Q80:
     """Codes and scales of Q8_0 rows."""
 
     format: ClassVar[Format] = Format.Q8_0
+    width: ClassVar[int] = 32
+    has_minima: ClassVar[bool] = False
 
     def codes(self, matrix: Matrix) -> npt.NDArray[np.int8]:
         """Return the integer codes, i8 [n_rows, n_blocks, 32]."""
-        return self._blocks(matrix)[:, :, 2:].view(np.int8)
+        return blocks_of(matrix)[:, :, 2:].view(np.int8)
 
     def scales(self, matrix: Matrix) -> Floats:
         """Return the scales, f32 [n_rows, n_blocks]."""
-        raw = np.ascontiguousarray(self._blocks(matrix)[:, :, :2])
-        return raw.view("<f2")[:, :, 0].astype(np.float32)
+        return half(blocks_of(matrix), 0)[:, :, 0]
 
-    @staticmethod
-    def _blocks(matrix: Matrix) -> npt.NDArray[np.uint8]:
-        shape = (matrix.n_rows, matrix.n_cols // 32, 34)
-        return np.frombuffer(matrix.raw, np.uint8).reshape(shape)
+    def minima(self, matrix: Matrix) -> None:
+        """Return nothing: there are no minima."""

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from mobile_worker.arithmetic.decoded import DecodedCache, decode_codes, decode_floats
+from mobile_worker.arithmetic.errors import ShapeMismatch
 from mobile_worker.arithmetic.formats.block_format import Format
 from mobile_worker.arithmetic.self_test import fixed_matrix
 
@@ -70,3 +71,19 @@ def test_codes_and_floats_are_not_mixed_up() -> None:
         cache.floats((own,))
     with pytest.raises(TypeError):
         cache.codes((floats,))
+
+
+def test_narrow_blocks_and_minima() -> None:
+    own = fixed_matrix("k", Format.Q2_K, 4, 256)
+    decoded = decode_codes((own,))
+    assert decoded.codes.shape == (16, 4, 16)
+    assert decoded.minima is not None
+    assert decoded.minima.shape == (16, 4, 1)
+    assert decoded.nbytes == 4 * (4 * 256 + 2 * 4 * 16)
+    assert decode_codes((matrix(),)).minima is None
+
+
+def test_only_equal_blocks_are_stacked() -> None:
+    pair = [fixed_matrix("m", f, 4, 256) for f in (Format.Q4_K, Format.Q4_0)]
+    with pytest.raises(ShapeMismatch, match="blocks"):
+        decode_codes(tuple(pair))

@@ -1,0 +1,46 @@
+"""Q4_K: 256 values a block in 8 groups of 32, each with a 6-bit scale and minimum.
+
+    f16 d | f16 dmin | 12 bytes of scales sc and minima mn (see six_bits)
+    128 bytes of nibbles: bytes 0 to 31 hold group 0 low and group 1 high, and so on
+
+code = nibble, s = fl(d * sc), minimum = fl(dmin * mn).
+"""
+
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from mobile_worker.arithmetic.coding import Floats
+from mobile_worker.arithmetic.formats.block_format import Format
+from mobile_worker.arithmetic.formats.six_bits import six_bit_minima, six_bit_scales
+from mobile_worker.arithmetic.formats.unpack import blocks_of, half, in_widths, planes
+from mobile_worker.arithmetic.matrix import Matrix
+
+__all__ = ["Q4K"]
+
+
+class Q4K:
+    """Codes, scales and minima of Q4_K rows."""
+
+    format: ClassVar[Format] = Format.Q4_K
+    width: ClassVar[int] = 32
+    has_minima: ClassVar[bool] = True
+
+    def codes(self, matrix: Matrix) -> npt.NDArray[np.int8]:
+        """Return the integer codes, i8 [n_rows, n_cols / 32, 32]."""
+        blocks = blocks_of(matrix)
+        packed = blocks[:, :, 16:].reshape(*blocks.shape[:2], 4, 32)
+        return in_widths(planes(packed, 4).view(np.int8), 32)
+
+    def scales(self, matrix: Matrix) -> Floats:
+        """Return the scales, f32 [n_rows, n_cols / 32]."""
+        blocks = blocks_of(matrix)
+        factors = six_bit_scales(blocks[:, :, 4:16]).astype(np.float32)
+        return (half(blocks, 0) * factors).reshape(matrix.n_rows, -1)
+
+    def minima(self, matrix: Matrix) -> Floats:
+        """Return the minima, f32 [n_rows, n_cols / 32]."""
+        blocks = blocks_of(matrix)
+        factors = six_bit_minima(blocks[:, :, 4:16]).astype(np.float32)
+        return (half(blocks, 2) * factors).reshape(matrix.n_rows, -1)
