@@ -1,0 +1,407 @@
+/* The CPython extension `mobile_worker.arithmetic.native._kernel` (stable ABI, 3.11).
+
+     sets() -> tuple of the names of the instruction sets that run here, best first
+     product(set, matrix, codes, scales, floats, n, out, stride, column) -> outcome
+     experts(set, calls, codes, scales, floats, n, result, outs) -> outcome
+     code_rows(set, x, codes, scales) -> outcome
+
+   A matrix is (format, n_rows, n_cols, raw, bias or None); a call is (kind, alpha,
+   limit, gate, up, down, rows or None). Buffers are contiguous; every length is checked
+   against the shapes before anything is read or written, and what does not fit is a
+   ValueError. An outcome is 0 for done, 1 for a value that is not finite, 2 for a code
+   or scale that the coding cannot produce; out is then of no meaning. The arithmetic
+   runs without the interpreter's lock. */
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "elementary.h"
+#include "expert.h"
+#include "float_mode.h"
+#include "kernel_sets.h"
+
+#define MAX_SIDE ((size_t)1 << 31)
+
+/* Buffers held for the time of one call. */
+struct held {
+    Py_buffer *views;
+    size_t n, room;
+};
+
+static void release(struct held *held)
+{
+    for (size_t i = 0; i < held->n; i++)
+        PyBuffer_Release(held->views + i);
+    PyMem_Free(held->views);
+}
+
+/* The start of a contiguous buffer of exactly n_bytes; NULL with ValueError. */
+static void *hold(struct held *held, PyObject *object, size_t n_bytes, size_t alignment,
+                  int writable, const char *what)
+{
+    if (held->n == held->room) {
+        size_t room = held->room ? 2 * held->room : 16;
+        Py_buffer *views = PyMem_Realloc(held->views, room * sizeof *views);
+        if (!views)
+            return PyErr_NoMemory();
+        held->views = views;
+        held->room = room;
+    }
+    Py_buffer *view = held->views + held->n;
+    int flags = PyBUF_C_CONTIGUOUS | (writable ? PyBUF_WRITABLE : 0);
+    if (PyObject_GetBuffer(object, view, flags))
+        return NULL;
+    held->n++;
+    if ((size_t)view->len != n_bytes) {
+        PyErr_Format(PyExc_ValueError, "%s: %zd bytes, not %zu", what, view->len, n_bytes);
+        return NULL;
+    }
+    if ((uintptr_t)view->buf % alignment) {
+        PyErr_Format(PyExc_ValueError, "%s: not aligned to %zu bytes", what, alignment);
+        return NULL;
+    }
+    static char nothing[64]; /* a buffer of no bytes may lie nowhere */
+    return view->buf ? view->buf : nothing;
+}
+
+static const struct kernel_set *find_set(const char *name)
+{
+    const struct kernel_set *set = kernel_of(cpu_by_name(name));
+    if (!set)
+        PyErr_Format(PyExc_ValueError, "no instruction set %s here", name);
+    return set;
+}
+
+/* Read (format, n_rows, n_cols, raw, bias); 0 with an exception if they do not fit. */
+static int read_matrix(struct held *held, PyObject *object, struct matrix *matrix)
+{
+    Py_ssize_t n_rows, n_cols;
+    PyObject *raw, *bias;
+    if (!PyTuple_Check(object)) {
+        PyErr_SetString(PyExc_TypeError, "a matrix is a tuple");
+        return 0;
+    }
+    if (!PyArg_ParseTuple(object, "innOO", &matrix->format, &n_rows, &n_cols, &raw, &bias))
+        return 0;
+    struct layout layout = layout_of(matrix->format);
+    if (!layout.values || n_rows <= 0 || n_cols <= 0 || n_cols % 32 ||
+        n_cols % layout.values || (size_t)n_rows > MAX_SIDE || (size_t)n_cols > MAX_SIDE) {
+        PyErr_Format(PyExc_ValueError, "no matrix of %zd x %zd in format %d", n_rows,
+                     n_cols, matrix->format);
+        return 0;
+    }
+    matrix->n_rows = (size_t)n_rows;
+    matrix->n_cols = (size_t)n_cols;
+    size_t row_bytes = matrix->n_cols / layout.values * layout.bytes;
+    if (matrix->n_rows > (size_t)PY_SSIZE_T_MAX / row_bytes) {
+        PyErr_SetString(PyExc_ValueError, "a matrix beyond all memory");
+        return 0;
+    }
+    matrix->raw = hold(held, raw, matrix->n_rows * row_bytes, 1, 0, "weights");
+    matrix->bias = NULL;
+    if (matrix->raw && bias != Py_None)
+        matrix->bias = hold(held, bias, matrix->n_rows * 4, 4, 0, "bias");
+    return matrix->raw && (matrix->bias || bias == Py_None);
+}
+
+/* Hold n rows of n_cols values: codes with scales, floats, or both. */
+static int read_input(struct held *held, PyObject *codes, PyObject *scales,
+                      PyObject *floats, struct input *x)
+{
+    if (x->n > MAX_SIDE || x->n_cols > MAX_SIDE || x->n_cols % 32) {
+        PyErr_SetString(PyExc_ValueError, "rows of input of no possible shape");
+        return 0;
+    }
+    if (codes != Py_None) {
+        x->codes = hold(held, codes, x->n * x->n_cols, 1, 0, "codes");
+        if (!x->codes)
+            return 0;
+        x->scales = hold(held, scales, x->n * x->n_cols / 8, 4, 0, "scales");
+        if (!x->scales)
+            return 0;
+    }
+    if (floats != Py_None) {
+        x->floats = hold(held, floats, x->n * x->n_cols * 4, 4, 0, "floats");
+        if (!x->floats)
+            return 0;
+    }
+    return 1;
+}
+
+/* Whether x has the kind of rows that a matrix multiplies; 0 with ValueError. */
+static int fits(const struct matrix *matrix, const struct input *x, const char *what)
+{
+    int integer = layout_of(matrix->format).width != 0;
+    if (matrix->n_cols == x->n_cols && (integer ? (void *)x->codes : (void *)x->floats))
+        return 1;
+    PyErr_Format(PyExc_ValueError, "%s: no %s rows of %zu values", what,
+                 integer ? "coded" : "float", matrix->n_cols);
+    return 0;
+}
+
+/* Check the codes and sum them; the sums are freed by the caller. */
+static enum outcome prepare(const struct kernel_set *set, struct input *x, int32_t **sums)
+{
+    enum outcome outcome = check_input(x);
+    *sums = NULL;
+    if (!x->codes || outcome != DONE)
+        return outcome;
+    *sums = malloc(x->n * x->n_cols / 4 + 4);
+    if (!*sums)
+        return NO_MEMORY;
+    set->code_sums(x->n * x->n_cols, x->codes, *sums);
+    x->sums = *sums;
+    return DONE;
+}
+
+static PyObject *tell(enum outcome outcome)
+{
+    return outcome == NO_MEMORY ? PyErr_NoMemory() : PyLong_FromLong(outcome);
+}
+
+static PyObject *sets(PyObject *module, PyObject *arguments)
+{
+    (void)module, (void)arguments;
+    PyObject *names = PyList_New(0);
+    for (int set = CPU_N_SETS - 1; names && set >= 0; set--) {
+        const struct kernel_set *kernel = kernel_of((enum cpu_set)set);
+        PyObject *name = kernel ? PyUnicode_FromString(kernel->name) : NULL;
+        if (kernel && (!name || PyList_Append(names, name)))
+            Py_CLEAR(names);
+        Py_XDECREF(name);
+    }
+    PyObject *tuple = names ? PyList_AsTuple(names) : NULL;
+    Py_XDECREF(names);
+    return tuple;
+}
+
+static PyObject *product(PyObject *module, PyObject *arguments)
+{
+    (void)module;
+    const char *name;
+    PyObject *matrix_object, *codes, *scales, *floats, *out_object;
+    Py_ssize_t n, stride, column;
+    if (!PyArg_ParseTuple(arguments, "sOOOOnOnn", &name, &matrix_object, &codes, &scales,
+                          &floats, &n, &out_object, &stride, &column))
+        return NULL;
+    const struct kernel_set *set = find_set(name);
+    struct held held = {0};
+    struct matrix matrix;
+    PyObject *result = NULL;
+    if (!set || !read_matrix(&held, matrix_object, &matrix))
+        goto done;
+    struct input x = {.n = (size_t)n, .n_cols = matrix.n_cols};
+    if (n < 0 || column < 0 || stride < 0 || (size_t)stride > 64 * MAX_SIDE ||
+        (size_t)column + matrix.n_rows > (size_t)stride) {
+        PyErr_SetString(PyExc_ValueError, "the results do not fit their place");
+        goto done;
+    }
+    if (!read_input(&held, codes, scales, floats, &x) || !fits(&matrix, &x, "input"))
+        goto done;
+    size_t n_bytes;
+    if (__builtin_mul_overflow(x.n * 4, (size_t)stride, &n_bytes)) {
+        PyErr_SetString(PyExc_ValueError, "results beyond all memory");
+        goto done;
+    }
+    float *out = hold(&held, out_object, n_bytes, 4, 1, "results");
+    if (!out)
+        goto done;
+    enum outcome outcome;
+    Py_BEGIN_ALLOW_THREADS
+    int32_t *sums;
+    struct float_mode outer = float_mode_enter();
+    outcome = prepare(set, &x, &sums);
+    if (outcome == DONE)
+        set->product(&matrix, &x, out + column, (size_t)stride);
+    float_mode_leave(outer);
+    free(sums);
+    Py_END_ALLOW_THREADS
+    result = tell(outcome);
+done:
+    release(&held);
+    return result;
+}
+
+struct call {
+    struct expert expert;
+    const int64_t *rows;
+    size_t n_rows;
+    uint8_t *out;
+};
+
+/* Read one call and hold its buffers; 0 with an exception. */
+static int read_call(struct held *held, PyObject *object, PyObject *out,
+                     const struct input *x, enum result result, struct call *call)
+{
+    struct expert *e = &call->expert;
+    PyObject *gate, *up, *down, *rows;
+    if (!PyTuple_Check(object)) {
+        PyErr_SetString(PyExc_TypeError, "a call is a tuple");
+        return 0;
+    }
+    if (!PyArg_ParseTuple(object, "iffOOOO", &e->kind, &e->alpha, &e->limit, &gate, &up,
+                          &down, &rows) ||
+        !read_matrix(held, gate, &e->gate) || !read_matrix(held, up, &e->up) ||
+        !read_matrix(held, down, &e->down) || !fits(&e->gate, x, "gate") ||
+        !fits(&e->up, x, "up"))
+        return 0;
+    if (e->up.n_rows != e->gate.n_rows || e->down.n_cols != e->gate.n_rows ||
+        e->down.n_rows % 32 || (e->kind != SWIGLU && e->kind != SWIGLU_OAI)) {
+        PyErr_SetString(PyExc_ValueError, "matrices that make no expert");
+        return 0;
+    }
+    call->n_rows = x->n;
+    call->rows = NULL;
+    if (rows != Py_None) {
+        Py_ssize_t length = PyObject_Size(rows);
+        if (length < 0)
+            return 0;
+        call->n_rows = (size_t)length;
+        call->rows = hold(held, rows, 8 * call->n_rows, 8, 0, "chosen rows");
+        if (!call->rows)
+            return 0;
+        for (size_t i = 0; i < call->n_rows; i++)
+            if (call->rows[i] < 0 || (size_t)call->rows[i] >= x->n) {
+                PyErr_Format(PyExc_ValueError, "no row %lld of %zu",
+                             (long long)call->rows[i], x->n);
+                return 0;
+            }
+    }
+    size_t n_bytes;
+    if (__builtin_mul_overflow(call->n_rows, result_row_bytes(result, e->down.n_rows),
+                               &n_bytes)) {
+        PyErr_SetString(PyExc_ValueError, "results beyond all memory");
+        return 0;
+    }
+    call->out = hold(held, out, n_bytes, 4, 1, "results");
+    return call->out != NULL;
+}
+
+static int read_calls(struct held *held, PyObject *calls, PyObject *outs,
+                      const struct input *x, enum result result, struct call *out)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_Size(calls); i++)
+        if (!read_call(held, PyTuple_GetItem(calls, i), PyTuple_GetItem(outs, i), x,
+                       result, out + i))
+            return 0;
+    return 1;
+}
+
+static enum outcome run_calls(const struct kernel_set *set, const struct call *calls,
+                              size_t n_calls, struct input *x, enum result result)
+{
+    int32_t *sums;
+    struct float_mode outer = float_mode_enter();
+    enum outcome outcome = prepare(set, x, &sums);
+    for (size_t i = 0; i < n_calls && outcome == DONE; i++)
+        outcome = run_expert(set, &calls[i].expert, x, calls[i].rows, calls[i].n_rows,
+                             result, calls[i].out);
+    float_mode_leave(outer);
+    free(sums);
+    return outcome;
+}
+
+static PyObject *experts(PyObject *module, PyObject *arguments)
+{
+    (void)module;
+    const char *name;
+    PyObject *calls_object, *codes, *scales, *floats, *outs;
+    Py_ssize_t n, n_cols;
+    int kind_of_result;
+    if (!PyArg_ParseTuple(arguments, "sO!OOOnniO!", &name, &PyTuple_Type, &calls_object,
+                          &codes, &scales, &floats, &n, &n_cols, &kind_of_result,
+                          &PyTuple_Type, &outs))
+        return NULL;
+    const struct kernel_set *set = find_set(name);
+    if (!set)
+        return NULL;
+    size_t n_calls = (size_t)PyTuple_Size(calls_object);
+    if (n < 0 || n_cols <= 0 || kind_of_result < CODED_R32 || kind_of_result > VALUES_R8 ||
+        (size_t)PyTuple_Size(outs) != n_calls) {
+        PyErr_SetString(PyExc_ValueError, "calls and results do not fit each other");
+        return NULL;
+    }
+    enum result result_kind = (enum result)kind_of_result;
+    struct input x = {.n = (size_t)n, .n_cols = (size_t)n_cols};
+    struct held held = {0};
+    PyObject *result = NULL;
+    struct call *calls = PyMem_Calloc(n_calls + 1, sizeof *calls);
+    if (!calls)
+        return PyErr_NoMemory();
+    if (read_input(&held, codes, scales, floats, &x) &&
+        read_calls(&held, calls_object, outs, &x, result_kind, calls)) {
+        enum outcome outcome;
+        Py_BEGIN_ALLOW_THREADS
+        outcome = run_calls(set, calls, n_calls, &x, result_kind);
+        Py_END_ALLOW_THREADS
+        result = tell(outcome);
+    }
+    PyMem_Free(calls);
+    release(&held);
+    return result;
+}
+
+static PyObject *code_rows(PyObject *module, PyObject *arguments)
+{
+    (void)module;
+    const char *name;
+    PyObject *x_object, *codes_object, *scales_object;
+    Py_ssize_t n_values;
+    if (!PyArg_ParseTuple(arguments, "sOnOO", &name, &x_object, &n_values, &codes_object,
+                          &scales_object))
+        return NULL;
+    const struct kernel_set *set = find_set(name);
+    if (!set)
+        return NULL;
+    size_t n = (size_t)n_values;
+    if (n_values < 0 || n > (size_t)PY_SSIZE_T_MAX / 4 || n % 32)
+        return PyErr_Format(PyExc_ValueError, "%zd values are no blocks of 32", n_values);
+    struct held held = {0};
+    const float *x = hold(&held, x_object, 4 * n, 4, 0, "rows");
+    int8_t *codes = x ? hold(&held, codes_object, n, 1, 1, "codes") : NULL;
+    float *scales = codes ? hold(&held, scales_object, n / 8, 4, 1, "scales") : NULL;
+    PyObject *result = NULL;
+    if (scales) {
+        enum outcome outcome = DONE;
+        Py_BEGIN_ALLOW_THREADS
+        struct float_mode outer = float_mode_enter();
+        if (!set->finite(n, x))
+            outcome = NOT_FINITE;
+        else
+            set->code_i8(n, x, codes, scales);
+        float_mode_leave(outer);
+        Py_END_ALLOW_THREADS
+        result = tell(outcome);
+    }
+    release(&held);
+    return result;
+}
+
+static PyMethodDef methods[] = {
+    {"sets", sets, METH_NOARGS, "Names of the instruction sets here, best first."},
+    {"product", product, METH_VARARGS, "Multiply rows with a matrix."},
+    {"experts", experts, METH_VARARGS, "Run rows through experts."},
+    {"code_rows", code_rows, METH_VARARGS, "Code rows with q = 127."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyModuleDef_Slot slots[] = {{0, NULL}};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "_kernel",
+    .m_doc = "Products and experts of specification 02 in C.",
+    .m_size = 0,
+    .m_methods = methods,
+    .m_slots = slots,
+};
+
+PyMODINIT_FUNC PyInit__kernel(void);
+
+PyMODINIT_FUNC PyInit__kernel(void)
+{
+    return PyModuleDef_Init(&definition);
+}

@@ -1,0 +1,1 @@
+"""The arithmetic in C, an optional extension with a part per instruction set."""

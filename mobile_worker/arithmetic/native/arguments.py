@@ -1,0 +1,130 @@
+"""What the extension takes: matrices, calls and rows as tuples of buffers."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from mobile_worker.arithmetic.coding import BLOCK, ExpertInput, Floats
+from mobile_worker.arithmetic.errors import CodeRefused, NonFinite, ShapeMismatch
+from mobile_worker.arithmetic.formats.codecs import is_integer
+from mobile_worker.arithmetic.kernel import KernelCall
+from mobile_worker.arithmetic.matrix import ExpertWeights, Matrix
+
+__all__ = [
+    "CallArguments",
+    "RowArguments",
+    "call_arguments",
+    "check_width",
+    "contiguous",
+    "count_rows",
+    "cut_call",
+    "macs",
+    "matrix_arguments",
+    "refuse",
+    "row_arguments",
+]
+
+_NON_FINITE: Final = 1
+_CODE_REFUSED: Final = 2
+
+MatrixArguments = tuple[int, int, int, memoryview, Floats | None]
+RowArguments = tuple[object, object, object, int]  # codes, scales, floats, how many
+CallArguments = tuple[
+    int, float, float, MatrixArguments, MatrixArguments, MatrixArguments, object
+]
+
+
+def contiguous(x: Floats) -> Floats:
+    """Return f32 values side by side, aligned, as the extension reads them."""
+    return np.require(x, np.float32, ("C", "A"))
+
+
+def matrix_arguments(matrix: Matrix, bias: Floats | None) -> MatrixArguments:
+    """Return (format, n_rows, n_cols, raw, bias)."""
+    own = None if bias is None else contiguous(bias)
+    return (int(matrix.format), matrix.n_rows, matrix.n_cols, matrix.raw, own)
+
+
+def call_arguments(call: KernelCall) -> CallArguments:
+    """Return one call of an expert."""
+    weights = call.weights
+    activation = weights.activation
+    rows = call.rows
+    if rows is not None:
+        rows = np.require(rows, np.int64, ("C", "A"))
+    return (
+        int(activation.kind),
+        activation.alpha,
+        activation.limit,
+        matrix_arguments(weights.gate, weights.gate_bias),
+        matrix_arguments(weights.up, weights.up_bias),
+        matrix_arguments(weights.down, weights.down_bias),
+        rows,
+    )
+
+
+def row_arguments(rows: ExpertInput) -> RowArguments:
+    """Return the rows in the kinds they have; ShapeMismatch if these do not agree."""
+    coded, floats = rows.coded, rows.floats
+    codes = scales = None
+    if coded is not None:
+        codes = np.require(coded.codes, np.int8, "C")
+        scales = contiguous(coded.scales)
+        n, n_cols = codes.shape
+        if n_cols % BLOCK or scales.shape != (n, n_cols // BLOCK):
+            raise ShapeMismatch(
+                f"codes [{n}, {n_cols}] do not go with scales {list(scales.shape)}"
+            )
+        if floats is not None and floats.shape != codes.shape:
+            raise ShapeMismatch(
+                f"codes {list(codes.shape)} and floats {list(floats.shape)} differ"
+            )
+    own = None if floats is None else contiguous(floats)
+    return (codes, scales, own, rows.n_rows)
+
+
+def check_width(matrix: Matrix, rows: ExpertInput) -> None:
+    """Refuse rows that the matrix cannot multiply; ShapeMismatch."""
+    if is_integer(matrix.format):
+        coded = rows.coded
+        if coded is None or coded.codes.shape[1] != matrix.n_cols:
+            raise ShapeMismatch(f"no coded rows of {matrix.n_cols} values to multiply")
+    elif rows.floats is None or rows.floats.shape[1] != matrix.n_cols:
+        raise ShapeMismatch(f"no float rows of {matrix.n_cols} values to multiply")
+
+
+def count_rows(calls: Sequence[KernelCall], rows: ExpertInput) -> list[int]:
+    """Return how many rows each call has; ShapeMismatch if one is not there."""
+    n = rows.n_rows
+    counts = []
+    for call in calls:
+        own = call.rows
+        if own is not None and len(own) and not (own.min() >= 0 and own.max() < n):
+            raise ShapeMismatch(f"rows {own.min()} to {own.max()} of {n}")
+        counts.append(n if own is None else len(own))
+    return counts
+
+
+def cut_call(
+    call: KernelCall, out: np.ndarray, first: int, end: int
+) -> tuple[KernelCall, np.ndarray]:
+    """Return a part of a call's rows, and the part of its results."""
+    if end - first == len(out):
+        return call, out
+    rows = np.arange(len(out)) if call.rows is None else call.rows
+    return KernelCall(weights=call.weights, rows=rows[first:end]), out[first:end]
+
+
+def macs(weights: ExpertWeights) -> int:
+    """Return the multiply-adds of one row through an expert."""
+    parts = (weights.gate, weights.up, weights.down)
+    return sum(matrix.n_rows * matrix.n_cols for matrix in parts)
+
+
+def refuse(outcome: int) -> None:
+    """Turn an outcome into NonFinite or CodeRefused; 0 passes."""
+    if outcome == _NON_FINITE:
+        raise NonFinite("an expert's value is not finite")
+    if outcome == _CODE_REFUSED:
+        raise CodeRefused("an activation code of -128, or a scale no coding gives")

@@ -1,0 +1,49 @@
+"""The extension `_kernel` as this package sees it, and how it is loaded.
+
+It is optional: an install without a compiler has none, and everything works without.
+"""
+
+import importlib
+from typing import Protocol, cast
+
+from mobile_worker.arithmetic.errors import KernelUnavailable
+
+__all__ = ["Extension", "load_extension"]
+
+_MODULE = "mobile_worker.arithmetic.native._kernel"
+
+
+class Extension(Protocol):
+    """What `c/kernel_module.c` offers; its head says what the arguments are.
+
+    Outcomes: 0 done, 1 a value is not finite, 2 an impossible code or scale. ValueError
+    if a buffer does not fit the shapes.
+    """
+
+    def sets(self) -> tuple[str, ...]:
+        """Return the instruction sets that run here, best first."""
+        ...
+
+    def product(self, *arguments: object) -> int:
+        """Multiply rows with a matrix into a place; returns the outcome."""
+        ...
+
+    def experts(self, *arguments: object) -> int:
+        """Run rows through experts into places; returns the outcome."""
+        ...
+
+    def code_rows(self, *arguments: object) -> int:
+        """Code rows with q = 127 into places; returns the outcome."""
+        ...
+
+
+def load_extension() -> Extension:
+    """Return the extension, or raise KernelUnavailable if it was not built."""
+    try:
+        return cast("Extension", importlib.import_module(_MODULE))
+    except ImportError as error:
+        raise KernelUnavailable(
+            "the native kernel was not built",
+            advice="install a C compiler and reinstall p2pmoe for the native kernel, "
+            "which is several times faster",
+        ) from error
