@@ -24,6 +24,7 @@ COMMANDS = (
     "run",
     "chat",
     "demo",
+    "bench",
     "ledger",
     "market",
     "ledgerd",
