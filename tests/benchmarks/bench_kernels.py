@@ -1,120 +1,171 @@
-"""Multiply-adds a second of the numpy kernel, and tokens a second of the demo's model.
+"""The kernels beside llama.cpp, one thread each, in turn on the same core.
 
-On one core: the measuring happens in a child process whose BLAS has one thread.
-"Unpacked" keeps the decoded weights (decoded cache large enough), "in place" unpacks
-the file's bytes at every product (no cache). The baseline is what the bits cost: plain
-f32 BLAS over dequantised weights of the same shapes, whose results depend on the
-machine.
+- A MoE of 1.3 GB with random weights in Q4_0 and Q4_K, decoded and prompted by us on
+  the native kernel and by llama.cpp, which runs without its flash attention, because
+  with it it decodes slower here; those rates are given too.
+- wasm: calls of experts that are together larger than the cache, which is what a worker
+  does, beside the multiply-adds a second that llama.cpp's decoding of a smaller such
+  file takes; and the whole decoding on wasm, which shares its time with the backbone's
+  own operations.
+- The pocket model, what rows cost in a batch, and every format on every kernel.
+
+Needs 7 GB of memory and 3 GB of disk for a while, and some three minutes.
 """
 
-import time
-from collections.abc import Callable
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import numpy as np
-
-from mobile_worker.arithmetic.coding import ExpertInput, quantize_rows
 from mobile_worker.arithmetic.formats.block_format import Format
-from mobile_worker.arithmetic.formats.codecs import dequantize
-from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
-from mobile_worker.arithmetic.self_test import fixed_matrix, fixed_rows
-from p2pmoe.model.local_experts import LocalExperts
-from p2pmoe.model.model import load_model
-from p2pmoe.weights.model_file import open_model
+from mobile_worker.arithmetic.kernel import Kernel
+from tests.benchmarks import llama_baseline
 from tests.benchmarks.figures import Figure, figure
-from tests.benchmarks.one_core import measured_on_one_core, tell
+from tests.benchmarks.kernel_rates import ExpertRotation, open_kernel, product_figures
+from tests.benchmarks.llama_baseline import Llama
+from tests.benchmarks.model_rates import OurModel, Rates, Work, agreement, alternate
+from tests.benchmarks.one_core import measured_on_one_core, pin_to_one_core, tell
+from tests.benchmarks.synthetic_moe import POCKET, SyntheticMoe, write_moe
 
-ROOT = Path(__file__).resolve().parents[2]
-POCKET = ROOT / "p2pmoe/models/pocket-q4_0.gguf"
-N_ROWS, N_COLS = 3072, 2048  # one matrix of a large model, 25 MB as f32
-ROUNDS = 5
-KERNEL_TARGET, DECODE_TARGET = 0.2, 50.0
-N_PROMPT, N_DECODED = 256, 48
-
-
-def rates(work: float, call: Callable[[], object]) -> list[float]:
-    """Return `work` per second of several rounds of calls, each of at least 0.1 s."""
-    call()
-    found = []
-    for _ in range(ROUNDS):
-        n, start = 0, time.perf_counter()
-        while (elapsed := time.perf_counter() - start) < 0.1:
-            call()
-            n += 1
-        found.append(n * work / elapsed)
-    return found
+ROUNDS = 3
+DECODE_SHARE, PROMPT_SHARE = 0.8, 0.5  # of llama.cpp's, by the native kernel
+WASM_SHARES = {"wasm/relaxed": 0.35, "wasm/plain": 0.2}  # of its decoding
+POCKET_TARGET, EIGHT_ROWS_TARGET = 300.0, 4.0
+SMALL_LAYERS = 4
+LARGE_WORK = Work()
+SMALL_WORK = Work(n_prompt=0)
+POCKET_WORK = Work(n_before=256, n_decoded=48)
 
 
-def kernel_figures(block_format: Format, n: int) -> list[Figure]:
-    matrix = fixed_matrix("bench", block_format, N_ROWS, N_COLS)
-    x = fixed_rows("bench x", n, N_COLS)
-    rows = ExpertInput(coded=quantize_rows(x))
-    plain = dequantize(matrix)
-    work = n * N_ROWS * N_COLS / 1e9
-    blas = rates(work, lambda: x @ plain.T)
-    found = []
-    for word, n_bytes in (("unpacked", 1 << 28), ("in place", 0)):
-        kernel = NumpyKernel(decoded_cache_bytes=n_bytes)
-        ours = rates(work, lambda k=kernel: k.matmul(matrix, rows))
-        name = f"{block_format.name}, {n} row{'s' * (n > 1)}, {word}"
-        found.append(
-            figure(name, "G MAC/s", ours, baseline=blas, at_least=KERNEL_TARGET)
-        )
-    return found
-
-
-def pocket_shapes() -> list[np.ndarray]:
-    """Return f32 matrices of the shapes that one token of the pocket model meets."""
-    attention = [(512, 256), (256, 256)]
-    dense = [(1024, 256), (256, 512)]
-    experts = [(256, 256), (256, 128)] * 5
-    shapes = attention + dense + (attention + experts) * 7 + [(4096, 256)]
-    rng = np.random.default_rng(1)
-    return [rng.standard_normal(shape, np.float32) for shape in shapes]
-
-
-def decode_figures() -> list[Figure]:
-    kernel = NumpyKernel()
-    with open_model(POCKET) as model_file:
-        model = load_model(model_file, kernel)
-        experts = LocalExperts.load(model_file, kernel)
-    prompt = list(range(100, 100 + N_PROMPT))
-    cache = model.new_cache(N_PROMPT + N_DECODED)
-    prefill, decode = [], []
-    for _ in range(ROUNDS + 1):
-        cache.truncate(0)
-        start = time.perf_counter()
-        logits = model.forward(prompt, cache, experts)
-        prefill.append(N_PROMPT / (time.perf_counter() - start))
-        start = time.perf_counter()
-        for _ in range(N_DECODED):
-            logits = model.forward([int(logits[-1].argmax())], cache, experts)
-        decode.append(N_DECODED / (time.perf_counter() - start))
-    matrices = pocket_shapes()
-    vectors = [np.ones(m.shape[1], np.float32) for m in matrices]
-    baseline = rates(
-        1.0, lambda: [m @ v for m, v in zip(matrices, vectors, strict=True)]
-    )
-    return [
-        figure(
-            "pocket decode, all local, at 256 tokens",
-            "tokens/s",
-            decode[1:],  # the first round fills the decoded cache
-            baseline=baseline,
-            at_least=DECODE_TARGET,
-        ),
-        figure("pocket prefill of 256", "tokens/s", prefill[1:]),
+def large_figures(block_format: Format, kernel: Kernel) -> list[Figure]:
+    """Decode and prompt the file of 1.3 GB."""
+    moe = SyntheticMoe(format=block_format)
+    with _written(moe) as path, ExitStack() as stack:
+        ours = OurModel(path, kernel)
+        theirs = _llamas(stack, path, flash=(False, True))
+        if theirs:
+            _say(
+                f"correlation of logits with llama.cpp's: {agreement(ours, theirs[0])}"
+            )
+        own, *others = alternate([ours, *theirs], ROUNDS, LARGE_WORK)
+    plain, *flash = others or [Rates()]
+    word = f"{block_format.name} MoE of {moe.n_bytes / 1e9:.1f} GB"
+    on = f", {kernel.name}"
+    found = [
+        _beside(f"{word}, decode{on}", own.decode, plain.decode, DECODE_SHARE),
+        _beside(f"{word}, prompt of 128{on}", own.prompt, plain.prompt, PROMPT_SHARE),
     ]
+    for other in flash:
+        on = ", llama.cpp with flash attention"
+        found.append(_beside(f"{word}, decode{on}", other.decode, plain.decode))
+        found.append(_beside(f"{word}, prompt of 128{on}", other.prompt, plain.prompt))
+    return found
+
+
+def wasm_figures(block_format: Format, kernels: Sequence[Kernel]) -> list[Figure]:
+    """Call experts, and decode a file of four layers."""
+    moe = SyntheticMoe(format=block_format, n_layer=SMALL_LAYERS)
+    with _written(moe) as path, ExitStack() as stack:
+        ours = [OurModel(path, kernel) for kernel in kernels]
+        theirs = _llamas(stack, path, flash=(False,))
+        rates = alternate([*ours, *theirs], ROUNDS, SMALL_WORK)
+    decode = rates[-1].decode if theirs else []
+    products = [rate * moe.active_weights / 1e9 for rate in decode]
+    found = []
+    for kernel, own in zip(kernels, rates, strict=False):
+        calls = ExpertRotation(kernel, block_format).rates(1)
+        share = WASM_SHARES.get(kernel.name)
+        name = f"{block_format.name} experts, {kernel.name}"
+        found.append(_beside(name, calls, products, share, unit="G MAC/s"))
+        word = f"{block_format.name} MoE of {moe.n_bytes / 1e9:.1f} GB"
+        found.append(_beside(f"{word}, decode, {kernel.name}", own.decode, decode))
+    return found
+
+
+def pocket_figures(kernels: Sequence[Kernel]) -> list[Figure]:
+    """Decode the pocket model at 256 tokens; the first kernel has the target."""
+    with ExitStack() as stack:
+        sides = [OurModel(POCKET, kernel) for kernel in kernels]
+        theirs = _llamas(stack, POCKET, flash=(False,))
+        rates = alternate([*sides, *theirs], ROUNDS, POCKET_WORK)
+    beside = rates[-1] if theirs else Rates()
+    found = []
+    for number, (kernel, own) in enumerate(zip(kernels, rates, strict=False)):
+        found.append(
+            figure(
+                f"pocket decode, all local, at 256 tokens, {kernel.name}",
+                "tokens/s",
+                own.decode,
+                baseline=beside.decode,
+                at_least=None if number else POCKET_TARGET,
+            )
+        )
+        name = f"pocket prompt of 128, {kernel.name}"
+        found.append(_beside(name, own.prompt, beside.prompt))
+    return found
+
+
+def _beside(
+    name: str,
+    ours: Sequence[float],
+    theirs: Sequence[float],
+    share: float | None = None,
+    *,
+    unit: str = "tokens/s",
+) -> Figure:
+    """Make a figure whose target is a share of the baseline, if there is one."""
+    at_least = (
+        None if share is None or not theirs else share * statistics.median(theirs)
+    )
+    return figure(name, unit, ours, baseline=theirs, at_least=at_least)
+
+
+@contextmanager
+def _written(moe: SyntheticMoe) -> Iterator[Path]:
+    """Write a file for as long as it is used."""
+    _say(f"{moe.format.name} MoE, {moe.n_bytes / 1e9:.1f} GB")
+    with tempfile.TemporaryDirectory() as folder:
+        yield write_moe(Path(folder) / "moe.gguf", moe)
+
+
+def _llamas(stack: ExitStack, path: Path, flash: Sequence[bool]) -> list[Llama]:
+    """Load a file into llama.cpp once for each setting, where it is installed."""
+    if not llama_baseline.is_installed():
+        return []
+    return [stack.enter_context(Llama(path, flash_attention=one)) for one in flash]
+
+
+def _say(text: str) -> None:
+    print(f"kernels: {text}", file=sys.stderr, flush=True)
 
 
 def measure() -> list[Figure]:
-    found = [
-        one
-        for block_format in (Format.Q4_0, Format.Q8_0)
-        for n in (1, 16)
-        for one in kernel_figures(block_format, n)
-    ]
-    return found + decode_figures()
+    pin_to_one_core()
+    native = open_kernel("native")
+    wasm = [k for k in map(open_kernel, WASM_SHARES) if k is not None]
+    numpy = open_kernel("numpy")
+    assert numpy is not None
+    kernels = [*([native] if native else []), *wasm, numpy]
+    found = pocket_figures(kernels)
+    for block_format in (Format.Q4_0, Format.Q4_K):
+        found += large_figures(block_format, kernels[0])
+    for block_format in (Format.Q4_0, Format.Q8_0):
+        found += wasm_figures(block_format, wasm)
+    for kernel in kernels[:-1]:
+        rotation = ExpertRotation(kernel, Format.Q4_0)
+        found.append(rotation.cost_figure(8, EIGHT_ROWS_TARGET))
+    _say("every format")
+    return found + product_figures(kernels, 1)
+
+
+def notes() -> list[str]:
+    """Say what stood beside, and how it was built."""
+    if not llama_baseline.is_installed():
+        return [llama_baseline.HOW_TO_INSTALL]
+    with Llama(POCKET) as llama:
+        return [f"baseline: llama.cpp of xllamacpp {llama.version}, {llama.build}"]
 
 
 def run() -> list[Figure]:

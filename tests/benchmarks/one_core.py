@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tests.benchmarks.figures import Figure
 
-__all__ = ["measured_on_one_core", "tell"]
+__all__ = ["measured_on_one_core", "pin_to_one_core", "tell"]
 
 _ROOT = Path(__file__).resolve().parents[2]
 _VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
@@ -33,6 +33,15 @@ def measured_on_one_core(module: str) -> list[Figure]:
         text=True,
     )
     return [Figure(**fields) for fields in json.loads(child.stdout)]
+
+
+def pin_to_one_core() -> None:
+    """Bind this process, and those that it starts, to one core where that is possible.
+
+    Then no library can use a second one, whatever it makes of its settings.
+    """
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
 
 def tell(figures: Sequence[Figure]) -> None:

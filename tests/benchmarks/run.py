@@ -14,15 +14,12 @@ import platform
 import sys
 import time
 from collections.abc import Sequence
+from importlib import metadata
 from pathlib import Path
-
-import numpy as np
-import trio
-import websockets
 
 from tests.benchmarks.figures import Figure
 
-__all__ = ["areas", "json_line", "machine", "main", "measure", "table"]
+__all__ = ["areas", "json_line", "machine", "main", "measure", "notes", "table"]
 
 FOLDER = Path(__file__).resolve().parent
 _HEADER = ("figure", "ours", "min..max", "baseline", "ratio", "target", "met")
@@ -41,13 +38,38 @@ def measure(area: str) -> list[Figure]:
     return found
 
 
+def notes(area: str) -> list[str]:
+    """Return what an area says below its table; most say nothing."""
+    module = importlib.import_module(f"tests.benchmarks.bench_{area}")
+    return module.notes() if hasattr(module, "notes") else []
+
+
 def machine() -> str:
     """Return the machine and the versions that speed depends on, in a line."""
+    modules = ("numpy", "trio", "websockets", "wasmtime", "xllamacpp")
     return (
-        f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}, "
-        f"Python {platform.python_version()}, numpy {np.__version__}, "
-        f"trio {trio.__version__}, websockets {websockets.__version__}"
+        f"{platform.machine()}, {_cpu_model()}, {os.cpu_count()} cores, "
+        f"{platform.system()}, Python {platform.python_version()}, "
+        + ", ".join(f"{name} {_version(name)}" for name in modules)
     )
+
+
+def _cpu_model() -> str:
+    """Return what the processor calls itself, where the system tells."""
+    listing = Path("/proc/cpuinfo")
+    if listing.exists():
+        for line in listing.read_text(encoding="utf-8").splitlines():
+            key, _, value = line.partition(":")
+            if key.strip() in {"model name", "Hardware", "CPU part"}:
+                return value.strip()
+    return platform.processor() or "unknown processor"
+
+
+def _version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "absent"
 
 
 def table(area: str, figures: Sequence[Figure]) -> str:
@@ -108,7 +130,7 @@ def main(arguments: Sequence[str]) -> int:
         figures = measure(area)
         took = f"{time.monotonic() - start:.0f} s"
         print(f"{place}: done in {took}", file=sys.stderr, flush=True)
-        print(f"\n{table(area, figures)}", flush=True)
+        print(f"\n{table(area, figures)}", *notes(area), sep="\n", flush=True)
         if sink:
             with Path(sink).open("a", encoding="utf-8") as lines:
                 lines.writelines(f"{json_line(figure)}\n" for figure in figures)

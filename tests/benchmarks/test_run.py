@@ -2,7 +2,9 @@
 
 import json
 
+import numpy as np
 import pytest
+import trio
 
 from tests.benchmarks import run
 from tests.benchmarks.figures import Figure, figure
@@ -23,6 +25,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(run, "areas", lambda: ["alpha", "beta"])
     monkeypatch.setattr(run, "measure", measure)
+    monkeypatch.setattr(run, "notes", lambda area: [f"note on {area[0]}"])
     monkeypatch.delenv("BENCH_JSON", raising=False)
     return asked
 
@@ -70,6 +73,7 @@ def test_all_areas_are_run(arguments, measured, capsys):
     out, err = capsys.readouterr()
     assert out.splitlines()[0] == run.machine()
     assert "\nalpha\n" in out
+    assert out.splitlines()[-1] == "note on b"
     assert "\nbeta\n" in out
     assert err.splitlines() == [
         "[1/2] alpha: measuring",
@@ -100,6 +104,11 @@ def test_an_unknown_area_is_one_line_and_two(measured, capsys):
     out, err = capsys.readouterr()
     assert (out, measured) == ("", [])
     assert err == "no benchmark 'nothing': all, alpha, beta\n"
+
+
+def test_the_machine_line_names_processor_and_versions():
+    assert f"numpy {np.__version__}, trio {trio.__version__}" in run.machine()
+    assert "\n" not in run.machine()
 
 
 def test_the_areas_of_the_plan_are_there():

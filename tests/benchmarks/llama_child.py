@@ -1,0 +1,81 @@
+"""The process that runs llama.cpp: `python -m tests.benchmarks.llama_child FILE`.
+
+Reads one JSON object a line from stdin and answers each with one on stdout; a first
+line tells the build. `{"prompt": [ids], "n": tokens to decode, "n_top": likeliest}`
+is answered with llama.cpp's own times, the wall time, and the first token's `n_top`
+log-probabilities by id. The parent's affinity and environment make it one thread.
+
+What is kept from flattering or harming it: prompts are never taken from a cache, the
+weights are read before the first request (no page faults on the way), and llama.cpp's
+own repacking of weights stays on, as in its default.
+"""
+
+import json
+import os
+import sys
+import time
+from typing import TextIO
+
+import xllamacpp
+
+N_CONTEXT = 512
+N_BATCH = 128
+
+
+def parameters(path: str, *, flash_attention: bool) -> xllamacpp.CommonParams:
+    """Return settings for one thread of the CPU."""
+    own = xllamacpp.CommonParams()
+    own.model.path = path
+    own.n_ctx, own.n_batch, own.n_ubatch = N_CONTEXT, N_BATCH, N_BATCH
+    own.n_parallel, own.n_gpu_layers = 1, 0
+    own.cpuparams.n_threads = own.cpuparams_batch.n_threads = 1
+    own.cache_prompt, own.cache_ram_mib, own.n_ctx_checkpoints = False, 0, 0
+    own.fit_params, own.warmup = False, True
+    own.load_mode = xllamacpp.llama_load_mode.LLAMA_LOAD_MODE_NONE
+    own.flash_attn_type = xllamacpp.llama_flash_attn_type(int(flash_attention))
+    own.verbosity = 0
+    return own
+
+
+def answer(server: xllamacpp.Server, asked: dict[str, object]) -> dict[str, object]:
+    """Run one request."""
+    start = time.perf_counter()
+    found = server.handle_completions(
+        {
+            "prompt": asked["prompt"],
+            "n_predict": asked["n"],
+            "n_probs": asked["n_top"],
+            "temperature": 0,
+            "ignore_eos": True,
+            "cache_prompt": False,
+            "stream": False,
+        }
+    )
+    wall_s = time.perf_counter() - start
+    choice = found["choices"][0]
+    top = []
+    if choice["logprobs"]:
+        top = choice["logprobs"]["content"][0]["top_logprobs"]
+    return {
+        "times": found["timings"],
+        "wall_s": wall_s,
+        "top": {one["id"]: one["logprob"] for one in top},
+    }
+
+
+def main(path: str, flash_attention: str, out: TextIO) -> None:
+    """Answer requests until stdin ends."""
+    server = xllamacpp.Server(
+        parameters(path, flash_attention=flash_attention == "flash")
+    )
+    first = {"version": xllamacpp.__version__, "build": xllamacpp.get_system_info()}
+    print(json.dumps(first), file=out, flush=True)
+    for line in sys.stdin:
+        print(json.dumps(answer(server, json.loads(line))), file=out, flush=True)
+
+
+if __name__ == "__main__":
+    # llama.cpp writes to both streams as it likes; answers have a stream of their own.
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
+        os.dup2(2, 1)
+        main(sys.argv[1], sys.argv[2], answers)
