@@ -22,7 +22,6 @@ __all__ = [
     "decode_row",
     "encode_row",
     "exp",
-    "expert_row",
     "expert_values",
     "f32",
     "lane_dot",
@@ -149,12 +148,13 @@ def group_dot(groups, x_codes, x_scales):
 def activate(kind, g, u, alpha=1.702, limit=7.0):
     if kind == "SWIGLU":
         return f32(f32(g * sigmoid(g)) * u)
+    limit = f32(limit)
     g = min(g, limit)
     u = max(min(u, limit), -limit)
     return f32(f32(u + 1.0) * f32(g * sigmoid(f32(f32(alpha) * g))))
 
 
-def expert_values(weights, kind, x, biases=None):
+def expert_values(weights, kind, x, biases=None, *, alpha=1.702, limit=7.0):
     """Run one row through an expert, uncoded.
 
     `weights` is {part: (format, raw rows)}, `biases` {part: values} where there are.
@@ -163,10 +163,5 @@ def expert_values(weights, kind, x, biases=None):
     coded = quantize_row(x, 127)
     g = product_row(*weights["gate"], x, coded, biases.get("gate"))
     u = product_row(*weights["up"], x, coded, biases.get("up"))
-    h = [activate(kind, a, b) for a, b in zip(g, u, strict=True)]
+    h = [activate(kind, a, b, alpha, limit) for a, b in zip(g, u, strict=True)]
     return product_row(*weights["down"], h, quantize_row(h, 127), biases.get("down"))
-
-
-def expert_row(weights, kind, x, profile, biases=None):
-    """Run one row through an expert; the result coded by the profile."""
-    return encode_row(expert_values(weights, kind, x, biases), profile)

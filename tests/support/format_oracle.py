@@ -9,7 +9,14 @@ fl(fl(code * scale) - minimum).
 import math
 import struct
 
-__all__ = ["BLOCK_BYTES", "FLOAT_BYTES", "f32", "read_floats", "read_groups"]
+__all__ = [
+    "BLOCK_BYTES",
+    "FLOAT_BYTES",
+    "HALF_FIELDS",
+    "f32",
+    "read_floats",
+    "read_groups",
+]
 
 # Integer format -> (values in a block, bytes of it)
 BLOCK_BYTES = {
@@ -27,6 +34,23 @@ BLOCK_BYTES = {
     "IQ4_XS": (256, 136),
     "MXFP4": (32, 17),
     "NVFP4": (64, 36),
+}
+# Integer format -> the places of f16 fields in a block
+HALF_FIELDS = {
+    "Q4_0": (0,),
+    "Q4_1": (0, 2),
+    "Q5_0": (0,),
+    "Q5_1": (0, 2),
+    "Q8_0": (0,),
+    "Q2_K": (80, 82),
+    "Q3_K": (108,),
+    "Q4_K": (0, 2),
+    "Q5_K": (0, 2),
+    "Q6_K": (208,),
+    "IQ4_NL": (0,),
+    "IQ4_XS": (0,),
+    "MXFP4": (),
+    "NVFP4": (),
 }
 FLOAT_BYTES = {"F32": 4, "F16": 2, "BF16": 2}
 IQ4 = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)

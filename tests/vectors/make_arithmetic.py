@@ -3,11 +3,11 @@
     python -m tests.vectors.make_arithmetic
 
 Results come from the plain-Python oracle (tests/support/arithmetic_oracle.py), never
-from an implementation under test. Inputs come from SHA-256 in counter mode. Numbers
-are little-endian bytes in hex. Files and fields: tests/vectors/arithmetic/README.md.
+from an implementation under test; inputs from tests/vectors/arithmetic_inputs.py.
+Numbers are little-endian bytes in hex. Files and fields:
+tests/vectors/arithmetic/README.md.
 """
 
-import hashlib
 import itertools
 import json
 import math
@@ -15,64 +15,24 @@ import struct
 from pathlib import Path
 
 from tests.support import arithmetic_oracle as oracle
+from tests.support.format_oracle import BLOCK_BYTES, FLOAT_BYTES, HALF_FIELDS
+from tests.vectors.arithmetic_inputs import (
+    KINDS,
+    coded_rows,
+    floats,
+    matrix,
+    pack,
+    split,
+)
 
-__all__ = ["FILES", "FOLDER", "make"]
+__all__ = ["FILES", "FOLDER", "FORMATS", "make"]
 
 FOLDER = Path(__file__).parent / "arithmetic"
-FORMATS = ("F32", "F16", "Q4_0", "Q8_0")
-SHAPES = ((1, 32), (2, 64), (3, 96), (7, 160))
+FORMATS = (*FLOAT_BYTES, *BLOCK_BYTES)
 PROFILES = ("R32", "R16", "R8")
-KINDS = ("SWIGLU", "SWIGLU_OAI")
-F16_EXTREMES = (0x0001, 0x03FF, 0x0400, 0x7BFF, 0x8001, 0xFBFF, 0x0000, 0x8000)
-
-
-def stream(label, n):
-    blocks = -(-n // 32)
-    return b"".join(
-        hashlib.sha256(f"{label} {i}".encode()).digest() for i in range(blocks)
-    )[:n]
-
-
-def floats(label, n, scale=2.0**-12):
-    return [
-        oracle.f32(v * scale) for v in struct.unpack(f"<{n}h", stream(label, 2 * n))
-    ]
-
-
-def pack(values):
-    return struct.pack(f"<{len(values)}f", *values).hex()
-
-
-def split(values, n):
-    return [values[i : i + n] for i in range(0, len(values), n)]
-
-
-def matrix(name, label, n_rows, n_cols, *, extremes=False):
-    """Return the raw rows of a matrix, by its format."""
-    if name == "F32":
-        values = floats(label, n_rows * n_cols)
-        if extremes:
-            values[:4] = [2.0**-149, -(2.0**-140), 2.0**-126, 3.0e30]
-        return split(struct.pack(f"<{len(values)}f", *values), 4 * n_cols)
-    if name == "F16":
-        bits = list(
-            struct.unpack(f"<{n_rows * n_cols}H", stream(label, 2 * n_rows * n_cols))
-        )
-        bits = [b & 0xB9FF for b in bits]
-        if extremes:
-            bits[: len(F16_EXTREMES)] = F16_EXTREMES
-        return split(struct.pack(f"<{len(bits)}H", *bits), 2 * n_cols)
-    size = oracle.INTEGER[name]
-    n_blocks = n_rows * n_cols // 32
-    blocks = split(bytearray(stream(label, size * n_blocks)), size)
-    for i, block in enumerate(blocks):
-        scale = 0x2000 | (struct.unpack("<H", block[:2])[0] & 0x87FF)
-        if extremes:
-            scale = F16_EXTREMES[i % len(F16_EXTREMES)]
-        block[:2] = struct.pack("<H", scale)
-        if extremes and name == "Q8_0":
-            block[2] = 0x80  # a weight code of -128 is legal
-    return split(b"".join(bytes(block) for block in blocks), size * n_cols // 32)
+ACTIVATIONS = ("SWIGLU", "SWIGLU_OAI")
+# (n_rows, blocks in a row, rows of input); narrow formats have 32 columns a block here
+MODEST_SHAPES = ((1, 2, 1), (3, 1, 2), (7, 1, 5), (17, 1, 1), (33, 1, 2))
 
 
 def elementary():
@@ -112,7 +72,7 @@ def activations():
         "u": pack(u),
         **{
             kind: pack([oracle.activate(kind, a, b) for a, b in zip(g, u, strict=True)])
-            for kind in KINDS
+            for kind in ACTIVATIONS
         },
     }
 
@@ -150,52 +110,130 @@ def coding():
     return cases
 
 
+def columns(name, n_blocks):
+    """Return the columns of a row of so many blocks, at least 32 a block."""
+    return n_blocks * max(32, BLOCK_BYTES.get(name, (32, 0))[0])
+
+
+def product(name, kind, shape, label=""):
+    """Return the fields of a product without its result, and what it is made of."""
+    n_rows, n_blocks, n = shape
+    n_cols = columns(name, n_blocks)
+    label = f"product {name} {kind} {shape}{label}"
+    raw = matrix(name, kind, label, (n_rows, n_cols))
+    rows = coded_rows(name, kind, f"{label} x", n, n_cols)
+    case = {"format": name, "kind": kind, "n_rows": n_rows, "n_cols": n_cols, "n": n}
+    case["raw"] = b"".join(raw).hex()
+    return case, raw, rows
+
+
+def put_rows(case, rows):
+    """Write rows of input into a case: `x`, or `codes` and `scales`."""
+    if rows[0][1] is None:
+        case["x"] = pack([v for x, _ in rows for v in x])
+        return
+    codes = [code for _, (own, _) in rows for code in own]
+    case["codes"] = struct.pack(f"{len(codes)}b", *codes).hex()
+    case["scales"] = pack([s for _, (_, own) in rows for s in own])
+
+
 def products():
     cases = []
-    for name, (n_rows, n_cols), extremes in itertools.product(
-        FORMATS, SHAPES, (False, True)
-    ):
-        label = f"product {name} {n_rows} {n_cols} {extremes}"
-        raw = matrix(name, label, n_rows, n_cols, extremes=extremes)
-        rows = split(floats(f"{label} x", 2 * n_cols), n_cols)
-        result = [
-            v
-            for x in rows
-            for v in oracle.product_row(name, raw, x, oracle.quantize_row(x, 127))
-        ]
-        cases.append(
-            {
-                "format": name,
-                "n_rows": n_rows,
-                "n_cols": n_cols,
-                "raw": b"".join(raw).hex(),
-                "x": pack([v for x in rows for v in x]),
-                "result": pack(result),
-            }
-        )
+    shapes = dict.fromkeys(KINDS, ((3, 2, 2),)) | {"modest": MODEST_SHAPES}
+    for name, kind in itertools.product(FORMATS, KINDS):
+        for shape in shapes[kind]:
+            case, raw, rows = product(name, kind, shape)
+            put_rows(case, rows)
+            result = [v for x, c in rows for v in oracle.product_row(name, raw, x, c)]
+            if not all(map(math.isfinite, result)):
+                raise ValueError(f"{name} {kind} {shape} overflows")
+            case["result"] = pack(result)
+            cases.append(case)
     return cases
 
 
+def expert(formats, activation, shape, biased):
+    """Return one case of an expert; `activation` is (kind, alpha, limit)."""
+    kind, alpha, limit = activation
+    n_embd, n_ff, n = shape
+    label = f"expert {formats} {activation} {shape} {biased}"
+    shapes = {"gate": (n_ff, n_embd), "up": (n_ff, n_embd), "down": (n_embd, n_ff)}
+    weights = {
+        part: (name, matrix(name, "modest", f"{label} {part}", shapes[part]))
+        for part, name in zip(shapes, formats, strict=True)
+    }
+    biases = {
+        part: floats(f"{label} {part} bias", shapes[part][0], 2.0**-13)
+        for part in shapes
+        if biased
+    }
+    rows = split(floats(f"{label} x", n * n_embd), n_embd)
+    case = {"formats": formats, "activation": kind, "alpha": alpha, "limit": limit}
+    case |= {"n_embd": n_embd, "n_ff": n_ff, "n": n}
+    for part, (_, raw) in weights.items():
+        case[part] = b"".join(raw).hex()
+    for part, bias in biases.items():
+        case[f"{part}_bias"] = pack(bias)
+    case["x"] = pack([v for x in rows for v in x])
+    own = {"alpha": alpha, "limit": limit, "biases": biases}
+    values = [oracle.expert_values(weights, kind, x, **own) for x in rows]
+    for profile in PROFILES:
+        coded = [oracle.encode_row(y, profile) for y in values]
+        case[profile] = b"".join(coded).hex()
+    return case
+
+
 def experts():
+    """Return experts of one format each, then of mixed ones."""
+    plain, oai = ("SWIGLU", 1.702, 7.0), ("SWIGLU_OAI", 1.702, 7.0)
     cases = []
-    mixes = [(name, name, name) for name in FORMATS] + [("Q4_0", "F16", "Q8_0")]
-    for formats, kind in itertools.product(mixes, KINDS):
-        n_ff = 96 if formats[2] in oracle.INTEGER and kind == "SWIGLU" else 32
-        label = f"expert {formats} {kind} {n_ff}"
-        shapes = {"gate": (n_ff, 64), "up": (n_ff, 64), "down": (64, n_ff)}
-        weights = {
-            part: (name, matrix(name, f"{label} {part}", *shapes[part]))
-            for part, name in zip(shapes, formats, strict=True)
-        }
-        rows = split(floats(f"{label} x", 2 * 64), 64)
-        case = {"formats": formats, "activation": kind, "n_embd": 64, "n_ff": n_ff}
-        for part, (_, raw) in weights.items():
-            case[part] = b"".join(raw).hex()
-        case["x"] = pack([v for x in rows for v in x])
-        for profile in PROFILES:
-            coded = [oracle.expert_row(weights, kind, x, profile) for x in rows]
-            case[profile] = b"".join(coded).hex()
-        cases.append(case)
+    for number, name in enumerate(FORMATS):
+        activation, biased = plain if number % 2 else oai, number % 3 == 0
+        block = BLOCK_BYTES.get(name, (32, 0))[0]
+        if block == 256:
+            formats = (name, name, "Q8_0")
+            cases.append(expert(formats, activation, (256, 32, 2), biased))
+            formats = ("Q4_0", "Q8_0", name)
+            cases.append(expert(formats, activation, (32, 256, 1), not biased))
+        else:
+            cases.append(expert((name,) * 3, activation, (64, block, 2), biased))
+    mixed = [
+        (("Q4_0", "F16", "Q8_0"), oai, (32, 32, 5), True),
+        (("Q2_K", "Q4_K", "Q4_0"), plain, (256, 32, 1), True),
+        (("MXFP4", "NVFP4", "BF16"), ("SWIGLU_OAI", 1.0, 4.5), (64, 32, 2), True),
+        (("BF16", "F32", "IQ4_NL"), plain, (32, 64, 2), False),
+        (("Q5_0", "Q4_1", "Q5_1"), oai, (96, 32, 2), True),
+    ]
+    return [*cases, *itertools.starmap(expert, mixed)]
+
+
+def refused():
+    """Return products that have no result, with the error that says so."""
+    cases = []
+    for name in FORMATS:
+        case, raw, rows = product(name, "modest", (3, 1, 2), " refused")
+        if name == "NVFP4":  # every byte of its scales is a number
+            continue
+        last = bytearray(raw[1])
+        for at in HALF_FIELDS.get(name, ()):
+            struct.pack_into("<H", last, at, 0x7C00)
+        if name in FLOAT_BYTES:
+            last[-FLOAT_BYTES[name] :] = {
+                "F32": b"\0\0\x80\x7f",
+                "F16": b"\0\x7c",
+                "BF16": b"\x80\x7f",
+            }[name]
+        if name == "MXFP4":
+            last[0] = 255
+        case["raw"] = b"".join([raw[0], last, raw[2]]).hex()
+        put_rows(case, rows)
+        cases.append({"error": "NonFinite", "bad_row": 1, **case})
+    for code, scale in ((-128, 1.0), (1, -1.0), (1, math.inf), (1, math.nan)):
+        case, _, rows = product("Q4_0", "modest", (3, 1, 2), " code")
+        codes, scales = rows[1][1]
+        codes[7], scales[0] = code, scale
+        put_rows(case, rows)
+        cases.append({"error": "CodeRefused", "bad_row": None, **case})
     return cases
 
 
@@ -205,6 +243,7 @@ FILES = {
     "coding.json": coding,
     "products.json": products,
     "experts.json": experts,
+    "refused.json": refused,
 }
 
 

@@ -7,28 +7,14 @@ from mobile_worker.arithmetic.formats import check
 from mobile_worker.arithmetic.formats.block_format import Format, block_size
 from mobile_worker.arithmetic.formats.check import check_matrix
 from mobile_worker.arithmetic.self_test import FORMATS, fixed_matrix
+from tests.support.format_oracle import HALF_FIELDS
 from tests.support.formats import matrix_of
 
-HALVES = {
-    Format.Q4_0: (0,),
-    Format.Q4_1: (0, 2),
-    Format.Q5_0: (0,),
-    Format.Q5_1: (0, 2),
-    Format.Q8_0: (0,),
-    Format.Q2_K: (80, 82),
-    Format.Q3_K: (108,),
-    Format.Q4_K: (0, 2),
-    Format.Q5_K: (0, 2),
-    Format.Q6_K: (208,),
-    Format.IQ4_NL: (0,),
-    Format.IQ4_XS: (0,),
-    Format.F16: (0,),
-}
 FIELDS = [
     *[
-        (f, at, struct.pack("<H", bits))
-        for f, all_at in HALVES.items()
-        for at in all_at
+        (Format[name], at, struct.pack("<H", bits))
+        for name, places in (*HALF_FIELDS.items(), ("F16", (0,)))
+        for at in places
         for bits in (0x7C00, 0xFC00, 0x7E01)
     ],
     *[(Format.F32, 0, struct.pack("<I", bits)) for bits in (0x7F80_0000, 0xFFC0_0001)],
