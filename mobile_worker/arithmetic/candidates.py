@@ -36,12 +36,13 @@ class Candidate:
     """A kernel by name.
 
     `open(decoded_bytes)` returns it with so much memory to keep unpacked or copied
-    weights in, which some kernels do not need. Raises KernelUnavailable with the reason
-    where it cannot be had.
+    weights in, which one that does not `keeps_weights` leaves alone. Raises
+    KernelUnavailable with the reason where it cannot be had.
     """
 
     name: str
     open: Callable[[int], Kernel]
+    keeps_weights: bool = True
 
     @property
     def family(self) -> str:
@@ -57,7 +58,9 @@ def family_of(name: str) -> str:
 def kernel_candidates(n_threads: int = 1) -> tuple[Candidate, ...]:
     """Return every kernel, best first; the native ones spread a call over threads."""
     native = [
-        Candidate(name=f"native/{name}", open=_native(name, n_threads))
+        Candidate(
+            name=f"native/{name}", open=_native(name, n_threads), keeps_weights=False
+        )
         for name in _NATIVE_SETS
     ]
     wasm = [
@@ -69,14 +72,8 @@ def kernel_candidates(n_threads: int = 1) -> tuple[Candidate, ...]:
 
 def _native(name: str, n_threads: int) -> Callable[[int], Kernel]:
     def open_native(_: int) -> Kernel:
-        try:
-            from mobile_worker.arithmetic.native.native_kernel import NativeKernel
-        except ImportError as error:
-            raise KernelUnavailable(
-                "not built",
-                advice="install a C compiler and reinstall p2pmoe for the native "
-                "kernel, which is several times faster",
-            ) from error
+        from mobile_worker.arithmetic.native.native_kernel import NativeKernel
+
         return NativeKernel(name, n_threads=n_threads)
 
     return open_native

@@ -15,25 +15,35 @@ from mobile_worker.arithmetic.activation_kind import ActivationKind
 from mobile_worker.arithmetic.coding import ExpertInput, quantize_rows
 from mobile_worker.arithmetic.formats.block_format import Format
 from mobile_worker.arithmetic.kernel import Kernel
-from mobile_worker.arithmetic.matrix import ExpertWeights
+from mobile_worker.arithmetic.matrix import ExpertWeights, Matrix
 from mobile_worker.arithmetic.profiles import Profile
 from mobile_worker.arithmetic.self_test import fixed_matrix, fixed_rows
 
 __all__ = ["fixed_expert", "measure_rate", "rate_of"]
 
-_N_EMBD: Final = 512
-_N_FF: Final = 256
+_N_EMBD: Final = 2048
+_N_FF: Final = 512
+_N_FIXED_ROWS: Final = 64  # which a matrix repeats: what they hold takes no time
 _MIN_CALLS: Final = 3
 
 
 def fixed_expert(block_format: Format = Format.Q4_0) -> ExpertWeights:
-    """Return the expert that rates are measured on: 512 wide, 256 within."""
-    label = f"p2pmoe rate {block_format.name}"
+    """Return the expert that rates are measured on: 2048 wide, 512 within."""
     return ExpertWeights(
-        gate=fixed_matrix(f"{label} gate", block_format, _N_FF, _N_EMBD),
-        up=fixed_matrix(f"{label} up", block_format, _N_FF, _N_EMBD),
-        down=fixed_matrix(f"{label} down", block_format, _N_EMBD, _N_FF),
+        gate=_matrix(block_format, _N_FF, _N_EMBD),
+        up=_matrix(block_format, _N_FF, _N_EMBD),
+        down=_matrix(block_format, _N_EMBD, _N_FF),
         activation=Activation(kind=ActivationKind.SWIGLU),
+    )
+
+
+def _matrix(block_format: Format, n_rows: int, n_cols: int) -> Matrix:
+    few = fixed_matrix("p2pmoe rate", block_format, _N_FIXED_ROWS, n_cols)
+    return Matrix(
+        format=block_format,
+        n_rows=n_rows,
+        n_cols=n_cols,
+        raw=memoryview(bytes(few.raw) * (n_rows // _N_FIXED_ROWS)),
     )
 
 

@@ -1,8 +1,9 @@
 """Which kernel this machine computes with: native, else wasm, else numpy.
 
 Candidates are tried best first. One that is there must give the specification's digest
-(`self_test`) or is never used; then its rate is measured for a twentieth of a second.
-Of those that passed, the fastest is taken, and on a near tie the one that stands first.
+(`self_test`) or is never used; then its rate is measured for a twentieth of a second,
+with no memory to keep unpacked weights in, as it is with more experts than fit. Of
+those that passed, the fastest is taken, and on a near tie the one that stands first.
 
 What cannot win is not tried, so that a start neither waits for it nor holds its memory:
 the slower kernels of a family after its best one, and everything else after a native
@@ -36,7 +37,6 @@ __all__ = [
 ]
 
 TRIAL_S: Final = 0.05
-_TRIAL_DECODED_BYTES: Final = 4 << 20
 _NEAR_TIE: Final = 0.8  # of the fastest one's rate
 _SCALAR_NATIVE: Final = "native/portable"
 
@@ -59,7 +59,6 @@ class Trial:
     reason: str = ""
     advice: str = ""
     rate_macs_s: int = 0
-    decoded_bytes: int = 0  # of the memory offered, what it keeps weights in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,13 +67,17 @@ class KernelChoice:
 
     candidate: Candidate
     rate_macs_s: int
-    keeps_decoded: bool  # unpacked or copied weights, beside the file's own bytes
     trials: tuple[Trial, ...]
 
     @property
     def name(self) -> str:
         """The chosen kernel's name."""
         return self.candidate.name
+
+    @property
+    def keeps_weights(self) -> bool:
+        """Whether it keeps weights unpacked or copied, beside the file's own bytes."""
+        return self.candidate.keeps_weights
 
     def open(self, decoded_bytes: int) -> Kernel:
         """Return the kernel; one that keeps weights does so in `decoded_bytes`."""
@@ -116,7 +119,7 @@ def try_kernel(candidate: Candidate) -> Trial:
     """Open a candidate, test it, and measure its rate."""
     name = candidate.name
     try:
-        kernel = candidate.open(_TRIAL_DECODED_BYTES)
+        kernel = candidate.open(0)
         right = self_test(kernel) == SELF_TEST_DIGEST
     except KernelUnavailable as error:
         return Trial(
@@ -134,7 +137,6 @@ def try_kernel(candidate: Candidate) -> Trial:
         name=name,
         outcome=Outcome.PASSED,
         rate_macs_s=measure_rate(kernel, within_s=TRIAL_S),
-        decoded_bytes=kernel.decoded_bytes,
     )
 
 
@@ -164,7 +166,6 @@ def choose_kernel(
     return KernelChoice(
         candidate=next(c for c in candidates if c.name == chosen.name),
         rate_macs_s=chosen.rate_macs_s,
-        keeps_decoded=chosen.decoded_bytes > 0,
         trials=tuple(trials),
     )
 

@@ -14,7 +14,7 @@ def test_it_is_work_by_the_median_time() -> None:
     rate = rate_of(
         NumpyKernel(), expert, 2, within_s=10.5, perf_counter=lambda: next(ticks)
     )
-    assert rate == 3 * 512 * 256 * 2
+    assert rate == 3 * 2048 * 512 * 2
 
 
 def test_a_slow_kernel_is_called_three_times_all_the_same() -> None:
@@ -26,7 +26,7 @@ def test_a_slow_kernel_is_called_three_times_all_the_same() -> None:
         within_s=0.0,
         perf_counter=lambda: next(ticks),
     )
-    assert rate == 3 * 512 * 256 // 5
+    assert rate == 3 * 2048 * 512 // 5
 
 
 def test_a_rate_is_measured_briefly() -> None:

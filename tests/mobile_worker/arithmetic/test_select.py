@@ -141,13 +141,13 @@ def test_the_first_of_about_the_fastest_is_picked() -> None:
     assert pick([]) is None
 
 
-def test_the_reference_passes_its_trial_and_says_what_it_keeps() -> None:
+def test_the_reference_passes_its_trial() -> None:
     trial = try_kernel(Candidate(name="numpy", open=open_numpy))
     assert trial.outcome is Outcome.PASSED
     assert trial.rate_macs_s > 0
-    assert trial.decoded_bytes > 0
 
 
 def test_a_chosen_kernel_keeps_weights_within_what_it_is_given() -> None:
     choice, _ = choose({"numpy": 1.0})
+    assert choice.keeps_weights
     assert choice.open(12345).decoded_bytes == 12345
