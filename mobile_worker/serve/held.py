@@ -14,7 +14,7 @@ from mobile_worker.arithmetic.matrix import ExpertWeights
 from mobile_worker.errors import LocalError
 from mobile_worker.expert_id import ExpertId
 from mobile_worker.shards.manifest import ExpertLayout, Manifest, ManifestExpert
-from mobile_worker.shards.shard import expert_weights
+from mobile_worker.shards.shard import check_expert, expert_weights
 
 __all__ = ["HeldExperts", "HeldModel", "MemoryExhausted"]
 
@@ -109,14 +109,17 @@ class HeldExperts:
         Raises:
             MemoryExhausted: no room.
             ShardMisfit, FormatUnsupported, MatrixMalformed: the manifest's layout does
-                not describe these bytes, or not in a format known here.
+                not describe these bytes, or not in a format known here, or a weight
+                or scale is no finite number.
         """
         if expert in model.weights:
             return
         self.check_room(len(shard))
         layout = model.manifest.layouts[model.experts[expert].layout]
         self.check_width(layout)
-        model.weights[expert] = expert_weights(shard, layout)
+        weights = expert_weights(shard, layout)
+        check_expert(weights, expert)
+        model.weights[expert] = weights
         self.used_bytes += len(shard)
 
     def drop(self, name: bytes, keep: frozenset[ExpertId]) -> None:

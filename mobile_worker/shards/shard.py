@@ -5,14 +5,22 @@ after the other, nothing before, between or after. No copy is made: the matrices
 views of the bytes handed in, which must not change afterwards. No I/O.
 """
 
-from mobile_worker.arithmetic.errors import FormatUnsupported
+from mobile_worker.arithmetic.errors import FormatUnsupported, MatrixMalformed
 from mobile_worker.arithmetic.formats.block_format import Format, row_bytes
+from mobile_worker.arithmetic.formats.check import check_matrix
 from mobile_worker.arithmetic.formats.codecs import is_integer
 from mobile_worker.arithmetic.matrix import ExpertWeights, Matrix
+from mobile_worker.expert_id import ExpertId
 from mobile_worker.shards.errors import ShardError
 from mobile_worker.shards.manifest import ExpertLayout
 
-__all__ = ["ShardMisfit", "expert_weights", "matrix_bytes", "shard_bytes"]
+__all__ = [
+    "ShardMisfit",
+    "check_expert",
+    "expert_weights",
+    "matrix_bytes",
+    "shard_bytes",
+]
 
 
 class ShardMisfit(ShardError):
@@ -49,7 +57,10 @@ def expert_weights(
     """
     for number in (layout.gate_format, layout.up_format, layout.down_format):
         is_integer(_format(number))  # refuses what cannot be computed with
-    view = memoryview(shard).cast("B")
+    view = memoryview(shard)
+    if not view.c_contiguous:
+        raise ShardMisfit("the shard's bytes must lie side by side in memory")
+    view = view.cast("B")
     n_gate, n_up, n_down = matrix_bytes(layout)
     needed = n_gate + n_up + n_down
     if view.nbytes != needed:
@@ -76,6 +87,22 @@ def expert_weights(
         ),
         activation=layout.activation,
     )
+
+
+def check_expert(weights: ExpertWeights, expert: ExpertId) -> None:
+    """Refuse an expert whose weights or scales are not all finite numbers.
+
+    A shard may be what its name says and still hold no numbers: its model is bad.
+
+    Raises:
+        MatrixMalformed: Names the expert, the part and the first bad row.
+    """
+    parts = {"gate": weights.gate, "up": weights.up, "down": weights.down}
+    for part, matrix in parts.items():
+        try:
+            check_matrix(matrix)
+        except MatrixMalformed as exc:
+            raise MatrixMalformed(f"{part} of expert {expert}: {exc}") from exc
 
 
 def _format(number: int) -> Format:

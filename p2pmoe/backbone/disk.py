@@ -13,10 +13,11 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from mobile_worker.arithmetic.coding import ExpertInput, Floats, quantize_rows
+from mobile_worker.arithmetic.errors import MatrixMalformed
 from mobile_worker.arithmetic.formats.codecs import is_integer
 from mobile_worker.arithmetic.matrix import ExpertWeights
 from mobile_worker.expert_id import ExpertId
-from mobile_worker.shards.shard import expert_weights
+from mobile_worker.shards.shard import check_expert, expert_weights
 from p2pmoe.backbone.cost import LocalCost
 from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.experts import expert_ranges, read_expert
@@ -37,6 +38,7 @@ class ExpertFile:
         self._file = model_file
         self._activation = expert_activation(model_file)
         self._kinds: dict[int, tuple[bool, bool]] = {}
+        self._checked: set[ExpertId] = set()  # found to hold numbers, once
 
     def n_bytes(self, expert: ExpertId) -> int:
         """Return the bytes of an expert's shard."""
@@ -47,10 +49,17 @@ class ExpertFile:
         return read_expert(self._file, expert_ranges(self._file, expert))
 
     def weights(self, expert: ExpertId) -> ExpertWeights:
-        """Return an expert's matrices; raises as `shard`."""
+        """Return an expert's matrices; ModelFileError also if they are no numbers."""
         ranges = expert_ranges(self._file, expert)
         shard = read_expert(self._file, ranges)
-        return expert_weights(shard, expert_layout(ranges, self._activation))
+        weights = expert_weights(shard, expert_layout(ranges, self._activation))
+        if expert not in self._checked:
+            try:
+                check_expert(weights, expert)
+            except MatrixMalformed as exc:
+                raise ModelFileError(self._file.path, str(exc)) from exc
+            self._checked.add(expert)
+        return weights
 
     def code(self, layer: int, hidden: Floats) -> ExpertInput:
         """Return rows f32 [n, n_embd] in the kinds this layer's experts read.

@@ -3,10 +3,13 @@
 import numpy as np
 
 from mobile_worker.arithmetic.coding import Floats
+from mobile_worker.arithmetic.errors import FormatUnsupported, MatrixMalformed
 from mobile_worker.arithmetic.formats.block_format import Format
-from mobile_worker.arithmetic.formats.codecs import dequantize, is_integer
+from mobile_worker.arithmetic.formats.check import check_matrix
+from mobile_worker.arithmetic.formats.codecs import dequantize, is_supported
 from mobile_worker.arithmetic.matrix import Matrix
 from p2pmoe.model.errors import ModelRefused
+from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.model_file import ModelFile
 
 __all__ = ["read_floats", "read_matrix", "take_rows"]
@@ -17,19 +20,28 @@ def read_matrix(
 ) -> Matrix:
     """Read a tensor of two dimensions, in its own block format.
 
-    Raises ModelRefused if it is not of `shape` (rows, columns), FormatUnsupported,
-    ModelFileError.
+    Raises ModelRefused if it is not of `shape` (rows, columns), FormatUnsupported, and
+    ModelFileError if its rows are no whole blocks, or a weight or scale is no finite
+    number; all name the tensor.
     """
     tensor = model_file.tensor(name)
     if len(tensor.shape) != 2 or (shape is not None and tensor.shape != shape):
         raise ModelRefused(f"tensor {name} is {list(tensor.shape)}, not {shape}")
-    is_integer(tensor.format)  # refuses what cannot be computed with
-    return Matrix(
-        format=tensor.format,
-        n_rows=tensor.shape[0],
-        n_cols=tensor.shape[1],
-        raw=memoryview(model_file.read(name)),
-    )
+    if not is_supported(tensor.format):
+        raise FormatUnsupported(
+            f"tensor {name}: cannot compute with format {tensor.format.name}"
+        )
+    try:
+        matrix = Matrix(
+            format=tensor.format,
+            n_rows=tensor.shape[0],
+            n_cols=tensor.shape[1],
+            raw=memoryview(model_file.read(name)),
+        )
+        check_matrix(matrix)
+    except MatrixMalformed as exc:
+        raise ModelFileError(model_file.path, str(exc), tensor=name) from exc
+    return matrix
 
 
 def read_floats(model_file: ModelFile, name: str, n: int) -> Floats:

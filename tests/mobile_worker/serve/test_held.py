@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from mobile_worker.arithmetic.errors import MatrixMalformed
 from mobile_worker.arithmetic.formats.block_format import Format
 from mobile_worker.expert_id import ExpertId
 from mobile_worker.serve.held import HeldExperts, MemoryExhausted
@@ -49,11 +50,24 @@ def test_a_shard_that_is_none_is_refused() -> None:
     assert model.weights == {}
 
 
+def test_a_shard_without_numbers_is_refused_and_named() -> None:
+    held = HeldExperts(1 << 20)
+    model = held.learn(MODEL.name, MODEL.manifest)
+    shard = bytearray(MODEL.shards[TWO])
+    shard[:2] = b"\0\x7c"
+    with pytest.raises(MatrixMalformed, match=r"gate of expert 2\.3: row 0"):
+        held.hold(model, TWO, bytes(shard))
+    assert held.used_bytes == 0
+    assert model.weights == {}
+
+
 def test_which_form_of_rows_an_expert_reads() -> None:
     for block_format, needs in (
         (Format.Q4_0, (True, False)),
         (Format.Q8_0, (True, False)),
+        (Format.MXFP4, (True, False)),
         (Format.F16, (False, True)),
+        (Format.BF16, (False, True)),
         (Format.F32, (False, True)),
     ):
         _, model = small_model("forms", block_format).held()

@@ -1,11 +1,15 @@
+import numpy as np
 import pytest
 
 from mobile_worker.arithmetic.activation import Activation, ActivationKind
 from mobile_worker.arithmetic.errors import FormatUnsupported, MatrixMalformed
 from mobile_worker.arithmetic.formats.block_format import Format
+from mobile_worker.arithmetic.formats.codecs import dequantize
+from mobile_worker.expert_id import ExpertId
 from mobile_worker.shards.manifest import ExpertLayout
 from mobile_worker.shards.shard import (
     ShardMisfit,
+    check_expert,
     expert_weights,
     matrix_bytes,
     shard_bytes,
@@ -71,10 +75,49 @@ def test_an_unknown_format_is_refused() -> None:
         shard_bytes(layout(250, 0, 0, 64, 32))
 
 
-@pytest.mark.parametrize("known", [Format.Q4_K, Format.MXFP4, Format.I32])
+@pytest.mark.parametrize("known", [Format.IQ2_XS, Format.TQ1_0, Format.I32])
 def test_a_format_without_arithmetic_is_never_held(known: Format) -> None:
     n_embd = n_ff = 256
     strange = layout(Format.F32, Format.F32, known, n_embd, n_ff)
     shard = bytes(shard_bytes(strange))
     with pytest.raises(FormatUnsupported, match=known.name):
         expert_weights(shard, strange)
+
+
+@pytest.mark.parametrize(
+    ("part", "row", "at"),
+    [("gate", 31, 0), ("up", 3, 32 * 2 * 18), ("down", 63, 32 * 2 * (18 + 34))],
+)
+def test_a_part_that_holds_no_numbers_is_named(part: str, row: int, at: int) -> None:
+    shard = bytearray(shard_bytes(MIXED))
+    check_expert(expert_weights(shard, MIXED), ExpertId(7, 12))
+    row_size = {"gate": 36, "up": 68, "down": 64}[part]
+    shard[at + row * row_size : at + row * row_size + 2] = b"\0\x7c"
+    weights = expert_weights(shard, MIXED)
+    with pytest.raises(MatrixMalformed, match=f"{part} of expert 7.12: row {row} of"):
+        check_expert(weights, ExpertId(7, 12))
+
+
+def test_mxfp4_exponent_255_is_refused() -> None:
+    own = layout(Format.MXFP4, Format.MXFP4, Format.MXFP4, 64, 32)
+    shard = bytearray(shard_bytes(own))
+    shard[-17] = 255
+    with pytest.raises(MatrixMalformed, match=r"down of expert 0\.1: row 63 of a"):
+        check_expert(expert_weights(shard, own), ExpertId(0, 1))
+
+
+def test_a_shard_that_is_no_bytes_side_by_side_is_refused() -> None:
+    shard = memoryview(bytes(2 * shard_bytes(MIXED)))[::2]
+    with pytest.raises(ShardMisfit, match="side by side"):
+        expert_weights(shard, MIXED)
+
+
+def test_a_shard_may_be_read_only_and_begin_anywhere() -> None:
+    own = layout(Format.F32, Format.F16, Format.Q4_K, 256, 256)
+    raw = bytes(range(256)) * (shard_bytes(own) // 256 + 1)
+    for start in (0, 1, 3):
+        view = memoryview(raw)[start : start + shard_bytes(own)]
+        weights = expert_weights(view, own)
+        values = dequantize(weights.gate)
+        assert values.tobytes() == bytes(view[: values.nbytes])
+        assert np.isfinite(dequantize(weights.down)).all()

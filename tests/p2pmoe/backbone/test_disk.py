@@ -13,6 +13,7 @@ from p2pmoe.model.local_experts import read_expert_weights
 from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.model_file import open_model
 from tests.support.backbone_model import POCKET, manifest_of, model_of
+from tests.support.mini_m3 import mini_tensors, write_mini_m3
 from tests.support.shared import shared_path
 
 ONE, TWO, THREE = ExpertId(1, 0), ExpertId(3, 31), ExpertId(7, 5)
@@ -56,6 +57,19 @@ def test_without_room_nothing_is_kept() -> None:
     disk.load(ONE)
     disk.load(ONE)
     assert (disk.n_reads, disk.n_bytes) == (2, 0)
+
+
+def test_an_expert_without_numbers_is_refused_and_named(tmp_path: Path) -> None:
+    name = "blk.1.ffn_down_exps.weight"
+    raw = bytearray(mini_tensors()[name].content)
+    one = len(raw) // 4
+    raw[2 * one : 2 * one + 2] = b"\0\x7c"
+    path = write_mini_m3(tmp_path / "m.gguf", tensors={name: bytes(raw)})
+    with open_model(path) as model_file:
+        experts = ExpertFile(model_file)
+        experts.weights(ExpertId(1, 1))
+        with pytest.raises(ModelFileError, match=r"down of expert 1\.2: row 0 of a"):
+            experts.weights(ExpertId(1, 2))
 
 
 def test_rows_are_coded_as_the_layers_formats_need() -> None:

@@ -9,6 +9,7 @@ from mobile_worker.arithmetic.formats.codecs import dequantize
 from mobile_worker.arithmetic.self_test import fixed_matrix
 from p2pmoe.model.errors import ModelRefused
 from p2pmoe.model.tensors import read_floats, read_matrix, take_rows
+from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.model_file import open_model
 from tests.support.gguf_writer import TensorBytes, write_gguf
 
@@ -32,8 +33,35 @@ def test_a_matrix_is_the_files_own_bytes(tmp_path: Path) -> None:
 
 
 def test_a_format_that_cannot_be_computed_with_is_refused(tmp_path: Path) -> None:
-    with one_tensor(tmp_path, Format.Q6_K, (1, 256), bytes(210)) as model_file:
-        with pytest.raises(FormatUnsupported, match="Q6_K"):
+    with one_tensor(tmp_path, Format.IQ2_XS, (1, 256), bytes(74)) as model_file:
+        with pytest.raises(FormatUnsupported, match=r"tensor t: .* IQ2_XS"):
+            read_matrix(model_file, "t")
+
+
+@pytest.mark.parametrize(
+    ("block_format", "at", "bad"),
+    [
+        (Format.Q4_0, 36 * 3 + 18, b"\0\x7c"),
+        (Format.Q5_1, 48 * 3 + 2, b"\1\x7e"),
+        (Format.MXFP4, 34 * 3, b"\xff"),
+        (Format.F32, 256 * 3 + 4, b"\0\0\x80\xff"),
+        (Format.BF16, 128 * 3, b"\x80\x7f"),
+    ],
+)
+def test_a_matrix_without_numbers_is_refused_and_named(
+    tmp_path: Path, block_format: Format, at: int, bad: bytes
+) -> None:
+    raw = bytearray(fixed_matrix("m", block_format, 4, 64).raw)
+    raw[at : at + len(bad)] = bad
+    with one_tensor(tmp_path, block_format, (4, 64), bytes(raw)) as model_file:
+        with pytest.raises(ModelFileError, match="tensor 't': row 3 of a") as caught:
+            read_matrix(model_file, "t")
+    assert "\n" not in str(caught.value)
+
+
+def test_rows_that_are_no_multiple_of_32_are_refused_and_named(tmp_path: Path) -> None:
+    with one_tensor(tmp_path, Format.F32, (4, 40), bytes(640)) as model_file:
+        with pytest.raises(ModelFileError, match=r"tensor 't': .* multiple of 32"):
             read_matrix(model_file, "t")
 
 
@@ -49,9 +77,9 @@ def test_vectors_are_finite_f32(tmp_path: Path) -> None:
             read_floats(model_file, "t", 32)
 
 
-@pytest.mark.parametrize("block_format", [Format.Q8_0, Format.Q4_0, Format.F32])
+@pytest.mark.parametrize("block_format", [Format.Q8_0, Format.Q6_K, Format.F32])
 def test_rows_can_be_taken_in_any_order(block_format: Format) -> None:
-    matrix = fixed_matrix("m", block_format, 9, 64)
+    matrix = fixed_matrix("m", block_format, 9, 256)
     rows = take_rows(matrix, [8, 0, 8])
     assert np.array_equal(rows, dequantize(matrix)[[8, 0, 8]])
     rows += 1.0  # its own memory
