@@ -276,15 +276,22 @@ def test_b13_a_bias_that_is_not_a_number_is_refused_at_load(tmp_path: Path) -> N
         open_mini(tmp_path, tensors={"blk.1.exp_probs_b.bias": bias})
 
 
-def test_a_weight_that_is_not_finite_ends_the_step(tmp_path: Path) -> None:
-    name = "blk.0.ffn_up.weight"
-    raw = bytearray(mini_tensors()[name].content)
-    raw[:2] = b"\x00\x7c"  # an infinite scale
-    own = open_mini(tmp_path, tensors={name: bytes(raw)})
+def test_a_value_that_overflows_ends_the_step(tmp_path: Path) -> None:
+    name = "blk.0.ffn_norm.weight"
+    huge = np.full(len(mini_tensors()[name].content) // 4, 3e38, "<f4")
+    own = open_mini(tmp_path, tensors={name: huge.tobytes()})
     cache = own.model.new_cache(4)
     with pytest.raises(NonFinite):
         own.run([1], cache)
     assert cache.length == 0
+
+
+def test_a_weight_that_is_not_finite_is_refused_at_the_start(tmp_path: Path) -> None:
+    name = "blk.0.ffn_up.weight"
+    raw = bytearray(mini_tensors()[name].content)
+    raw[:2] = b"\x00\x7c"  # an infinite scale
+    with pytest.raises(ModelFileError, match=name):
+        open_mini(tmp_path, tensors={name: bytes(raw)})
 
 
 def test_the_demo_model_says_what_it_always_said() -> None:
