@@ -47,6 +47,7 @@ from p2pmoe.config import DiskPolicy
 from p2pmoe.errors import Cancelled, ExpertsUnavailable, NotFinite
 from p2pmoe.model.combine import combine, rows_by_expert
 from p2pmoe.model.experts import Routing
+from p2pmoe.model.row_operations import operations_for
 from p2pmoe.weights.errors import ModelFileError
 
 __all__ = ["ExpertPlaces", "Network", "ScatteredExperts", "ScatteredPending"]
@@ -89,6 +90,7 @@ class ScatteredExperts:
         self.places = places
         self.trace = trace
         self.deadline = deadline
+        self.operations = operations_for(places.kernel)
 
     def begin(self, layer: int, hidden: Floats, routing: Routing) -> "ScatteredPending":
         """Plan a layer and send its remote calls; Cancelled, NonFinite."""
@@ -189,7 +191,8 @@ class ScatteredPending:
         if self.work is not None:
             self.caller.trace.tripped()
             self._await_rest(self.work, values)
-        return combine(self.routing, {e: (self.rows[e], v) for e, v in values.items()})
+        outputs = {e: (self.rows[e], v) for e, v in values.items()}
+        return combine(self.routing, outputs, self.caller.operations)
 
     def _await_rest(
         self, work: LayerWork, values: dict[int, Floats], *, lost: bool = False

@@ -16,7 +16,7 @@ from mobile_worker.arithmetic.coding import Floats
 from mobile_worker.arithmetic.elementary import exp
 from mobile_worker.arithmetic.lanes import LANES, fold_lanes, sum_in_lanes
 
-__all__ = ["attend", "dot_scores", "softmax"]
+__all__ = ["Mask", "attend", "dot_scores", "softmax"]
 
 _ZERO: Final = np.float32(0.0)
 _MAX_TERMS: Final = 1 << 18  # products held at once; bounds memory, not results
@@ -28,18 +28,18 @@ Mask = npt.NDArray[np.bool_]
 def attend(
     queries: Floats, keys: Floats, values: Floats, first: int, seen: Mask | None
 ) -> Floats:
-    """Attend causally; returns f32 [n, n_kv_heads, group, head_dim].
+    """Attend causally; returns f32 [n, n_kv_heads, group, value_dim].
 
     Args:
         queries: f32 [n, n_kv_heads, group, head_dim]; row i is position first + i.
         keys: f32 [n_kv_heads, head_dim, >= first + n].
-        values: f32 [>= first + n, n_kv_heads, head_dim].
+        values: f32 [>= first + n, n_kv_heads, value_dim].
         first: The position of the first row.
         seen: Which positions each row may see beyond causality, bool
             [n, n_kv_heads, first + n]; None for all.
     """
     n, n_kv, group, head_dim = queries.shape
-    result = np.empty_like(queries)
+    result = np.empty((n, n_kv, group, values.shape[2]), np.float32)
     width = n_kv * group * head_dim
     at_once = max(1, _MAX_TERMS // (width * max(_MIN_TILE, first + n)))
     for start in range(0, n, at_once):
@@ -100,11 +100,10 @@ def _visible(start: int, end: int, first: int, seen: Mask | None) -> Mask | None
 
 
 def _weighted_sum(weights: Floats, values: Floats) -> Floats:
-    """Sum values over positions ascending, f32 [n, n_kv_heads, group, head_dim]."""
+    """Sum values over positions ascending, f32 [n, n_kv_heads, group, value_dim]."""
     n, n_kv, group, n_keys = weights.shape
-    head_dim = values.shape[2]
     upright = weights.transpose(3, 0, 1, 2)[..., None]
-    shape = (n, n_kv, group, head_dim)
+    shape = (n, n_kv, group, values.shape[2])
     total: Floats = np.zeros(shape, np.float32)
     tile = max(1, _MAX_TERMS // total.size)
     for start in range(0, n_keys, tile):

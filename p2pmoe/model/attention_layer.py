@@ -10,12 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from mobile_worker.arithmetic.coding import Floats
-from p2pmoe.model.attention import attend
 from p2pmoe.model.indexer import Indexer
 from p2pmoe.model.kv_cache import LayerCache, empty_layer
 from p2pmoe.model.linear import Linear
-from p2pmoe.model.norm import rms_norm
 from p2pmoe.model.rope import Rope
+from p2pmoe.model.row_operations import RowOperations
 
 __all__ = ["AttentionLayer"]
 
@@ -33,6 +32,7 @@ class AttentionLayer:
     indexer: Indexer | None
     rope: Rope
     eps: np.float32
+    operations: RowOperations
 
     def empty_cache(self, n_tokens: int) -> LayerCache:
         """Return memory for `n_tokens` positions.
@@ -60,8 +60,8 @@ class AttentionLayer:
         end = first + n
         heads = self.qkv(a).reshape(n, -1, self.head_dim)
         n_turned = self.n_heads + self.n_kv_heads
-        turned = rms_norm(heads[:, :n_turned], self.qk_norm, self.eps)
-        self.rope.turn(turned, first)
+        turned = self.operations.rms_norm(heads[:, :n_turned], self.qk_norm, self.eps)
+        self.operations.turn(turned, *self.rope.tables(first, n))
         kept.keys[:, :, first:end] = turned[:, self.n_heads :].transpose(1, 2, 0)
         kept.values[first:end] = heads[:, n_turned:]
         seen = None
@@ -69,5 +69,5 @@ class AttentionLayer:
             seen = self.indexer.seen(a, kept.index_keys, first)
         queries = turned[:, : self.n_heads]
         queries = queries.reshape(n, self.n_kv_heads, -1, self.head_dim)
-        mixed = attend(queries, kept.keys, kept.values, first, seen)
+        mixed = self.operations.attend(queries, kept.keys, kept.values, first, seen)
         return self.output(mixed.reshape(n, -1))

@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from mobile_worker.arithmetic.coding import Floats
-from p2pmoe.model.attention import dot_scores
 
 __all__ = ["BlockSelection"]
 
@@ -35,25 +34,24 @@ class BlockSelection:
         """Positions up to which every block is selected anyway."""
         return self.top_k * self.block_size
 
-    def seen(self, queries: Floats, keys: Floats, first: int) -> npt.NDArray[np.bool_]:
+    def seen(self, scores: Floats, first: int) -> npt.NDArray[np.bool_]:
         """Return what each row sees, bool [n, n_kv_heads, n_positions].
 
         Future positions may be among them: causality is the attention's own.
 
         Args:
-            queries: f32 [n, n_kv_heads, index_dim], normed and turned.
-            keys: f32 [1, index_dim, n_positions]; n_positions = first + n.
+            scores: f32 [n, n_kv_heads, n_positions], of each row with each position;
+                n_positions = first + n.
             first: The position of the first row.
         """
-        n, n_heads, _ = queries.shape
-        n_positions = keys.shape[2]
+        n, n_heads, n_positions = scores.shape
         n_blocks = -(-n_positions // self.block_size)
         rows = np.arange(first, first + n)[:, None, None]
         width = n_blocks * self.block_size
-        scores = np.full((n, n_heads, width), -np.inf, np.float32)
-        scores[:, :, :n_positions] = dot_scores(queries[:, None], keys)[:, 0]
-        scores = np.where(np.arange(width) <= rows, scores, np.float32(-np.inf))
-        blocks = scores.reshape(n, n_heads, n_blocks, self.block_size).max(axis=3)
+        past = np.full((n, n_heads, width), -np.inf, np.float32)
+        causal = np.arange(n_positions) <= rows
+        np.copyto(past[:, :, :n_positions], scores, where=causal)
+        blocks = past.reshape(n, n_heads, n_blocks, self.block_size).max(axis=3)
         own = rows // self.block_size
         ids = np.arange(n_blocks)
         local = (ids <= own) & (ids > own - self.n_local)

@@ -7,7 +7,6 @@ padded, dropped or taken twice.
 """
 
 from collections.abc import Mapping
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,12 +14,11 @@ import numpy.typing as npt
 from mobile_worker.arithmetic.coding import Floats
 from p2pmoe.model.errors import CombineRefused
 from p2pmoe.model.experts import Routing
+from p2pmoe.model.row_operations import NUMPY_OPERATIONS, RowOperations
 
 __all__ = ["Indices", "combine", "rows_by_expert"]
 
 Indices = npt.NDArray[np.int64]
-
-_ZERO: Final = np.float32(0.0)
 
 
 def rows_by_expert(routing: Routing) -> dict[int, Indices]:
@@ -34,7 +32,11 @@ def rows_by_expert(routing: Routing) -> dict[int, Indices]:
     }
 
 
-def combine(routing: Routing, outputs: Mapping[int, tuple[Indices, Floats]]) -> Floats:
+def combine(
+    routing: Routing,
+    outputs: Mapping[int, tuple[Indices, Floats]],
+    operations: RowOperations = NUMPY_OPERATIONS,
+) -> Floats:
     """Return the weighted sums, f32 [n_tokens, n_embd].
 
     `outputs` maps an expert to its token rows [m] and results f32 [m, n_embd], in any
@@ -48,9 +50,30 @@ def combine(routing: Routing, outputs: Mapping[int, tuple[Indices, Floats]]) -> 
             raise CombineRefused(
                 f"expert {expert} returned {len(values)} rows for {len(rows)}"
             )
-    span = np.int64(1 + max(int(routing.experts.max(initial=0)), *outputs))
+    values = np.concatenate([part for _, part in outputs.values()])
+    order = _order(routing, outputs)
+    if order is not None:
+        values = values[order]
+    if not np.isfinite(values).all():
+        raise CombineRefused("an expert's result is not finite")
+    return operations.weighted_sum(values.reshape(n, top_k, -1), routing.weights)
+
+
+def _order(
+    routing: Routing, outputs: Mapping[int, tuple[Indices, Floats]]
+) -> Indices | None:
+    """Return the order in which results, end to end, are what the routing asks for.
+
+    None if that is their own order. CombineRefused if no order is.
+    """
+    n, top_k = routing.experts.shape
+    if n == 1 and list(outputs) == routing.experts[0].tolist():
+        of_row_0 = [len(rows) == 1 and rows[0] == 0 for rows, _ in outputs.values()]
+        if all(of_row_0):  # the common case of decoding, told quickly
+            return None
     if min(outputs) < 0:
         raise CombineRefused(f"there is no expert {min(outputs)}")
+    span = np.int64(1 + max(int(routing.experts.max(initial=0)), *outputs))
     asked = np.arange(n)[:, None] * span + routing.experts
     given = np.concatenate([rows * span + e for e, (rows, _) in outputs.items()])
     order = np.argsort(given, kind="stable")
@@ -58,10 +81,4 @@ def combine(routing: Routing, outputs: Mapping[int, tuple[Indices, Floats]]) -> 
         raise CombineRefused(
             f"{len(given)} results are not one for each of {n} x {top_k} asked for"
         )
-    values = np.concatenate([part for _, part in outputs.values()])[order]
-    if not np.isfinite(values).all():
-        raise CombineRefused("an expert's result is not finite")
-    terms = values.reshape(n, top_k, -1)
-    terms *= routing.weights[:, :, None]
-    total: Floats = np.add.reduce(terms, axis=1, initial=_ZERO)
-    return total
+    return order

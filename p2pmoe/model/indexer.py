@@ -13,8 +13,8 @@ import numpy.typing as npt
 from mobile_worker.arithmetic.coding import Floats
 from p2pmoe.model.block_selection import BlockSelection
 from p2pmoe.model.linear import Linear
-from p2pmoe.model.norm import rms_norm
 from p2pmoe.model.rope import Rope
+from p2pmoe.model.row_operations import RowOperations
 
 __all__ = ["Indexer"]
 
@@ -30,6 +30,7 @@ class Indexer:
     selection: BlockSelection
     rope: Rope
     eps: np.float32
+    operations: RowOperations
 
     @property
     def index_dim(self) -> int:
@@ -52,13 +53,16 @@ class Indexer:
         Raises:
             NonFinite: a matrix takes coded rows and the input is not finite.
         """
+        own = self.operations
         end = first + len(a)
-        key = rms_norm(self.key(a)[:, None, :], self.key_norm, self.eps)
-        self.rope.turn(key, first)
+        tables = self.rope.tables(first, len(a))
+        key = own.rms_norm(self.key(a)[:, None, :], self.key_norm, self.eps)
+        own.turn(key, *tables)
         index_keys[0, :, first:end] = key[:, 0].T
         if end <= self.selection.n_all:
             return None
         queries = self.query(a).reshape(len(a), -1, self.index_dim)
-        queries = rms_norm(queries, self.query_norm, self.eps)
-        self.rope.turn(queries, first)
-        return self.selection.seen(queries, index_keys[:, :, :end], first)
+        queries = own.rms_norm(queries, self.query_norm, self.eps)
+        own.turn(queries, *tables)
+        scores = own.dot_scores(queries[:, None], index_keys, end)[:, 0]
+        return self.selection.seen(scores, first)

@@ -1,20 +1,24 @@
 """A model's dense parts: matrices with the coding of their input attached."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
-from mobile_worker.arithmetic.coding import ExpertInput, Floats, quantize_rows
+from mobile_worker.arithmetic.coding import ExpertInput, Floats
 from mobile_worker.arithmetic.formats.codecs import is_integer
 from mobile_worker.arithmetic.kernel import Kernel
 from mobile_worker.arithmetic.matrix import ExpertWeights, Matrix
 
-__all__ = ["FeedForward", "Linear", "code_input"]
+__all__ = ["FeedForward", "Linear", "code_input", "kinds_of"]
 
 
-def code_input(x: Floats, matrices: Sequence[Matrix]) -> ExpertInput:
-    """Return rows f32 [n, n_cols] in the kinds that these matrices read; NonFinite."""
-    kinds = {is_integer(matrix.format) for matrix in matrices}
+def kinds_of(matrices: Iterable[Matrix]) -> frozenset[bool]:
+    """Return the kinds of input that matrices read: True coded rows, False floats."""
+    return frozenset(is_integer(matrix.format) for matrix in matrices)
+
+
+def code_input(kernel: Kernel, x: Floats, kinds: frozenset[bool]) -> ExpertInput:
+    """Return rows f32 [n, n_cols] in these kinds; NonFinite."""
     return ExpertInput(
-        coded=quantize_rows(x) if True in kinds else None,
+        coded=kernel.code_rows(x) if True in kinds else None,
         floats=x if False in kinds else None,
     )
 
@@ -26,10 +30,11 @@ class Linear:
         """Keep the matrices; they are read in place."""
         self._kernel = kernel
         self._matrices = matrices
+        self._kinds = kinds_of(matrices)
 
     def __call__(self, x: Floats) -> Floats:
         """Return the products, f32 [n, sum of n_rows]; NonFinite for a bad input."""
-        rows = code_input(x, self._matrices)
+        rows = code_input(self._kernel, x, self._kinds)
         return self._kernel.matmul_stacked(self._matrices, rows)
 
 
@@ -40,8 +45,9 @@ class FeedForward:
         """Keep the weights; they are read in place."""
         self._kernel = kernel
         self._weights = weights
+        self._kinds = kinds_of((weights.gate, weights.up))
 
     def __call__(self, x: Floats) -> Floats:
         """Return f32 [n, n_embd]; never coded, because it never travels. NonFinite."""
-        rows = code_input(x, (self._weights.gate, self._weights.up))
+        rows = code_input(self._kernel, x, self._kinds)
         return self._kernel.feed_forward(self._weights, rows)

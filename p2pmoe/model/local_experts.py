@@ -17,7 +17,8 @@ from mobile_worker.expert_id import ExpertId
 from mobile_worker.shards.shard import expert_weights
 from p2pmoe.model.combine import combine, rows_by_expert
 from p2pmoe.model.experts import Routing
-from p2pmoe.model.linear import code_input
+from p2pmoe.model.linear import code_input, kinds_of
+from p2pmoe.model.row_operations import RowOperations, operations_for
 from p2pmoe.weights.experts import expert_layers, expert_ranges, read_expert
 from p2pmoe.weights.manifest import expert_layout
 from p2pmoe.weights.model_file import ModelFile
@@ -34,6 +35,7 @@ class LocalPending:
 
     source: ExpertSource
     kernel: Kernel
+    operations: RowOperations
     profile: Profile
     layer: int
     hidden: Floats
@@ -50,14 +52,14 @@ class LocalPending:
             )
             for expert, own in rows.items()
         ]
-        matrices = [m for c in calls for m in (c.weights.gate, c.weights.up)]
-        coded = code_input(self.hidden, matrices)
+        kinds = kinds_of(m for c in calls for m in (c.weights.gate, c.weights.up))
+        coded = code_input(self.kernel, self.hidden, kinds)
         values = self.kernel.expert_values(calls, coded, self.profile)
         outputs = {
             expert: (own, part)
             for (expert, own), part in zip(rows.items(), values, strict=True)
         }
-        return combine(self.routing, outputs)
+        return combine(self.routing, outputs, self.operations)
 
 
 def read_expert_weights(model_file: ModelFile, expert: ExpertId) -> ExpertWeights:
@@ -76,6 +78,7 @@ class LocalExperts:
         """Take experts from `source`, which returns the same object each time."""
         self._source = source
         self._kernel = kernel
+        self._operations = operations_for(kernel)
         self._profile = profile
 
     @classmethod
@@ -96,6 +99,7 @@ class LocalExperts:
         return LocalPending(
             source=self._source,
             kernel=self._kernel,
+            operations=self._operations,
             profile=self._profile,
             layer=layer,
             hidden=hidden,

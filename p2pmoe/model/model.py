@@ -16,6 +16,7 @@ from p2pmoe.model.errors import ModelRefused
 from p2pmoe.model.experts import ExpertCaller
 from p2pmoe.model.kv_cache import KvCache
 from p2pmoe.model.logits import Logits
+from p2pmoe.model.row_operations import RowOperations, operations_for
 from p2pmoe.weights.model_file import ModelFile
 
 __all__ = ["Logits", "Model", "describe_model", "load_model"]
@@ -57,7 +58,7 @@ class Model(Protocol):
 _ARCHITECTURES: dict[
     str,
     tuple[
-        Callable[[ModelFile, Kernel], Model],
+        Callable[[ModelFile, Kernel, RowOperations], Model],
         Callable[[ModelFile], ModelDescription],
     ],
 ] = {
@@ -66,11 +67,12 @@ _ARCHITECTURES: dict[
 
 
 def load_model(model_file: ModelFile, kernel: Kernel) -> Model:
-    """Load all but the routed experts.
+    """Load all but the routed experts, with the row operations of the kernel.
 
     Raises ModelRefused, FormatUnsupported, ModelFileError.
     """
-    return _ARCHITECTURES[_architecture(model_file)][0](model_file, kernel)
+    load = _ARCHITECTURES[_architecture(model_file)][0]
+    return load(model_file, kernel, operations_for(kernel))
 
 
 def describe_model(model_file: ModelFile) -> ModelDescription:

@@ -10,7 +10,7 @@ import numpy as np
 
 from mobile_worker.arithmetic.coding import Floats
 
-__all__ = ["Rope"]
+__all__ = ["Rope", "turn"]
 
 _FIRST_POSITIONS = 1024
 
@@ -24,24 +24,32 @@ class Rope:
         self._frequencies = base**-exponents
         self._tables = self._make(_FIRST_POSITIONS)
 
-    def turn(self, heads: Floats, first: int) -> None:
-        """Turn `heads` [n, n_heads, head_dim] in place; row i is position first + i."""
-        end = first + len(heads)
+    def tables(self, first: int, n: int) -> tuple[Floats, Floats]:
+        """Return cosines and sines of n positions from `first` on, [n, half] each."""
+        end = first + n
         tables = self._tables
-        if end > len(tables[0]):  # replaced whole: several threads may turn
+        if end > len(tables[0]):  # replaced whole: several threads may ask
             tables = self._tables = self._make(max(end, 2 * len(tables[0])))
-        cos, sin = (table[first:end, None, :] for table in tables)
-        half = cos.shape[2]
-        left = heads[:, :, :half]
-        right = heads[:, :, half : 2 * half]
-        turned_left = left * cos
-        turned_left -= right * sin
-        turned_right = right * cos
-        turned_right += left * sin
-        heads[:, :, :half] = turned_left
-        heads[:, :, half : 2 * half] = turned_right
+        return tables[0][first:end], tables[1][first:end]
 
     def _make(self, n_positions: int) -> tuple[Floats, Floats]:
         positions = np.arange(n_positions, dtype=np.float64)
         angles = positions[:, None] * self._frequencies
         return np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+
+
+def turn(heads: Floats, cosines: Floats, sines: Floats) -> None:
+    """Turn `heads` [n, n_heads, head_dim] in place, row i by row i of the tables.
+
+    `cosines` and `sines` [n, half]; values beyond the first 2 * half pass.
+    """
+    cos, sin = cosines[:, None, :], sines[:, None, :]
+    half = cos.shape[2]
+    left = heads[:, :, :half]
+    right = heads[:, :, half : 2 * half]
+    turned_left = left * cos
+    turned_left -= right * sin
+    turned_right = right * cos
+    turned_right += left * sin
+    heads[:, :, :half] = turned_left
+    heads[:, :, half : 2 * half] = turned_right

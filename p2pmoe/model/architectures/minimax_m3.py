@@ -39,9 +39,9 @@ from p2pmoe.model.indexer import Indexer
 from p2pmoe.model.kv_cache import KvCache
 from p2pmoe.model.linear import FeedForward, Linear
 from p2pmoe.model.logits import Logits
-from p2pmoe.model.norm import rms_norm
 from p2pmoe.model.rope import Rope
 from p2pmoe.model.router import Router
+from p2pmoe.model.row_operations import RowOperations
 from p2pmoe.model.tensors import read_floats, read_matrix, take_rows
 from p2pmoe.weights.model_file import ModelFile
 from p2pmoe.weights.names import expert_activation
@@ -60,14 +60,24 @@ class _Layer:
     feed_forward: FeedForward  # the dense one, or the shared expert
 
 
-def load(model_file: ModelFile, kernel: Kernel) -> "MiniMaxM3":
+def load(
+    model_file: ModelFile, kernel: Kernel, operations: RowOperations
+) -> "MiniMaxM3":
     """Read everything but the routed experts."""
     description = describe(model_file)
     settings = read_settings(model_file)
     n_embd = description.n_embd
     rope = Rope(settings.n_rotated, settings.rope_base)
     layers = tuple(
-        _Loader(model_file, kernel, number, n_embd, settings, rope).layer()
+        _Loader(
+            file=model_file,
+            kernel=kernel,
+            operations=operations,
+            settings=settings,
+            rope=rope,
+            n_embd=n_embd,
+            number=number,
+        ).layer()
         for number in range(description.n_layer)
     )
     embedding = read_matrix(
@@ -78,7 +88,7 @@ def load(model_file: ModelFile, kernel: Kernel) -> "MiniMaxM3":
         output = read_matrix(model_file, "output.weight", (description.n_vocab, n_embd))
     return MiniMaxM3(
         description,
-        settings.eps,
+        (operations, settings.eps),
         layers,
         embedding,
         (read_floats(model_file, "output_norm.weight", n_embd), Linear(kernel, output)),
@@ -112,14 +122,18 @@ class MiniMaxM3:
     def __init__(
         self,
         description: ModelDescription,
-        eps: np.float32,
+        norm: tuple[RowOperations, np.float32],
         layers: tuple[_Layer, ...],
         embedding: Matrix,
         head: tuple[Floats, Linear],
     ) -> None:
-        """Take the loaded parts; `head` is the last norm and the output matrix."""
+        """Take the loaded parts.
+
+        `norm` computes all norms, with its epsilon; `head` is the last norm's weight
+        and the output matrix.
+        """
         self.description = description
-        self._eps = eps
+        self._operations, self._eps = norm
         self._layers = layers
         self._embedding = embedding
         self._output_norm, self._output = head
@@ -151,16 +165,19 @@ class MiniMaxM3:
             for number, (layer, kept) in enumerate(
                 zip(self._layers, cache.layers, strict=True)
             ):
-                a = rms_norm(x, layer.attn_norm, self._eps)
+                a = self._norm(x, layer.attn_norm)
                 x += layer.attention(a, kept, first)
                 x += self._feed_forward(number, layer, x, experts)
             if logits is Logits.LAST:
                 x = x[-1:]
-            result = self._output(rms_norm(x, self._output_norm, self._eps))
+            result = self._output(self._norm(x, self._output_norm))
         if not np.isfinite(result).all():
             raise NonFinite("a logit is not finite")
         cache.advance(len(tokens))
         return result
+
+    def _norm(self, x: Floats, weight: Floats) -> Floats:
+        return self._operations.rms_norm(x, weight, self._eps)
 
     def _embed(self, tokens: Sequence[int]) -> Floats:
         ids = list(tokens)
@@ -174,7 +191,7 @@ class MiniMaxM3:
     def _feed_forward(
         self, number: int, layer: _Layer, x: Floats, experts: ExpertCaller
     ) -> Floats:
-        hidden = rms_norm(x, layer.ffn_norm, self._eps)
+        hidden = self._norm(x, layer.ffn_norm)
         if layer.router is None:
             return layer.feed_forward(hidden)
         pending = experts.begin(number, hidden, layer.router.route(hidden))
@@ -182,112 +199,107 @@ class MiniMaxM3:
         return pending.finish() + shared
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Loader:
     """Reads one layer's parts."""
 
-    def __init__(
-        self,
-        model_file: ModelFile,
-        kernel: Kernel,
-        number: int,
-        n_embd: int,
-        settings: Settings,
-        rope: Rope,
-    ) -> None:
-        self._file = model_file
-        self._kernel = kernel
-        self._number = number
-        self._block = f"blk.{number}"
-        self._n_embd = n_embd
-        self._own = settings
-        self._rope = rope
+    file: ModelFile
+    kernel: Kernel
+    operations: RowOperations
+    settings: Settings
+    rope: Rope
+    n_embd: int
+    number: int
 
     def layer(self) -> _Layer:
         return _Layer(
-            attn_norm=self._floats("attn_norm", self._n_embd),
+            attn_norm=self._floats("attn_norm", self.n_embd),
             attention=self._attention(),
-            ffn_norm=self._floats("ffn_norm", self._n_embd),
+            ffn_norm=self._floats("ffn_norm", self.n_embd),
             router=None if self._is_dense else self._router(),
             feed_forward=self._feed_forward(),
         )
 
     @property
     def _is_dense(self) -> bool:
-        return self._number < self._own.n_leading_dense
+        return self.number < self.settings.n_leading_dense
 
     def _floats(self, part: str, n: int) -> Floats:
-        return read_floats(self._file, f"{self._block}.{part}.weight", n)
+        return read_floats(self.file, f"blk.{self.number}.{part}.weight", n)
 
     def _matrix(self, part: str, n_rows: int, n_cols: int) -> Matrix:
-        name = f"{self._block}.{part}.weight"
-        return read_matrix(self._file, name, (n_rows, n_cols))
+        name = f"blk.{self.number}.{part}.weight"
+        return read_matrix(self.file, name, (n_rows, n_cols))
 
     def _attention(self) -> AttentionLayer:
-        own = self._own
+        own = self.settings
         n_query, n_kv = (n * own.head_dim for n in (own.n_heads, own.n_kv_heads))
-        q = self._matrix("attn_q", n_query, self._n_embd)
-        k = self._matrix("attn_k", n_kv, self._n_embd)
-        v = self._matrix("attn_v", n_kv, self._n_embd)
+        q = self._matrix("attn_q", n_query, self.n_embd)
+        k = self._matrix("attn_k", n_kv, self.n_embd)
+        v = self._matrix("attn_v", n_kv, self.n_embd)
         q_norm = self._floats("attn_q_norm", own.head_dim)
         k_norm = self._floats("attn_k_norm", own.head_dim)
         return AttentionLayer(
             n_heads=own.n_heads,
             n_kv_heads=own.n_kv_heads,
             head_dim=own.head_dim,
-            qkv=Linear(self._kernel, q, k, v),
+            qkv=Linear(self.kernel, q, k, v),
             qk_norm=np.array([q_norm] * own.n_heads + [k_norm] * own.n_kv_heads),
             output=Linear(
-                self._kernel, self._matrix("attn_output", self._n_embd, n_query)
+                self.kernel, self._matrix("attn_output", self.n_embd, n_query)
             ),
             indexer=self._indexer(),
-            rope=self._rope,
+            rope=self.rope,
             eps=own.eps,
+            operations=self.operations,
         )
 
     def _indexer(self) -> Indexer | None:
-        if not _has_indexer(self._file, self._number):
+        if not _has_indexer(self.file, self.number):
             return None
-        own = self._own
+        own = self.settings
         if own.n_index_heads != own.n_kv_heads or own.index_dim < own.n_rotated:
             raise ModelRefused(
                 f"{own.n_index_heads} index heads of {own.index_dim} values for "
                 f"{own.n_kv_heads} KV heads with {own.n_rotated} turned"
             )
         n_query = own.n_index_heads * own.index_dim
-        query = self._matrix("indexer.q_proj", n_query, self._n_embd)
-        key = self._matrix("indexer.k_proj", own.index_dim, self._n_embd)
+        query = self._matrix("indexer.q_proj", n_query, self.n_embd)
+        key = self._matrix("indexer.k_proj", own.index_dim, self.n_embd)
         return Indexer(
-            query=Linear(self._kernel, query),
+            query=Linear(self.kernel, query),
             query_norm=self._floats("indexer.q_norm", own.index_dim),
-            key=Linear(self._kernel, key),
+            key=Linear(self.kernel, key),
             key_norm=self._floats("indexer.k_norm", own.index_dim),
             selection=own.selection,
-            rope=self._rope,
+            rope=self.rope,
             eps=own.eps,
+            operations=self.operations,
         )
 
     def _router(self) -> Router:
-        n_expert = positive(self._file, "expert_count")
-        weight = self._matrix("ffn_gate_inp", n_expert, self._n_embd)
-        bias_name = f"{self._block}.exp_probs_b.bias"
+        n_expert = positive(self.file, "expert_count")
+        weight = self._matrix("ffn_gate_inp", n_expert, self.n_embd)
+        bias_name = f"blk.{self.number}.exp_probs_b.bias"
         bias = None
-        if bias_name in self._file.tensors:
-            bias = read_floats(self._file, bias_name, n_expert)
-        return Router(take_rows(weight, list(range(n_expert))), bias, self._own.router)
+        if bias_name in self.file.tensors:
+            bias = read_floats(self.file, bias_name, n_expert)
+        values = take_rows(weight, list(range(n_expert)))
+        return Router(values, bias, self.settings.router, self.operations)
 
     def _feed_forward(self) -> FeedForward:
         suffix = "" if self._is_dense else "_shexp"
         gate, up, down = (
-            read_matrix(self._file, f"{self._block}.ffn_{part}{suffix}.weight")
+            read_matrix(self.file, f"blk.{self.number}.ffn_{part}{suffix}.weight")
             for part in ("gate", "up", "down")
         )
-        if gate.n_cols != self._n_embd:
+        if gate.n_cols != self.n_embd:
             raise ModelRefused(
-                f"{self._block}.ffn_gate{suffix} takes {gate.n_cols} values"
+                f"blk.{self.number}.ffn_gate{suffix} takes {gate.n_cols} values"
             )
-        activation = expert_activation(self._file)
+        activation = expert_activation(self.file)
         weights = ExpertWeights(gate=gate, up=up, down=down, activation=activation)
-        return FeedForward(self._kernel, weights)
+        return FeedForward(self.kernel, weights)
 
 
 def _has_indexer(model_file: ModelFile, number: int) -> bool:

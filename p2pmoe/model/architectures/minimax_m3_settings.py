@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 
 from p2pmoe.model.block_selection import BlockSelection
+from p2pmoe.model.choice import RouterSettings, ScoreFunction
 from p2pmoe.model.errors import ModelRefused
-from p2pmoe.model.router import RouterSettings, ScoreFunction
 from p2pmoe.weights.model_file import ModelFile
 
 __all__ = ["ARCHITECTURE", "MAX_CONTEXT", "Settings", "positive", "read_settings"]

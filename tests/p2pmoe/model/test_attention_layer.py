@@ -13,6 +13,7 @@ from p2pmoe.model.block_selection import BlockSelection
 from p2pmoe.model.indexer import Indexer
 from p2pmoe.model.linear import Linear
 from p2pmoe.model.rope import Rope
+from p2pmoe.model.row_operations import NUMPY_OPERATIONS
 
 N_HEADS, N_KV_HEADS, HEAD_DIM, N_EMBD = 4, 2, 8, 32
 KERNEL = NumpyKernel()
@@ -32,6 +33,7 @@ INDEXER = Indexer(
     selection=BlockSelection(top_k=1, block_size=4, n_local=1),
     rope=ROPE,
     eps=EPS,
+    operations=NUMPY_OPERATIONS,
 )
 SPARSE = AttentionLayer(
     n_heads=N_HEADS,
@@ -43,6 +45,7 @@ SPARSE = AttentionLayer(
     indexer=INDEXER,
     rope=ROPE,
     eps=EPS,
+    operations=NUMPY_OPERATIONS,
 )
 DENSE = dataclasses.replace(SPARSE, indexer=None)
 ROWS = fixed_rows("a", 12, N_EMBD)

@@ -1,5 +1,6 @@
 import numpy as np
 
+from p2pmoe.model.attention import dot_scores
 from p2pmoe.model.block_selection import BlockSelection
 
 SELECTION = BlockSelection(top_k=2, block_size=4, n_local=1)
@@ -12,7 +13,7 @@ def seen(best: dict[int, float], n_positions: int, first: int) -> list[set[int]]
         keys[0, 0, position] = score
     queries = np.zeros((n_positions - first, 1, 8), np.float32)
     queries[:, 0, 0] = 1.0
-    mask = SELECTION.seen(queries, keys, first)
+    mask = SELECTION.seen(dot_scores(queries[:, None], keys)[:, 0], first)
     return [{int(t) // 4 for t in np.nonzero(row[0])[0]} for row in mask]
 
 
@@ -50,7 +51,7 @@ def test_heads_choose_apart() -> None:
     keys[0, 0, 0] = keys[0, 1, 4] = 1.0
     queries = np.zeros((1, 2, 8), np.float32)
     queries[0, 0, 0] = queries[0, 1, 1] = 1.0
-    mask = SELECTION.seen(queries, keys, 11)
+    mask = SELECTION.seen(dot_scores(queries[:, None], keys)[:, 0], 11)
     assert mask[0, 0].tolist() == [True] * 4 + [False] * 4 + [True] * 4
     assert mask[0, 1].tolist() == [False] * 4 + [True] * 8
 

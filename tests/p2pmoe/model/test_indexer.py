@@ -11,6 +11,7 @@ from p2pmoe.model.block_selection import BlockSelection
 from p2pmoe.model.indexer import Indexer
 from p2pmoe.model.linear import Linear
 from p2pmoe.model.rope import Rope
+from p2pmoe.model.row_operations import NUMPY_OPERATIONS
 
 N_HEADS, INDEX_DIM, N_EMBD = 2, 8, 32
 KERNEL = NumpyKernel()
@@ -22,6 +23,7 @@ INDEXER = Indexer(
     selection=BlockSelection(top_k=2, block_size=4, n_local=1),
     rope=Rope(4, 10000.0),
     eps=np.float32(1e-6),
+    operations=NUMPY_OPERATIONS,
 )
 ROWS = fixed_rows("a", 16, N_EMBD)
 

@@ -9,7 +9,7 @@ from mobile_worker.arithmetic.matrix import ExpertWeights
 from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
 from mobile_worker.arithmetic.profiles import Profile
 from mobile_worker.arithmetic.self_test import fixed_matrix, fixed_rows
-from p2pmoe.model.linear import FeedForward, Linear, code_input
+from p2pmoe.model.linear import FeedForward, Linear, code_input, kinds_of
 
 KERNEL = NumpyKernel()
 X = fixed_rows("x", 3, 64)
@@ -17,11 +17,11 @@ X = fixed_rows("x", 3, 64)
 
 def test_input_comes_in_the_kinds_that_are_read() -> None:
     integer, floats = (fixed_matrix("m", f, 4, 64) for f in (Format.Q8_0, Format.F16))
-    only = code_input(X, [integer])
+    only = code_input(KERNEL, X, kinds_of([integer]))
     assert only.coded is not None
     assert only.floats is None
-    assert code_input(X, [floats]).coded is None
-    both = code_input(X, [integer, floats])
+    assert code_input(KERNEL, X, kinds_of([floats])).coded is None
+    both = code_input(KERNEL, X, kinds_of([integer, floats]))
     assert both.coded is not None
     assert both.floats is X
 

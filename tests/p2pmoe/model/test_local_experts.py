@@ -7,7 +7,7 @@ from mobile_worker.arithmetic.profiles import Profile, decode_result
 from mobile_worker.arithmetic.self_test import fixed_rows
 from mobile_worker.expert_id import ExpertId
 from p2pmoe.model.experts import Routing
-from p2pmoe.model.linear import code_input
+from p2pmoe.model.linear import code_input, kinds_of
 from p2pmoe.model.local_experts import LocalExperts, read_expert_weights
 from p2pmoe.weights.model_file import open_model
 from tests.support import arithmetic_oracle as oracle
@@ -30,7 +30,8 @@ def test_results_are_coded_like_anyone_elses(tmp_path: Path) -> None:
             for i in range(3):
                 expected = np.zeros(64, np.float32)
                 for e, w in zip(ROUTING.experts[i], ROUTING.weights[i], strict=True):
-                    rows = code_input(HIDDEN[i : i + 1], [weights[e].gate])
+                    kinds = kinds_of([weights[e].gate])
+                    rows = code_input(KERNEL, HIDDEN[i : i + 1], kinds)
                     coded = KERNEL.expert(weights[e], rows, profile)
                     expected += decode_result(coded, profile, 1, 64)[0] * w
                 assert np.array_equal(total[i], expected)

@@ -1,0 +1,379 @@
+/* mobile_worker.arithmetic.native._rows: the operations of rows.h for Python.
+ *
+ * Every function takes the number of an instruction set first (see cpu.h; `sets()` lists
+ * those that run here), then arrays by the buffer protocol. Shapes, types and contiguity
+ * are checked here, all of them, before a pointer is used: a wrong array is a Python
+ * error. The GIL is released while the arithmetic runs, in the specification's float
+ * mode. CPython's stable ABI from 3.11 on.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "cpu.h"
+#include "float_mode.h"
+#include "rows.h"
+
+enum { MAX_ARRAYS = 5, SCRATCH_FLOATS = 1 << 18 };
+
+/* The letter of a 64-bit integer, as numpy names the one that it uses here. */
+#define INT64 (sizeof(long) == 8 ? "lq" : "q")
+
+static const struct rows_operations *const sets[CPU_N_SETS] = {
+    [CPU_PORTABLE] = &rows_portable,
+#ifdef CPU_BUILDS_NEON
+    [CPU_NEON] = &rows_neon,
+#endif
+#ifdef CPU_BUILDS_X86
+    [CPU_AVX2] = &rows_avx2,
+    [CPU_AVX512] = &rows_avx512,
+#endif
+};
+
+/* The arrays of one call, released together. */
+struct arrays {
+    Py_buffer held[MAX_ARRAYS];
+    int n;
+};
+
+static PyObject *release(struct arrays *arrays, int ok)
+{
+    while (arrays->n)
+        PyBuffer_Release(&arrays->held[--arrays->n]);
+    if (!ok)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+/* Take an array of `n_dims` dimensions, or of any number from 1 on (0). `kinds` are the
+   letters of its type, as in Python's struct. NULL and an error set if it is another. */
+static const Py_buffer *take(struct arrays *arrays, PyObject *object, const char *kinds,
+                             int n_dims, int for_writing)
+{
+    Py_buffer *view = &arrays->held[arrays->n];
+    const int flags = PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | (for_writing ? PyBUF_WRITABLE : 0);
+    if (PyObject_GetBuffer(object, view, flags))
+        return NULL;
+    arrays->n++;
+    const char *format = view->format ? view->format : "B";
+    if (!format[0] || format[1] || !strchr(kinds, format[0])) {
+        PyErr_Format(PyExc_TypeError, "an array of type '%s' where '%c' is needed", format,
+                     kinds[0]);
+        return NULL;
+    }
+    if (view->itemsize && (uintptr_t)view->buf % (size_t)view->itemsize) {
+        PyErr_SetString(PyExc_ValueError, "an array that is not aligned to its values");
+        return NULL;
+    }
+    if (n_dims ? view->ndim != n_dims : view->ndim < 1) {
+        PyErr_Format(PyExc_ValueError, "an array of %d dimensions where %d are needed",
+                     view->ndim, n_dims ? n_dims : 1);
+        return NULL;
+    }
+    return view;
+}
+
+static size_t extent(const Py_buffer *view, int axis)
+{
+    return (size_t)view->shape[axis];
+}
+
+static int refuse(const char *what)
+{
+    PyErr_Format(PyExc_ValueError, "arrays do not belong together: %s", what);
+    return 0;
+}
+
+static int sized(PyObject *object, size_t *value)
+{
+    *value = PyLong_AsSize_t(object);
+    return *value != (size_t)-1 || !PyErr_Occurred();
+}
+
+static int real(PyObject *object, float *value)
+{
+    const double wide = PyFloat_AsDouble(object);
+    *value = (float)wide;
+    return wide != -1.0 || !PyErr_Occurred();
+}
+
+/* The operations of the set in args[0]; NULL and an error set for wrong arguments. */
+static const struct rows_operations *begin(PyObject *const *args, Py_ssize_t n,
+                                           Py_ssize_t n_needed)
+{
+    size_t set;
+    if (n != n_needed) {
+        PyErr_Format(PyExc_TypeError, "%zd arguments where %zd are needed", n, n_needed);
+        return NULL;
+    }
+    if (!sized(args[0], &set))
+        return NULL;
+    if (set >= CPU_N_SETS || !sets[set] || !cpu_has((enum cpu_set)set)) {
+        PyErr_Format(PyExc_ValueError, "this CPU has no instruction set %zu", set);
+        return NULL;
+    }
+    return sets[set];
+}
+
+#define RUN(operation, job)                                                            \
+    do {                                                                               \
+        Py_BEGIN_ALLOW_THREADS;                                                        \
+        struct float_mode outer = float_mode_enter();                                  \
+        (operation)(job);                                                              \
+        float_mode_leave(outer);                                                       \
+        Py_END_ALLOW_THREADS;                                                          \
+    } while (0)
+
+typedef PyObject *const *Arguments;
+
+/* rms_norm(set, x [..., n], weight [..., n], eps, out like x) */
+static PyObject *py_rms_norm(PyObject *self, Arguments args, Py_ssize_t n_args)
+{
+    (void)self;
+    struct arrays arrays = {.n = 0};
+    struct rms_norm s = {0};
+    const Py_buffer *x, *weight, *out;
+    const struct rows_operations *set = begin(args, n_args, 5);
+    if (!set || !(x = take(&arrays, args[1], "f", 0, 0)) ||
+        !(weight = take(&arrays, args[2], "f", 0, 0)) || !real(args[3], &s.eps) ||
+        !(out = take(&arrays, args[4], "f", 0, 1)))
+        return release(&arrays, 0);
+    s.n = extent(x, x->ndim - 1);
+    if (!s.n || !weight->len || extent(weight, weight->ndim - 1) != s.n ||
+        out->len != x->len)
+        return release(&arrays, refuse("rows, weights and result of a norm"));
+    s.x = x->buf, s.weight = weight->buf, s.out = out->buf;
+    s.n_rows = (size_t)x->len / sizeof(float) / s.n;
+    s.n_weights = (size_t)weight->len / sizeof(float) / s.n;
+    RUN(set->rms_norm, &s);
+    return release(&arrays, 1);
+}
+
+/* turn(set, heads [n, n_heads, head_dim], cos [n, half], sin [n, half]) */
+static PyObject *py_turn(PyObject *self, Arguments args, Py_ssize_t n_args)
+{
+    (void)self;
+    struct arrays arrays = {.n = 0};
+    struct turn s = {0};
+    const Py_buffer *heads, *cosines, *sines;
+    const struct rows_operations *set = begin(args, n_args, 4);
+    if (!set || !(heads = take(&arrays, args[1], "f", 3, 1)) ||
+        !(cosines = take(&arrays, args[2], "f", 2, 0)) ||
+        !(sines = take(&arrays, args[3], "f", 2, 0)))
+        return release(&arrays, 0);
+    s.n = extent(heads, 0), s.n_heads = extent(heads, 1), s.head_dim = extent(heads, 2);
+    s.half = extent(cosines, 1);
+    if (extent(cosines, 0) != s.n || extent(sines, 0) != s.n ||
+        extent(sines, 1) != s.half || s.half > s.head_dim / 2)
+        return release(&arrays, refuse("heads and tables of a turn"));
+    s.heads = heads->buf, s.cos = cosines->buf, s.sin = sines->buf;
+    RUN(set->turn, &s);
+    return release(&arrays, 1);
+}
+
+/* dot_scores(set, queries [n, n_kv, group, head_dim], keys [n_kv, head_dim, >= n_keys],
+              out [n, n_kv, group, n_keys]) */
+static PyObject *py_dot_scores(PyObject *self, Arguments args, Py_ssize_t n_args)
+{
+    (void)self;
+    struct arrays arrays = {.n = 0};
+    struct dot_scores s = {0};
+    const Py_buffer *queries, *keys, *out;
+    const struct rows_operations *set = begin(args, n_args, 4);
+    if (!set || !(queries = take(&arrays, args[1], "f", 4, 0)) ||
+        !(keys = take(&arrays, args[2], "f", 3, 0)) ||
+        !(out = take(&arrays, args[3], "f", 4, 1)))
+        return release(&arrays, 0);
+    s.n = extent(queries, 0), s.n_kv = extent(queries, 1), s.group = extent(queries, 2);
+    s.head_dim = extent(queries, 3);
+    s.stride = extent(keys, 2), s.n_keys = extent(out, 3);
+    if (s.head_dim % LANES || extent(keys, 0) != s.n_kv || extent(keys, 1) != s.head_dim ||
+        s.n_keys > s.stride || extent(out, 0) != s.n || extent(out, 1) != s.n_kv ||
+        extent(out, 2) != s.group)
+        return release(&arrays, refuse("queries, keys and scores"));
+    s.queries = queries->buf, s.keys = keys->buf, s.out = out->buf;
+    RUN(set->dot_scores, &s);
+    return release(&arrays, 1);
+}
+
+static int attention_fits(const struct attention *s, const Py_buffer *keys,
+                          const Py_buffer *values, const Py_buffer *seen,
+                          const Py_buffer *out)
+{
+    const size_t capacity = extent(values, 0) < s->stride ? extent(values, 0) : s->stride;
+    if (s->head_dim % LANES || extent(keys, 0) != s->n_kv ||
+        extent(keys, 1) != s->head_dim || extent(values, 1) != s->n_kv)
+        return refuse("queries, keys and values");
+    if (s->first > capacity || s->n > capacity - s->first)
+        return refuse("rows beyond the keys and values");
+    if (extent(out, 0) != s->n || extent(out, 1) != s->n_kv ||
+        extent(out, 2) != s->group || extent(out, 3) != s->value_dim)
+        return refuse("queries and result");
+    if (seen && (extent(seen, 0) != s->n || extent(seen, 1) != s->n_kv ||
+                 extent(seen, 2) != s->first + s->n))
+        return refuse("queries and what they see");
+    return 1;
+}
+
+/* Room for the scores of as many rows as go at once, at least one; NULL, error set. */
+static float *attention_scratch(struct attention *s)
+{
+    const size_t room = score_room(s->first + s->n);
+    if (s->group > SIZE_MAX / sizeof(float) / (room + 1))
+        return (float *)PyErr_NoMemory();
+    const size_t per_row = s->group * room + 1; /* never 0 */
+    s->rows_at_once = per_row < SCRATCH_FLOATS ? SCRATCH_FLOATS / per_row : 1;
+    if (s->rows_at_once > s->n)
+        s->rows_at_once = s->n ? s->n : 1;
+    float *scratch = PyMem_Malloc(s->rows_at_once * per_row * sizeof(float));
+    return scratch ? scratch : (float *)PyErr_NoMemory();
+}
+
+/* attend(set, queries [n, n_kv, group, head_dim], keys [n_kv, head_dim, >= first + n],
+          values [>= first + n, n_kv, value_dim], first,
+          seen bool [n, n_kv, first + n] or None, scale, out [n, n_kv, group, value_dim]) */
+static PyObject *py_attend(PyObject *self, Arguments args, Py_ssize_t n_args)
+{
+    (void)self;
+    struct arrays arrays = {.n = 0};
+    struct attention s = {0};
+    const Py_buffer *queries, *keys, *values, *out, *seen = NULL;
+    const struct rows_operations *set = begin(args, n_args, 8);
+    if (!set || !(queries = take(&arrays, args[1], "f", 4, 0)) ||
+        !(keys = take(&arrays, args[2], "f", 3, 0)) ||
+        !(values = take(&arrays, args[3], "f", 3, 0)) || !sized(args[4], &s.first) ||
+        (args[5] != Py_None && !(seen = take(&arrays, args[5], "?", 3, 0))) ||
+        !real(args[6], &s.scale) || !(out = take(&arrays, args[7], "f", 4, 1)))
+        return release(&arrays, 0);
+    s.n = extent(queries, 0), s.n_kv = extent(queries, 1), s.group = extent(queries, 2);
+    s.head_dim = extent(queries, 3);
+    s.stride = extent(keys, 2), s.value_dim = extent(values, 2);
+    if (!attention_fits(&s, keys, values, seen, out))
+        return release(&arrays, 0);
+    s.queries = queries->buf, s.keys = keys->buf, s.values = values->buf;
+    s.seen = seen ? seen->buf : NULL, s.out = out->buf;
+    if (!(s.scratch = attention_scratch(&s)))
+        return release(&arrays, 0);
+    RUN(set->attend, &s);
+    PyMem_Free(s.scratch);
+    return release(&arrays, 1);
+}
+
+/* lane_product(set, weight [n_rows, n_cols], x [n, n_cols], out [n, n_rows]) */
+static PyObject *py_lane_product(PyObject *self, Arguments args, Py_ssize_t n_args)
+{
+    (void)self;
+    struct arrays arrays = {.n = 0};
+    struct lane_product s = {0};
+    const Py_buffer *weight, *x, *out;
+    const struct rows_operations *set = begin(args, n_args, 4);
+    if (!set || !(weight = take(&arrays, args[1], "f", 2, 0)) ||
+        !(x = take(&arrays, args[2], "f", 2, 0)) ||
+        !(out = take(&arrays, args[3], "f", 2, 1)))
+        return release(&arrays, 0);
+    s.n = extent(x, 0), s.n_rows = extent(weight, 0), s.n_cols = extent(weight, 1);
+    if (s.n_cols % LANES || extent(x, 1) != s.n_cols || extent(out, 0) != s.n ||
+        extent(out, 1) != s.n_rows)
+        return release(&arrays, refuse("rows and weights of a product"));
+    s.weight = weight->buf, s.x = x->buf, s.out = out->buf;
+    RUN(set->lane_product, &s);
+    return release(&arrays, 1);
+}
+
+static int choice_fits(const struct choice *s, const Py_buffer *bias,
+                       const Py_buffer *experts, const Py_buffer *weights)
+{
+    if (!s->top_k || s->top_k > s->n_expert || (bias && extent(bias, 0) != s->n_expert))
+        return refuse("logits, bias and top-k");
+    if (extent(experts, 0) != s->n || extent(weights, 0) != s->n ||
+        extent(weights, 1) != s->top_k)
+        return refuse("logits, experts and weights");
+    return 1;
+}
+
+/* choose(set, logits [n, n_expert], bias [n_expert] or None, sigmoid, norm, scale,
+          experts i64 [n, top_k], weights [n, top_k]) */
+static PyObject *py_choose(PyObject *self, Arguments args, Py_ssize_t n_args)
+{
+    (void)self;
+    struct arrays arrays = {.n = 0};
+    struct choice s = {0};
+    const Py_buffer *logits, *experts, *weights, *bias = NULL;
+    const struct rows_operations *set = begin(args, n_args, 8);
+    if (!set || !(logits = take(&arrays, args[1], "f", 2, 0)) ||
+        (args[2] != Py_None && !(bias = take(&arrays, args[2], "f", 1, 0))) ||
+        (s.sigmoid = PyObject_IsTrue(args[3])) < 0 ||
+        (s.norm = PyObject_IsTrue(args[4])) < 0 || !real(args[5], &s.scale) ||
+        !(experts = take(&arrays, args[6], INT64, 2, 1)) ||
+        !(weights = take(&arrays, args[7], "f", 2, 1)))
+        return release(&arrays, 0);
+    s.n = extent(logits, 0), s.n_expert = extent(logits, 1), s.top_k = extent(experts, 1);
+    if (!choice_fits(&s, bias, experts, weights))
+        return release(&arrays, 0);
+    s.logits = logits->buf, s.bias = bias ? bias->buf : NULL;
+    s.experts = experts->buf, s.weights = weights->buf;
+    s.scratch = PyMem_Malloc(2 * s.n_expert * sizeof(float));
+    if (!s.scratch) {
+        PyErr_NoMemory();
+        return release(&arrays, 0);
+    }
+    RUN(set->choose, &s);
+    PyMem_Free(s.scratch);
+    return release(&arrays, 1);
+}
+
+/* weighted_sum(set, values [n, top_k, n_embd], weights [n, top_k], out [n, n_embd]) */
+static PyObject *py_weighted_sum(PyObject *self, Arguments args, Py_ssize_t n_args)
+{
+    (void)self;
+    struct arrays arrays = {.n = 0};
+    struct weighted_sum s = {0};
+    const Py_buffer *values, *weights, *out;
+    const struct rows_operations *set = begin(args, n_args, 4);
+    if (!set || !(values = take(&arrays, args[1], "f", 3, 0)) ||
+        !(weights = take(&arrays, args[2], "f", 2, 0)) ||
+        !(out = take(&arrays, args[3], "f", 2, 1)))
+        return release(&arrays, 0);
+    s.n = extent(values, 0), s.top_k = extent(values, 1), s.n_embd = extent(values, 2);
+    if (extent(weights, 0) != s.n || extent(weights, 1) != s.top_k ||
+        extent(out, 0) != s.n || extent(out, 1) != s.n_embd)
+        return release(&arrays, refuse("values and weights of a sum"));
+    s.values = values->buf, s.weights = weights->buf, s.out = out->buf;
+    RUN(set->weighted_sum, &s);
+    return release(&arrays, 1);
+}
+
+/* sets(): the names of the sets that run here, by their numbers, the best one last. */
+static PyObject *py_sets(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    PyObject *names = PyDict_New();
+    for (int set = 0; names && set < CPU_N_SETS; set++) {
+        if (!sets[set] || !cpu_has((enum cpu_set)set))
+            continue;
+        PyObject *number = PyLong_FromLong(set);
+        if (!number || PyDict_SetItemString(names, cpu_name((enum cpu_set)set), number))
+            Py_CLEAR(names);
+        Py_XDECREF(number);
+    }
+    return names;
+}
+
+#define METHOD(name) {#name, (PyCFunction)(void (*)(void))py_##name, METH_FASTCALL, NULL}
+
+static PyMethodDef methods[] = {
+    METHOD(rms_norm),     METHOD(turn),         METHOD(dot_scores),
+    METHOD(attend),       METHOD(lane_product), METHOD(choose),
+    METHOD(weighted_sum), {"sets", py_sets, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef_Slot slots[] = {{0, NULL}};
+
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT, "_rows", NULL, 0, methods, slots, NULL, NULL, NULL,
+};
+
+PyMODINIT_FUNC PyInit__rows(void)
+{
+    return PyModuleDef_Init(&module);
+}

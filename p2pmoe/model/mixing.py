@@ -1,0 +1,25 @@
+"""The weighted sum that mixes expert results.
+
+Specification 02, "Combine": acc = fl(acc + fl(weight * y)) over the slots ascending,
+starting at 0.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from mobile_worker.arithmetic.coding import Floats
+
+__all__ = ["weighted_sum"]
+
+_ZERO: Final = np.float32(0.0)
+
+
+def weighted_sum(values: Floats, weights: Floats) -> Floats:
+    """Return f32 [n, n_embd].
+
+    `values` [n, top_k, n_embd], `weights` [n, top_k].
+    """
+    terms = values * weights[:, :, None]
+    total: Floats = np.add.reduce(terms, axis=1, initial=_ZERO)
+    return total
