@@ -1,7 +1,9 @@
-"""The wheel: its exact top level, and a smoke run from another folder."""
+"""The wheel: its exact top level, its extensions, and a smoke run from elsewhere."""
 
+import itertools
 import subprocess
 import sys
+import tomllib
 import venv
 import zipfile
 from pathlib import Path
@@ -37,12 +39,30 @@ def _copy_tree(origin: Path, target: Path) -> None:
             copy.write_bytes(path.read_bytes())
 
 
+def test_every_c_file_is_named_where_it_is_built() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    modules = project["tool"]["setuptools"]["ext-modules"]
+    assert all(module["optional"] for module in modules)
+    assert modules[0]["extra-compile-args"] == modules[1]["extra-compile-args"]
+    named = {
+        name
+        for module in modules
+        for name in itertools.chain(module["sources"], module["depends"])
+    }
+    folder = ROOT / "mobile_worker" / "arithmetic" / "c"
+    there = {str(path.relative_to(ROOT)) for path in folder.glob("*.[ch]")}
+    assert named == there
+
+
 @pytest.mark.slow
 def test_the_wheel_holds_four_packages_and_nothing_else(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     assert {name.split("/")[0] for name in names} == TOP_LEVEL
     assert "p2pmoe/models/pocket-q4_0.gguf" in names
+    assert not [name for name in names if name.endswith((".c", ".h"))]
+    for flavour in ("plain", "relaxed"):
+        assert f"mobile_worker/arithmetic/wasm/kernel-{flavour}.wasm" in names
     for package in TOP_LEVEL - {"p2pmoe-0.1.0.dist-info"}:
         assert f"{package}/py.typed" in names
 
