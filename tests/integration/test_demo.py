@@ -6,9 +6,8 @@ import sys
 
 import pytest
 
-# The ids of 64 tokens from the demo's prompt and seed; any placement, batch, device or
-# failover gives these.
-TOKENS_SHA256 = "29ac53c286f0ab1aa76c1aa86356f94b885efef9e5acfec879fc09fdcb3813a0"
+from tests.support.demo_facts import DEMO_TOKENS_SHA256
+
 MAX_FLOAT_SERVINGS = 4096
 MAX_WORKER_BYTES = 150 * 1000 * 1000
 
@@ -28,7 +27,7 @@ def report() -> dict:
 
 def test_the_tokens_are_those_of_a_single_process(report):
     assert report["identical_to_single_process"] is True
-    assert report["tokens_sha256"] == TOKENS_SHA256
+    assert report["tokens_sha256"] == DEMO_TOKENS_SHA256
     assert len(report["tokens"]) == 64
 
 

@@ -1,8 +1,12 @@
-"""Facts of a demo that went well, for tests to change one thing in."""
+"""What the demo must draw, and facts of one that went well, to change one thing in."""
 
 from p2pmoe.demo.facts import DemoFacts
 
-__all__ = ["GOOD_FACTS"]
+__all__ = ["DEMO_TOKENS_SHA256", "GOOD_FACTS"]
+
+# The ids of 64 tokens from the demo's prompt and seed; any kernel, placement, batch,
+# device or failover gives these.
+DEMO_TOKENS_SHA256 = "29ac53c286f0ab1aa76c1aa86356f94b885efef9e5acfec879fc09fdcb3813a0"
 
 GOOD_FACTS = DemoFacts(
     prompt="Once",

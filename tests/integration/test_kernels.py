@@ -1,0 +1,75 @@
+"""The demo's 64 tokens, computed in one process by each kernel that is here.
+
+Whatever multiplies, and whatever computes attention beside it, the ids are those stored
+for the demo. A kernel that this machine lacks is skipped with its reason.
+"""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from mobile_worker.arithmetic.candidates import KERNEL_NAMES
+from mobile_worker.arithmetic.errors import KernelUnavailable
+from p2pmoe.backbone.generation import GenerationRequest
+from p2pmoe.backbone.lane import LaneJob, decode
+from p2pmoe.backbone.local_side import LocalOptions, LocalSide
+from p2pmoe.backbone.scattered import ScatteredExperts
+from p2pmoe.backbone.trace import RequestTrace
+from p2pmoe.demo.facts import hash_tokens
+from p2pmoe.demo.story import Script
+from p2pmoe.model.sampler import SamplingSettings
+from p2pmoe.text.tokenizer import load_tokenizer
+from tests.support.backbone_model import POCKET, model_of
+from tests.support.demo_facts import DEMO_TOKENS_SHA256
+
+SCRIPT = Script()
+
+
+def local_side(folder: Path, kernel: str, n_threads: int) -> LocalSide:
+    options = LocalOptions(data=folder, kernel=kernel, n_threads=n_threads)
+    try:
+        local = LocalSide(model_of(POCKET), options)
+    except KernelUnavailable as error:
+        pytest.skip(str(error))
+    local.hot.fill(local.use.decayed())
+    return local
+
+
+def tokens_of(local: LocalSide) -> list[int]:
+    """Return the ids that this local side draws for the demo's prompt."""
+    tokenizer = load_tokenizer(model_of(POCKET))
+    request = GenerationRequest(
+        prompt_ids=tuple(
+            tokenizer.encode(SCRIPT.prompt, bos=tokenizer.vocabulary.add_bos)
+        ),
+        sampling=SamplingSettings(temperature=SCRIPT.temperature, seed=SCRIPT.seed),
+        max_tokens=SCRIPT.max_tokens,
+    )
+    tokens: list[int] = []
+    trace = RequestTrace()
+    job = LaneJob(
+        model=local.model,
+        experts=ScatteredExperts(local.places(), trace, float("inf")),
+        request=request,
+        trace=trace,
+        emit=tokens.append,
+        monotonic=time.monotonic,
+        deadline=float("inf"),
+        chunk_tokens=64,
+    )
+    decode(job)
+    return tokens
+
+
+@pytest.mark.parametrize("kernel", KERNEL_NAMES)
+def test_every_kernel_draws_the_stored_tokens(kernel: str, tmp_path: Path) -> None:
+    tokens = tokens_of(local_side(tmp_path, kernel, n_threads=1))
+    assert len(tokens) == 64
+    assert hash_tokens(tokens) == DEMO_TOKENS_SHA256
+
+
+@pytest.mark.parametrize("n_threads", [2, 4])
+def test_threads_change_nothing(n_threads: int, tmp_path: Path) -> None:
+    tokens = tokens_of(local_side(tmp_path, "native", n_threads))
+    assert hash_tokens(tokens) == DEMO_TOKENS_SHA256
