@@ -98,6 +98,7 @@ AVX2 ints dot_small(ints sum, const ints t[4], const int8_t *x)
 }
 
 #include "product_body.h"
+#include "set_body.h"
 
 KERNEL_SET(kernel_avx2, "avx2");
 

@@ -87,6 +87,7 @@ AVX512 ints dot_small(ints sum, const ints t[4], const int8_t *x)
 }
 
 #include "product_body.h"
+#include "set_body.h"
 
 KERNEL_SET(kernel_avx512, "avx512");
 

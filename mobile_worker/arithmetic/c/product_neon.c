@@ -86,6 +86,7 @@ NEON ints dot_small(ints sum, const ints t[4], const int8_t *x)
 }
 
 #include "product_body.h"
+#include "set_body.h"
 
 KERNEL_SET(kernel_neon, "neon");
 

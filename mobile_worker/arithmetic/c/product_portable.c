@@ -1,85 +1,65 @@
-/* The products in plain C with the compiler's own vectors: 8 output rows side by side. */
+/* The products in plain C: a row's unit is unpacked, then met by each row of input. */
 
-#include <stdint.h>
 #include <string.h>
 
 #include "formats.h"
+#include "kernel.h"
 
-#define LANES 8
-#define STORED_SIGN 0
-#define PLAIN static inline __attribute__((always_inline))
+#define BATCH 64 /* rows of input that share an unpacked unit */
 
-typedef int32_t ints __attribute__((vector_size(32)));
-typedef uint32_t unsigned_ints __attribute__((vector_size(32)));
-typedef float floats __attribute__((vector_size(32)));
-
-PLAIN ints splat(int32_t v) { return (ints){0} + v; }
-PLAIN ints bits_and(ints a, ints b) { return a & b; }
-PLAIN ints bits_or(ints a, ints b) { return a | b; }
-PLAIN ints shift_right(ints v, int n) { return (ints)((unsigned_ints)v >> n); }
-PLAIN ints shift_left(ints v, int n) { return (ints)((unsigned_ints)v << n); }
-PLAIN ints stored(ints v) { return v; }
-PLAIN floats f_splat(float v) { return (floats){v, v, v, v, v, v, v, v}; }
-PLAIN floats f_add(floats a, floats b) { return a + b; }
-PLAIN floats f_sub(floats a, floats b) { return a - b; }
-PLAIN floats f_mul(floats a, floats b) { return a * b; }
-PLAIN floats to_floats(ints v) { return __builtin_convertvector(v, floats); }
-
-PLAIN floats f_load(const float *from)
-{
-    floats v;
-    memcpy(&v, from, sizeof v);
-    return v;
-}
-
-PLAIN void f_store(float *to, floats v) { memcpy(to, &v, sizeof v); }
-
-PLAIN floats halves(ints v)
-{
-    floats wide;
-    for (int lane = 0; lane < LANES; lane++)
-        wide[lane] = f16_to_f32((uint16_t)(v[lane] & 0xFFFF));
-    return wide;
-}
-
-PLAIN void widen_halves(const uint8_t *from, float *to)
+static inline void widen_halves(const uint8_t *from, float *to)
 {
     for (int i = 0; i < 8; i++)
         to[i] = f16_to_f32(load_u16(from + 2 * i));
 }
 
-PLAIN ints look_up(ints indices, const int8_t *table)
+static int32_t dot(const int8_t *codes, const int8_t *x, int n)
 {
-    uint8_t bytes[4 * LANES];
-    memcpy(bytes, &indices, sizeof bytes);
-    for (int i = 0; i < 4 * LANES; i++)
-        bytes[i] = (uint8_t)table[bytes[i]];
-    memcpy(&indices, bytes, sizeof bytes);
-    return indices;
-}
-
-PLAIN void load_rows(const uint8_t *const *rows, size_t at, ints out[4])
-{
-    for (int k = 0; k < 4; k++)
-        for (int lane = 0; lane < LANES; lane++)
-            out[k][lane] = (int32_t)load_u32(rows[lane] + at + 4 * k);
-}
-
-PLAIN ints dot_any(ints sum, const ints t[4], const int8_t *x)
-{
-    for (int k = 0; k < 4; k++)
-        for (int j = 0; j < 4; j++) {
-            ints code = (ints)((unsigned_ints)t[k] << (24 - 8 * j)) >> 24;
-            sum += code * x[4 * k + j];
-        }
+    int32_t sum = 0;
+    for (int k = 0; k < n; k++)
+        sum += (int16_t)(codes[k] * x[k]);
     return sum;
 }
 
-PLAIN ints dot_small(ints sum, const ints t[4], const int8_t *x)
+/* acc + the blocks of a unit times those of one row of input that begin at `at`. */
+static float add_unit(struct layout layout, const struct unit *unit,
+                      const struct input *x, size_t at, float acc)
 {
-    return dot_any(sum, t, x);
+    for (int j = 0; j < layout.values / layout.width; j++, at += layout.width) {
+        const int32_t *sums = x->sums + at / 16;
+        float scale = x->scales[at / 32];
+        int32_t product = dot(unit->codes + j * layout.width, x->codes + at, layout.width);
+        acc = acc + (float)product * (unit->s[j] * scale);
+        if (layout.has_min) {
+            int32_t sum = layout.width == 16 ? sums[0] : sums[0] + sums[1];
+            acc = acc - (float)sum * (unit->m[j] * scale);
+        }
+    }
+    return acc;
 }
 
-#include "product_body.h"
+static void integer_product(int format, const struct matrix *w, const struct input *x,
+                            float *out, size_t stride)
+{
+    struct layout layout = layout_of(format);
+    size_t n_units = w->n_cols / layout.values;
+    struct unit unit;
+    float acc[BATCH];
+    for (size_t r = 0; r < w->n_rows; r++)
+        for (size_t first = 0; first < x->n; first += BATCH) {
+            size_t n = x->n - first < BATCH ? x->n - first : BATCH;
+            memset(acc, 0, sizeof acc);
+            for (size_t b = 0; b < n_units; b++) {
+                unpack(format, w->raw + (r * n_units + b) * layout.bytes, &unit);
+                for (size_t i = 0; i < n; i++)
+                    acc[i] = add_unit(layout, &unit, x,
+                                      (first + i) * x->n_cols + b * layout.values, acc[i]);
+            }
+            for (size_t i = 0; i < n; i++)
+                out[(first + i) * stride + r] = w->bias ? acc[i] + w->bias[r] : acc[i];
+        }
+}
+
+#include "set_body.h"
 
 KERNEL_SET(kernel_portable, "portable");
