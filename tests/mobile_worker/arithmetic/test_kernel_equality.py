@@ -8,9 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from mobile_worker.arithmetic.activation import activate
+from mobile_worker.arithmetic.activation_kind import Activation, ActivationKind
 from mobile_worker.arithmetic.coding import ExpertInput
 from mobile_worker.arithmetic.errors import NonFinite
+from mobile_worker.arithmetic.formats.block_format import Format
 from mobile_worker.arithmetic.kernel import Kernel, KernelCall
+from mobile_worker.arithmetic.matrix import ExpertWeights, Matrix
 from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
 from mobile_worker.arithmetic.profiles import Profile, decode_result
 from tests.support.kernel_cases import (
@@ -155,3 +159,35 @@ def test_ten_thousand_codings(x: np.ndarray) -> None:
 def test_no_rows_no_results(kernel: Kernel) -> None:
     assert kernel.code_rows(np.zeros((0, 64), np.float32)).codes.shape == (0, 64)
     assert kernel.experts([], ExpertInput(), Profile.R16) == []
+
+
+def rows_through_a_plain_expert(kind: ActivationKind, g: np.ndarray) -> ExpertCase:
+    """Return work whose R32 results are act(g, 1) of 31 values of g in each row."""
+    ones = np.eye(32, dtype="<f4")
+    up = np.zeros((32, 32), "<f4")
+    up[:, 31] = 1.0
+    gate, up, down = (
+        Matrix(format=Format.F32, n_rows=32, n_cols=32, raw=memoryview(each.tobytes()))
+        for each in (ones, up, ones)
+    )
+    x = np.ones((len(g) // 31, 32), np.float32)
+    x[:, :31] = g[: len(x) * 31].reshape(-1, 31)
+    weights = ExpertWeights(
+        gate=gate, up=up, down=down, activation=Activation(kind=kind)
+    )
+    return ExpertCase(weights, ExpertInput(floats=x), np.zeros(0, np.int64))
+
+
+@pytest.mark.parametrize("kind", list(ActivationKind))
+@pytest.mark.parametrize("kernel", all_kernels(), ids=lambda k: k.name)
+def test_activations_over_their_whole_range(
+    kernel: Kernel, kind: ActivationKind
+) -> None:
+    """Every 65,521st float of [-128, 128]; the elementary functions of each kernel."""
+    bits = np.arange(0, 0x4300_0000, 65_521, dtype=np.uint32)
+    g = np.concatenate([bits, bits | np.uint32(1 << 31)]).view(np.float32)
+    case = rows_through_a_plain_expert(kind, g)
+    results = kernel.feed_forward(case.weights, case.rows)[:, :31]
+    values = case.rows.floats[:, :31]
+    expected = activate(case.weights.activation, values, np.ones_like(values))
+    assert np.array_equal(results, expected)
