@@ -1,0 +1,135 @@
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mobile_worker.arithmetic.native.rows import NativeRows, row_sets
+from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
+from p2pmoe.model import row_operations
+from p2pmoe.model.row_operations import NUMPY_OPERATIONS, operations_for
+from tests.support.kernels import all_kernels, kernel_name
+from tests.support.row_cases import CASES, attention_case, values
+
+NATIVE = [NativeRows(name) for name in row_sets()]
+EVERY = [NUMPY_OPERATIONS, *NATIVE]
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def name_of(own) -> str:
+    return own.name if hasattr(own, "name") else own.__name__
+
+
+def check(own, case, seed: int) -> None:
+    with np.errstate(all="ignore"):
+        expected = case(NUMPY_OPERATIONS, np.random.default_rng(seed))
+        assert case(own, np.random.default_rng(seed)) == expected
+
+
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+@pytest.mark.parametrize("own", NATIVE, ids=name_of)
+@given(seed=SEEDS)
+@settings(max_examples=50, deadline=None)
+def test_native_gives_numpys_bytes(own, case, seed: int) -> None:
+    check(own, case, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+@pytest.mark.parametrize("own", NATIVE, ids=name_of)
+@given(seed=SEEDS)
+@settings(max_examples=1500, deadline=None)
+def test_native_gives_numpys_bytes_ten_thousand_times(own, case, seed: int) -> None:
+    check(own, case, seed)
+
+
+@pytest.mark.parametrize("own", EVERY, ids=name_of)
+@given(seed=SEEDS)
+@settings(max_examples=30, deadline=None)
+def test_attention_of_a_row_alone_is_its_attention_in_a_batch(own, seed: int) -> None:
+    queries, keys, kept, first, seen = attention_case(np.random.default_rng(seed))
+    together = own.attend(queries, keys, kept, first, seen)
+    for i in range(len(queries)):
+        at = first + i
+        mask = None if seen is None else seen[i : i + 1, :, : at + 1]
+        alone = own.attend(queries[i : i + 1], keys, kept, at, mask)
+        assert alone.tobytes() == together[i].tobytes()
+
+
+@pytest.mark.parametrize("own", EVERY, ids=name_of)
+def test_other_rows_alone_and_in_a_batch(own) -> None:
+    rng = np.random.default_rng(1)
+    x, weight = values(rng, 9, 64), values(rng, 30, 64)
+    norm = own.rms_norm(x, weight[0], np.float32(1e-6))
+    product = own.lane_product(weight)
+    logits = product(x)
+    outputs, weights = values(rng, 9, 4, 64), values(rng, 9, 4)
+    total = own.weighted_sum(outputs, weights)
+    for i in range(9):
+        part = slice(i, i + 1)
+        alone = own.rms_norm(x[part], weight[0], np.float32(1e-6))
+        assert alone.tobytes() == norm[i].tobytes()
+        assert product(x[part]).tobytes() == logits[i].tobytes()
+        own_sum = own.weighted_sum(outputs[part], weights[part])
+        assert own_sum.tobytes() == total[i].tobytes()
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 4])
+@pytest.mark.parametrize("own", NATIVE, ids=name_of)
+def test_threads_change_nothing(own, n_threads: int) -> None:
+    rng = np.random.default_rng(2)
+    n, capacity = 64, 700
+    queries, keys = values(rng, n, 2, 3, 64), values(rng, 2, 64, capacity)
+    kept = values(rng, capacity, 2, 64)
+    together = own.attend(queries, keys, kept, 600, None)
+
+    def attend_row(i: int) -> bytes:
+        return own.attend(queries[i : i + 1], keys, kept, 600 + i, None).tobytes()
+
+    with ThreadPoolExecutor(n_threads) as pool:
+        assert b"".join(pool.map(attend_row, range(n))) == together.tobytes()
+
+
+@pytest.mark.parametrize("own", EVERY, ids=name_of)
+def test_rows_taken_in_portions_are_the_same(own) -> None:
+    """Long enough that the scores of all rows exceed what is held at once."""
+    rng = np.random.default_rng(3)
+    n, first = 40, 1500
+    queries, keys = values(rng, n, 1, 8, 16), values(rng, 1, 16, first + n)
+    kept = values(rng, first + n, 1, 16)
+    together = own.attend(queries, keys, kept, first, None)
+    parts = [
+        own.attend(queries[i : i + 7], keys, kept, first + i, None)
+        for i in range(0, n, 7)
+    ]
+    assert np.concatenate(parts).tobytes() == together.tobytes()
+
+
+@pytest.mark.parametrize("own", EVERY, ids=name_of)
+def test_slices_are_taken_as_they_are(own) -> None:
+    rng = np.random.default_rng(4)
+    wide = values(rng, 5, 6, 32)
+    part = wide[:, 1:4]
+    expected = own.rms_norm(part.copy(), wide[0, :3], np.float32(1e-6))
+    found = own.rms_norm(part, wide[0, :3], np.float32(1e-6))
+    assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("kernel", all_kernels(), ids=kernel_name)
+def test_a_native_kernel_brings_its_own_set_and_all_others_numpys(kernel) -> None:
+    own = operations_for(kernel)
+    is_native = kernel.name.removeprefix("native/") in row_sets()
+    assert own.name == (kernel.name if is_native else "numpy")
+
+
+def test_without_the_extension_numpy_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Named(NumpyKernel):
+        name = "native/avx9"
+
+    said: list[str] = []
+    monkeypatch.setattr(
+        row_operations.log, "warning", lambda text, *given: said.append(text % given)
+    )
+    assert operations_for(Named()) is NUMPY_OPERATIONS
+    assert "avx9" in said[0]
