@@ -34,7 +34,7 @@ from tests.support.delay_proxy import Delay, serve_delayed
 
 __all__ = ["run"]
 
-_RAM = "72M"  # about a third of the experts at hand
+_RAM = "50M"  # about a third of the experts at hand
 _WORKERS, _WORKER_MEMORY = ("edge-1", "edge-2", "edge-3"), "24M"
 _RTTS_MS = (0, 20, 100)
 _PROMPT = "It was a dark night, and the old man"

@@ -10,7 +10,7 @@ from p2pmoe.errors import ConfigurationError, RamTooSmall
 from p2pmoe.weights.model_file import open_model
 from tests.support.backbone_model import POCKET, model_of
 
-RAM = 75_500_000  # room for a third of the experts
+RAM = 53_000_000  # room for a third of the experts
 TOKENS = list(range(10, 40))
 
 
