@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "elementary.h"
 #include "expert.h"
 #include "formats.h"
 #include "kernel_sets.h"
