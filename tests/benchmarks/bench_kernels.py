@@ -23,7 +23,7 @@ from mobile_worker.arithmetic.formats.block_format import Format
 from mobile_worker.arithmetic.kernel import Kernel
 from tests.benchmarks import llama_baseline
 from tests.benchmarks.figures import Figure, figure
-from tests.benchmarks.kernel_rates import ExpertRotation, open_kernel, product_figures
+from tests.benchmarks.kernel_rates import ExpertRotation, open_kernels, product_figures
 from tests.benchmarks.llama_baseline import Llama
 from tests.benchmarks.model_rates import OurModel, Rates, Work, agreement, alternate
 from tests.benchmarks.one_core import measured_on_one_core, pin_to_one_core, tell
@@ -33,6 +33,7 @@ ROUNDS = 3
 DECODE_SHARE, PROMPT_SHARE = 0.8, 0.5  # of llama.cpp's, by the native kernel
 WASM_SHARES = {"wasm/relaxed": 0.35, "wasm/plain": 0.2}  # of its decoding
 POCKET_TARGET, EIGHT_ROWS_TARGET = 300.0, 4.0
+IN_TABLE = {"native/avx512", "native/avx2", "native/neon", *WASM_SHARES}
 SMALL_LAYERS = 4
 LARGE_WORK = Work()
 SMALL_WORK = Work(n_prompt=0)
@@ -143,21 +144,20 @@ def _say(text: str) -> None:
 
 def measure() -> list[Figure]:
     pin_to_one_core()
-    native = open_kernel("native")
-    wasm = [k for k in map(open_kernel, WASM_SHARES) if k is not None]
-    numpy = open_kernel("numpy")
-    assert numpy is not None
-    kernels = [*([native] if native else []), *wasm, numpy]
-    found = pocket_figures(kernels)
+    kernels = open_kernels()
+    best = next(iter(kernels.values()))
+    wasm = [kernels[name] for name in WASM_SHARES if name in kernels]
+    found = pocket_figures(list(dict.fromkeys([best, *wasm, kernels["numpy"]])))
     for block_format in (Format.Q4_0, Format.Q4_K):
-        found += large_figures(block_format, kernels[0])
+        found += large_figures(block_format, best)
     for block_format in (Format.Q4_0, Format.Q8_0):
         found += wasm_figures(block_format, wasm)
-    for kernel in kernels[:-1]:
+    for kernel in [best, *wasm]:
         rotation = ExpertRotation(kernel, Format.Q4_0)
         found.append(rotation.cost_figure(8, EIGHT_ROWS_TARGET))
     _say("every format")
-    return found + product_figures(kernels, 1)
+    shown = [one for name, one in kernels.items() if name in IN_TABLE]
+    return found + product_figures(shown, 1)
 
 
 def notes() -> list[str]:

@@ -8,8 +8,8 @@ than the cache, as a worker or a decoding backbone has it.
 import dataclasses
 import itertools
 import statistics
-import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from mobile_worker.arithmetic.activation import Activation
 from mobile_worker.arithmetic.activation_kind import ActivationKind
@@ -19,11 +19,13 @@ from mobile_worker.arithmetic.errors import KernelUnavailable
 from mobile_worker.arithmetic.formats.block_format import Format
 from mobile_worker.arithmetic.kernel import Kernel
 from mobile_worker.arithmetic.matrix import ExpertWeights, Matrix
+from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
 from mobile_worker.arithmetic.profiles import Profile
 from mobile_worker.arithmetic.self_test import FORMATS, fixed_matrix, fixed_rows
 from tests.benchmarks.figures import Figure, figure
+from tests.benchmarks.rounds import Stopwatch, Timed, measured_rounds
 
-__all__ = ["ExpertRotation", "open_kernel", "product_figures", "rates"]
+__all__ = ["ExpertRotation", "open_kernels", "product_figures", "rates"]
 
 N_EMBD, N_FF = 2048, 768  # the synthetic model's experts
 CACHE_BYTES = 96 << 20  # no core here has so much to itself
@@ -31,44 +33,41 @@ ROUNDS = 5
 ROUND_S = 0.05
 
 
-def open_kernel(family: str, decoded_bytes: int = 1 << 30) -> Kernel | None:
-    """Return the best kernel whose name starts with `family`, None without one."""
+def open_kernels(decoded_bytes: int = 1 << 30) -> dict[str, Kernel]:
+    """Return the kernels that this machine has by name, best first."""
+    found = {}
     for candidate in kernel_candidates():
-        if candidate.name.startswith(family):
-            try:
-                return candidate.open(decoded_bytes)
-            except KernelUnavailable:
-                continue
-    return None
+        with suppress(KernelUnavailable):
+            found[candidate.name] = candidate.open(decoded_bytes)
+    return found
 
 
 def rates(work: float, call: Callable[[], object]) -> list[float]:
     """Return `work` per second of several rounds of calls, after an uncounted one."""
     call()
-    found = []
-    for _ in range(ROUNDS):
-        n, start = 0, time.perf_counter()
-        while (elapsed := time.perf_counter() - start) < ROUND_S:
-            call()
-            n += 1
-        found.append(n * work / elapsed)
-    return found
+    return measured_rounds([lambda: _round(work, call)], ROUNDS)[0]
 
 
-def _coded(kernel: Kernel, n: int, n_cols: int) -> ExpertInput:
-    floats = fixed_rows("bench rows", n, n_cols)
-    return ExpertInput(coded=kernel.code_rows(floats), floats=floats)
+def _round(work: float, call: Callable[[], object]) -> Timed:
+    watch = Stopwatch()
+    n = 0
+    while watch.seconds() < ROUND_S:
+        call()
+        n += 1
+    return watch.timed(n * work)
 
 
 def product_figures(kernels: Sequence[Kernel], n: int) -> list[Figure]:
-    """Return G multiply-adds/s of every format, the last kernel being the baseline."""
+    """Return G multiply-adds/s of every format, beside numpy with unpacked weights."""
     found = []
+    numpy = NumpyKernel()
     for block_format in FORMATS:
         matrix = fixed_matrix("bench", block_format, N_FF, N_EMBD)
-        measured = [_product_rates(kernel, matrix, n) for kernel in kernels]
-        for kernel, ours in zip(kernels, measured, strict=True):
+        beside = _product_rates(numpy, matrix, n)
+        for kernel in kernels:
+            ours = _product_rates(kernel, matrix, n)
             name = f"{block_format.name}, {n} row{'s' * (n > 1)}, {kernel.name}"
-            found.append(figure(name, "G MAC/s", ours, baseline=measured[-1]))
+            found.append(figure(name, "G MAC/s", ours, baseline=beside))
     return found
 
 

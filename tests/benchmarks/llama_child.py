@@ -2,8 +2,9 @@
 
 Reads one JSON object a line from stdin and answers each with one on stdout; a first
 line tells the build. `{"prompt": [ids], "n": tokens to decode, "n_top": likeliest}`
-is answered with llama.cpp's own times, the wall time, and the first token's `n_top`
-log-probabilities by id. The parent's affinity and environment make it one thread.
+is answered with llama.cpp's own times, the time by the clock, the share of the core
+that it had, and the first token's `n_top` log-probabilities by id. The parent's
+affinity and environment make it one thread.
 
 What is kept from flattering or harming it: prompts are never taken from a cache, the
 weights are read before the first request (no page faults on the way), and llama.cpp's
@@ -13,10 +14,11 @@ own repacking of weights stays on, as in its default.
 import json
 import os
 import sys
-import time
 from typing import TextIO
 
 import xllamacpp
+
+from tests.benchmarks.rounds import Stopwatch
 
 N_CONTEXT = 512
 N_BATCH = 128
@@ -39,7 +41,7 @@ def parameters(path: str, *, flash_attention: bool) -> xllamacpp.CommonParams:
 
 def answer(server: xllamacpp.Server, asked: dict[str, object]) -> dict[str, object]:
     """Run one request."""
-    start = time.perf_counter()
+    watch = Stopwatch()
     found = server.handle_completions(
         {
             "prompt": asked["prompt"],
@@ -51,7 +53,7 @@ def answer(server: xllamacpp.Server, asked: dict[str, object]) -> dict[str, obje
             "stream": False,
         }
     )
-    wall_s = time.perf_counter() - start
+    wall_s, share = watch.seconds(), watch.share()
     choice = found["choices"][0]
     top = []
     if choice["logprobs"]:
@@ -59,6 +61,7 @@ def answer(server: xllamacpp.Server, asked: dict[str, object]) -> dict[str, obje
     return {
         "times": found["timings"],
         "wall_s": wall_s,
+        "share": share,
         "top": {one["id"]: one["logprob"] for one in top},
     }
 

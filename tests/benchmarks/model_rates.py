@@ -5,9 +5,9 @@ moment's load on the machine falls on both. Before anything is measured, their l
 are compared: rates count only for the same work.
 """
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ from p2pmoe.model.local_experts import LocalExperts
 from p2pmoe.model.model import Logits, load_model
 from p2pmoe.weights.model_file import open_model
 from tests.benchmarks.llama_baseline import Llama
+from tests.benchmarks.rounds import Stopwatch, Timed, measured_rounds
 
 __all__ = ["OurModel", "Rates", "Work", "agreement", "alternate", "tokens"]
 
@@ -56,22 +57,22 @@ class OurModel:
             self._experts = LocalExperts.load(model_file, kernel)
         self._cache = self._model.new_cache(N_CONTEXT)
 
-    def prompt_rate(self, ids: Sequence[int]) -> float:
+    def prompt_rate(self, ids: Sequence[int]) -> Timed:
         """Return rows a second of one prompt, computed as one batch."""
         self._cache.truncate(0)
-        start = time.perf_counter()
+        watch = Stopwatch()
         self._model.forward(ids, self._cache, self._experts)
-        return len(ids) / (time.perf_counter() - start)
+        return watch.timed(len(ids))
 
-    def decode_rate(self, ids: Sequence[int], n: int) -> float:
+    def decode_rate(self, ids: Sequence[int], n: int) -> Timed:
         """Return tokens a second of `n` single steps after a short prompt."""
         self._cache.truncate(0)
         logits = self._model.forward(ids, self._cache, self._experts)
-        start = time.perf_counter()
+        watch = Stopwatch()
         for _ in range(n):
             token = int(logits[-1].argmax())
             logits = self._model.forward([token], self._cache, self._experts)
-        return n / (time.perf_counter() - start)
+        return watch.timed(n)
 
     def log_probabilities(self, ids: Sequence[int]) -> np.ndarray:
         """Return f64 [n, n_vocab] of the tokens that follow each."""
@@ -109,12 +110,11 @@ def alternate(
 ) -> list[Rates]:
     """Measure all sides in turn, round by round, after a short one to warm up."""
     before, prompt = tokens(work.n_before), tokens(work.n_prompt)
-    rates = [Rates() for _ in sides]
     for side in sides:
         side.decode_rate(before, 4)
-    for _ in range(n_rounds):
-        for side, found in zip(sides, rates, strict=True):
-            found.decode.append(side.decode_rate(before, work.n_decoded))
-            if prompt:
-                found.prompt.append(side.prompt_rate(prompt))
-    return rates
+    decode = [partial(side.decode_rate, before, work.n_decoded) for side in sides]
+    rates = [Rates(decode=one) for one in measured_rounds(decode, n_rounds)]
+    if not prompt:
+        return rates
+    prompts = measured_rounds([partial(s.prompt_rate, prompt) for s in sides], n_rounds)
+    return [Rates(one.decode, own) for one, own in zip(rates, prompts, strict=True)]
