@@ -53,6 +53,7 @@ class DemoFacts:
     text: str
     tokens: tuple[int, ...]
     single_process_tokens: tuple[int, ...]
+    kernel: str  # of the backbone
     killed_worker: str
     failovers: int
     round_trips_per_token: float
@@ -105,6 +106,7 @@ class DemoFacts:
             "prompt": self.prompt,
             "tokens": list(self.tokens),
             "identical_to_single_process": self.identical,
+            "kernel": self.kernel,
             "killed_worker": self.killed_worker,
             "failovers": self.failovers,
             "round_trips_per_token": round(self.round_trips_per_token, 3),

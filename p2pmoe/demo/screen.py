@@ -115,6 +115,7 @@ def _figures(facts: DemoFacts) -> Table:
         ("bytes to workers, back", f"{facts.bytes_up:,}, {facts.bytes_down:,}"),
         ("calls dispatched again", facts.failovers),
         ("worker killed", facts.killed_worker),
+        ("computed with", facts.kernel),
         ("whole demo", f"{facts.seconds:.0f} s"),
     ]
     for name, value in rows:

@@ -250,6 +250,9 @@ def _facts(
         text=told.scattered.answer.text,
         tokens=tokens,
         single_process_tokens=tuple(told.alone.extension["tokens"]),
+        kernel=", ".join(
+            told.metrics.by("p2pmoe_kernel_rate_macs_per_second", "kernel")
+        ),
         killed_worker=names[told.scattered.killed],
         failovers=extension["failovers"],
         round_trips_per_token=extension["round_trips_per_token"],

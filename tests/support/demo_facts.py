@@ -13,6 +13,7 @@ GOOD_FACTS = DemoFacts(
     text=" upon",
     tokens=(1, 2),
     single_process_tokens=(1, 2),
+    kernel="native/avx2",
     killed_worker="edge-1",
     failovers=1,
     round_trips_per_token=3.25,

@@ -94,6 +94,7 @@ def test_facts_come_from_what_the_processes_said():
         metrics=Metrics(
             "p2pmoe_servings_accepted_total 6\n"
             "p2pmoe_servings_unsigned_at_kill_total 1\n"
+            'p2pmoe_kernel_rate_macs_per_second{kernel="wasm/plain"} 3e9\n'
         ),
         ledger={
             "verify": {"exit_code": 0, "verified": True, "receipts": 5},
@@ -107,6 +108,7 @@ def test_facts_come_from_what_the_processes_said():
     assert facts.holds
     assert facts.tokens_per_s == 4.0
     assert facts.killed_worker == "edge-1"
+    assert facts.kernel == "wasm/plain"
     assert facts.payouts == {"aa": 300, "bb": 200}
     assert facts.receipts_count == 5
 
