@@ -38,7 +38,13 @@ from mobile_worker.arithmetic.native.arguments import (
 )
 from mobile_worker.arithmetic.native.extension import load_extension
 from mobile_worker.arithmetic.native.portions import split_calls, split_rows
-from mobile_worker.arithmetic.profiles import Profile, result_row_bytes
+from mobile_worker.arithmetic.native.spread import spread_expert
+from mobile_worker.arithmetic.profiles import (
+    Profile,
+    encode_result,
+    result_row_bytes,
+    round_result,
+)
 
 __all__ = ["NativeKernel", "native_sets"]
 
@@ -137,6 +143,9 @@ class NativeKernel:
         self, calls: Sequence[KernelCall], rows: ExpertInput, profile: Profile
     ) -> list[bytes]:
         """Run each call's rows through its expert; NonFinite, ShapeMismatch."""
+        if self._is_worth_spreading(calls, rows):
+            y = spread_expert(self, calls[0].weights, rows)
+            return [encode_result(y, profile)]
         outs = [
             np.empty((n, result_row_bytes(profile, call.weights.down.n_rows)), np.uint8)
             for n, call in zip(count_rows(calls, rows), calls, strict=True)
@@ -157,12 +166,22 @@ class NativeKernel:
     def _values(
         self, calls: Sequence[KernelCall], rows: ExpertInput, profile: Profile
     ) -> list[Floats]:
+        if self._is_worth_spreading(calls, rows):
+            return [round_result(spread_expert(self, calls[0].weights, rows), profile)]
         outs = [
             np.empty((n, call.weights.down.n_rows), np.float32)
             for n, call in zip(count_rows(calls, rows), calls, strict=True)
         ]
         self._run(calls, rows, _VALUES[profile], outs)
         return outs
+
+    def _is_worth_spreading(
+        self, calls: Sequence[KernelCall], rows: ExpertInput
+    ) -> bool:
+        """Say whether this is one row through one expert that is wide enough."""
+        if self._pool is None or len(calls) != 1 or rows.n_rows != 1:
+            return False
+        return calls[0].rows is None and self._n_parts(macs(calls[0].weights)) > 1
 
     def _n_parts(self, work: int) -> int:
         return max(1, min(self.n_threads, work // _WORTH_A_THREAD))
