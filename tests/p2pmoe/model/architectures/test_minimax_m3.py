@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from mobile_worker.arithmetic.errors import NonFinite
+from mobile_worker.arithmetic.kernel import Kernel
 from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
 from mobile_worker.arithmetic.profiles import Profile
 from p2pmoe.model.errors import CacheFull, ModelRefused, TokenRefused
@@ -15,6 +16,7 @@ from p2pmoe.model.model import load_model
 from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.model_file import open_model
 from tests.support.gguf_writer import TensorBytes, write_gguf
+from tests.support.kernels import all_kernels, kernel_name
 from tests.support.mini_m3 import MINI_METADATA, mini_tensors, write_mini_m3
 from tests.support.shared import shared_path
 from tests.support.tiny_model import TINY_M3, TinyModel, tiny_model
@@ -294,9 +296,25 @@ def test_a_weight_that_is_not_finite_is_refused_at_the_start(tmp_path: Path) -> 
         open_mini(tmp_path, tensors={name: bytes(raw)})
 
 
-def test_the_demo_model_says_what_it_always_said() -> None:
+@pytest.mark.parametrize("name", ["q8_0", "q4_0", "mxfp4", "q4_k_m", "iq4_xs", "q2_k"])
+def test_every_kernel_gives_the_same_logits_in_every_format(name: str) -> None:
+    """The pocket files mix formats within experts; a prompt, then single steps."""
+    logits = []
+    for kernel in all_kernels():
+        with open_model(shared_path(f"models/pocket/pocket-{name}.gguf")) as model_file:
+            own = TinyModel(
+                load_model(model_file, kernel), LocalExperts.load(model_file, kernel)
+            )
+        cache = own.model.new_cache(8)
+        steps = [own.run([0, 805, 317, 261, 1094], cache), own.run([281], cache)]
+        logits.append(np.concatenate(steps))
+    for kernel, each in zip(all_kernels(), logits, strict=True):
+        assert each.tobytes() == logits[-1].tobytes(), kernel.name
+
+
+@pytest.mark.parametrize("kernel", all_kernels(), ids=kernel_name)
+def test_the_demo_model_says_what_it_always_said(kernel: Kernel) -> None:
     """Greedy at r16 after "It was a dark and stormy night, and"; must never change."""
-    kernel = NumpyKernel()
     with open_model(POCKET) as model_file:
         own = TinyModel(
             load_model(model_file, kernel), LocalExperts.load(model_file, kernel)
