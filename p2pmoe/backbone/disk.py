@@ -12,9 +12,10 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from mobile_worker.arithmetic.coding import ExpertInput, Floats, quantize_rows
+from mobile_worker.arithmetic.coding import ExpertInput, Floats
 from mobile_worker.arithmetic.errors import MatrixMalformed
 from mobile_worker.arithmetic.formats.codecs import is_integer
+from mobile_worker.arithmetic.kernel import Kernel
 from mobile_worker.arithmetic.matrix import ExpertWeights
 from mobile_worker.expert_id import ExpertId
 from mobile_worker.shards.shard import check_expert, expert_weights
@@ -61,7 +62,7 @@ class ExpertFile:
             self._checked.add(expert)
         return weights
 
-    def code(self, layer: int, hidden: Floats) -> ExpertInput:
+    def code(self, layer: int, hidden: Floats, kernel: Kernel) -> ExpertInput:
         """Return rows f32 [n, n_embd] in the kinds this layer's experts read.
 
         Raises:
@@ -75,7 +76,7 @@ class ExpertFile:
             kinds = self._kinds[layer] = (any(integer), not all(integer))
         coded, floats = kinds
         return ExpertInput(
-            coded=quantize_rows(hidden) if coded else None,
+            coded=kernel.code_rows(hidden) if coded else None,
             floats=hidden if floats else None,
         )
 

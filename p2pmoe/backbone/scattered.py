@@ -101,7 +101,7 @@ class ScatteredExperts:
         rows = rows_by_expert(routing)
         at_hand = places.hot.layer(layer)
         plan = self._plan(layer, rows, at_hand)
-        coded = places.file.code(layer, hidden)
+        coded = places.file.code(layer, hidden, places.kernel)
         work = None
         if places.network is not None and plan.waits:
             has_disk = places.policy is not DiskPolicy.OFF

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
 from mobile_worker.expert_id import ExpertId
 from p2pmoe.backbone.cost import LocalCost
 from p2pmoe.backbone.disk import DiskTier, ExpertFile
@@ -74,11 +75,11 @@ def test_an_expert_without_numbers_is_refused_and_named(tmp_path: Path) -> None:
 
 def test_rows_are_coded_as_the_layers_formats_need() -> None:
     x = np.linspace(-1, 1, 256, dtype=np.float32).reshape(1, 256)
-    quantized = ExpertFile(model_of(POCKET)).code(1, x)
+    quantized = ExpertFile(model_of(POCKET)).code(1, x, NumpyKernel())
     assert quantized.coded is not None
     assert quantized.floats is None
     f32 = shared_path("models/tiny/minimax_m3/model-f32.gguf")
-    floats = ExpertFile(model_of(f32)).code(1, x[:, :64])
+    floats = ExpertFile(model_of(f32)).code(1, x[:, :64], NumpyKernel())
     assert floats.coded is None
     assert floats.floats is not None
 
