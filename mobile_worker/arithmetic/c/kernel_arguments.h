@@ -63,7 +63,7 @@ static void *hold(struct held *held, PyObject *object, size_t n_bytes, size_t al
 
 static const struct kernel_set *find_set(const char *name)
 {
-    const struct kernel_set *set = kernel_of(cpu_by_name(name));
+    const struct kernel_set *set = kernel_of(name);
     if (!set)
         PyErr_Format(PyExc_ValueError, "no instruction set %s here", name);
     return set;

@@ -32,10 +32,9 @@ static PyObject *sets(PyObject *module, PyObject *arguments)
 {
     (void)module, (void)arguments;
     PyObject *names = PyList_New(0);
-    for (int set = CPU_N_SETS - 1; names && set >= 0; set--) {
-        const struct kernel_set *kernel = kernel_of((enum cpu_set)set);
-        PyObject *name = kernel ? PyUnicode_FromString(kernel->name) : NULL;
-        if (kernel && (!name || PyList_Append(names, name)))
+    for (const struct kernel_set *const *set = kernels_here(); names && *set; set++) {
+        PyObject *name = PyUnicode_FromString((*set)->name);
+        if (!name || PyList_Append(names, name))
             Py_CLEAR(names);
         Py_XDECREF(name);
     }
@@ -204,5 +203,6 @@ PyMODINIT_FUNC PyInit__kernel(void);
 
 PyMODINIT_FUNC PyInit__kernel(void)
 {
+    kernels_here(); /* before any thread asks */
     return PyModuleDef_Init(&definition);
 }

@@ -6,10 +6,12 @@
 #include "cpu.h"
 #include "kernel.h"
 
-/* The set's kernel; NULL where this build or this CPU lacks it. */
-static inline const struct kernel_set *kernel_of(enum cpu_set set)
+/* The sets that run here, best first, and NULL behind them; looked for once, since the
+   question itself costs some 30 us where a hypervisor answers it. */
+static inline const struct kernel_set *const *kernels_here(void)
 {
-    static const struct kernel_set *const kernels[CPU_N_SETS] = {
+    static const struct kernel_set *here[CPU_N_SETS + 1];
+    static const struct kernel_set *const all[CPU_N_SETS] = {
         [CPU_PORTABLE] = &kernel_portable,
 #ifdef CPU_BUILDS_NEON
         [CPU_NEON] = &kernel_neon,
@@ -19,7 +21,20 @@ static inline const struct kernel_set *kernel_of(enum cpu_set set)
         [CPU_AVX512] = &kernel_avx512,
 #endif
     };
-    return set < CPU_N_SETS && cpu_has(set) ? kernels[set] : NULL;
+    if (!here[0])
+        for (int set = CPU_N_SETS - 1, n = 0; set >= 0; set--)
+            if (all[set] && cpu_has((enum cpu_set)set))
+                here[n++] = all[set];
+    return here;
+}
+
+/* The set of a name; NULL where this build or this CPU lacks it. */
+static inline const struct kernel_set *kernel_of(const char *name)
+{
+    for (const struct kernel_set *const *set = kernels_here(); *set; set++)
+        if (!strcmp((*set)->name, name))
+            return *set;
+    return NULL;
 }
 
 #endif

@@ -25,6 +25,8 @@ __all__ = [
     "row_arguments",
 ]
 
+_F32: Final = np.dtype(np.float32)
+_I8: Final = np.dtype(np.int8)
 _NON_FINITE: Final = 1
 _CODE_REFUSED: Final = 2
 
@@ -37,7 +39,10 @@ CallArguments = tuple[
 
 def contiguous(x: Floats) -> Floats:
     """Return f32 values side by side, aligned, as the extension reads them."""
-    return np.require(x, np.float32, ("C", "A"))
+    flags = x.flags
+    if x.dtype == _F32 and flags.c_contiguous and flags.aligned:
+        return x
+    return np.require(x, _F32, ("C", "A"))
 
 
 def matrix_arguments(matrix: Matrix, bias: Floats | None) -> MatrixArguments:
@@ -69,7 +74,9 @@ def row_arguments(rows: ExpertInput) -> RowArguments:
     coded, floats = rows.coded, rows.floats
     codes = scales = None
     if coded is not None:
-        codes = np.require(coded.codes, np.int8, "C")
+        codes = coded.codes
+        if codes.dtype != _I8 or not codes.flags.c_contiguous:
+            codes = np.require(codes, _I8, "C")
         scales = contiguous(coded.scales)
         n, n_cols = codes.shape
         if n_cols % BLOCK or scales.shape != (n, n_cols // BLOCK):

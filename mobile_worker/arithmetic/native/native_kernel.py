@@ -116,19 +116,23 @@ class NativeKernel:
 
     def matmul_stacked(self, matrices: Sequence[Matrix], rows: ExpertInput) -> Floats:
         """Return the products with several matrices side by side; as `matmul`."""
-        width = sum(matrix.n_rows for matrix in matrices)
+        width = sum([matrix.n_rows for matrix in matrices])
         out = np.empty((rows.n_rows, width), np.float32)
-        work = rows.n_rows * sum(m.n_rows * m.n_cols for m in matrices)
-        n_parts = self._n_parts(work)
         inputs = row_arguments(rows)
+        n_parts = 1
+        if self._pool is not None:
+            work = rows.n_rows * sum(m.n_rows * m.n_cols for m in matrices)
+            n_parts = self._n_parts(work)
         column = 0
         parts = []
         for matrix in matrices:
             check_width(matrix, rows)
-            for first, end in split_rows(matrix.n_rows, n_parts):
-                whole = end - first == matrix.n_rows
-                part = matrix if whole else rows_of(matrix, first, end)
-                parts.append((part, inputs, out, column + first))
+            if n_parts == 1:
+                self._multiply(matrix, inputs, out, column)
+            else:
+                for first, end in split_rows(matrix.n_rows, n_parts):
+                    part = rows_of(matrix, first, end)
+                    parts.append((part, inputs, out, column + first))
             column += matrix.n_rows
         self._each([partial(self._multiply, *part) for part in parts])
         return out
@@ -226,7 +230,7 @@ class NativeKernel:
         work = [n * macs(c.weights) for n, c in zip(n_rows, calls, strict=True)]
         n_parts = self._n_parts(sum(work))
         if n_parts == 1:
-            own = tuple(map(call_arguments, calls))
+            own = tuple([call_arguments(call) for call in calls])
             self._compute(own, inputs, result, tuple(outs))
             return
         jobs = []
