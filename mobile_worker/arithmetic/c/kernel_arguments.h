@@ -17,7 +17,11 @@
 #include "formats.h"
 #include "kernel_sets.h"
 
-#define MAX_SIDE ((size_t)1 << 31)
+#if SIZE_MAX < UINT64_MAX
+#error "sizes are checked in 64 bits: machines of 32 bits compute with numpy"
+#endif
+
+#define MAX_SIDE ((size_t)1 << 28) /* so that 4 * side * side is below 2^63 */
 
 /* Buffers held for the time of one call. */
 struct held {
