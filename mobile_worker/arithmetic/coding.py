@@ -31,6 +31,8 @@ BLOCK: Final = 32
 ACTIVATION_Q: Final = 127
 _TINY: Final = np.float32(2.0**-100)
 _ONE: Final = np.float32(1.0)
+_I8: Final = np.dtype(np.int8)
+_F32: Final = np.dtype(np.float32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -77,7 +79,7 @@ def block_codes(x: Floats, q: int) -> tuple[Floats, Floats]:
     Raises NonFinite if a value of `x` [n, n_cols] is infinite or not a number, and
     ShapeMismatch if its columns are no multiple of 32.
     """
-    if x.ndim != 2 or x.dtype != np.float32:
+    if x.ndim != 2 or x.dtype != _F32:
         raise ShapeMismatch(
             f"rows must be float32 [n, n_cols], not {x.dtype} {x.ndim}D"
         )
@@ -119,7 +121,7 @@ def check_coded(coded: CodedRows) -> None:
     finite, ShapeMismatch if codes and scales do not belong together.
     """
     codes, scales = coded.codes, coded.scales
-    if codes.ndim != 2 or codes.dtype != np.int8 or scales.dtype != np.float32:
+    if codes.ndim != 2 or codes.dtype != _I8 or scales.dtype != _F32:
         raise ShapeMismatch("coded rows must be int8 [n, n_cols] with float32 scales")
     n, n_cols = codes.shape
     if n_cols % BLOCK or scales.shape != (n, n_cols // BLOCK):
@@ -129,7 +131,8 @@ def check_coded(coded: CodedRows) -> None:
         )
     if not codes.size:
         return
-    if codes.min() == -ACTIVATION_Q - 1:
+    if np.minimum.reduce(codes, axis=None) == -ACTIVATION_Q - 1:
         raise CodeRefused("activation code -128 cannot occur")
-    if not (scales.min() >= 0 and scales.max() < np.inf):  # false for NaN as well
+    least = np.minimum.reduce(scales, axis=None)  # NaN if there is one
+    if not (least >= 0 and np.maximum.reduce(scales, axis=None) < np.inf):
         raise CodeRefused("an activation scale is negative or not finite")

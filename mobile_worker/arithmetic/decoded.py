@@ -49,16 +49,16 @@ def decode_codes(matrices: Matrices) -> DecodedCodes:
 
     The layout is equal where `block_layout` is; ShapeMismatch if it is not.
     """
+    if len({block_layout(matrix.format) for matrix in matrices}) != 1:
+        raise ShapeMismatch("stacked matrices differ in their blocks")
+    first = integer_codec(matrices[0].format)
     n_rows = sum(matrix.n_rows for matrix in matrices)
-    layout = block_layout(matrices[0].format)
-    n_blocks = matrices[0].n_cols // layout.width
-    codes = np.empty((n_blocks, n_rows, layout.width), np.float32)
+    n_blocks = matrices[0].n_cols // first.width
+    codes = np.empty((n_blocks, n_rows, first.width), np.float32)
     scales = np.empty((n_blocks, n_rows, 1), np.float32)
-    minima = np.empty_like(scales) if layout.has_minima else None
+    minima = np.empty_like(scales) if first.has_minima else None
     row = 0
     for matrix in matrices:
-        if block_layout(matrix.format) != layout:
-            raise ShapeMismatch("stacked matrices differ in their blocks")
         codec = integer_codec(matrix.format)
         end = row + matrix.n_rows
         codes[:, row:end] = codec.codes(matrix).transpose(1, 0, 2)

@@ -32,7 +32,6 @@ from mobile_worker.arithmetic.coding import (
 from mobile_worker.arithmetic.decoded import DecodedCache
 from mobile_worker.arithmetic.errors import NonFinite, ShapeMismatch
 from mobile_worker.arithmetic.formats.codecs import (
-    BlockLayout,
     block_layout,
     is_integer,
 )
@@ -168,22 +167,16 @@ class NumpyKernel:
         n_cols = matrices[0].n_cols
         if any(matrix.n_cols != n_cols for matrix in matrices):
             raise ShapeMismatch("stacked matrices differ in width")
-        layouts = {_layout(matrix) for matrix in matrices}
-        if len(layouts) > 1:
+        layout = block_layout(matrices[0].format)
+        if any(block_layout(matrix.format) != layout for matrix in matrices[1:]):
             return np.hstack([self._product((matrix,), x) for matrix in matrices])
-        if None not in layouts:
+        if layout is not None:
             if x.codes is None or x.scales is None or len(x.codes) * BLOCK != n_cols:
                 raise ShapeMismatch(f"no coded rows of {n_cols} values to multiply")
             return block_product(self._decoded.codes(matrices), x.codes, x.scales)
         if x.floats is None or x.floats.shape[1:] != (n_cols,):
             raise ShapeMismatch(f"no float rows of {n_cols} values to multiply")
         return lane_matmul(self._decoded.floats(matrices), x.floats)
-
-
-def _layout(matrix: Matrix) -> BlockLayout | None:
-    """Return how a matrix's rows are cut into blocks, or None for floats."""
-    block_format = matrix.format
-    return block_layout(block_format) if is_integer(block_format) else None
 
 
 def _portions(

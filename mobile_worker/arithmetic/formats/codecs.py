@@ -106,18 +106,20 @@ _INTEGER: dict[Format, IntegerCodec] = {
 _FLOAT: dict[Format, FloatCodec] = {
     codec.format: codec for codec in (F16(), BF16(), F32())
 }
+_LAYOUTS: dict[Format, BlockLayout | None] = {
+    **{f: BlockLayout(codec.width, codec.has_minima) for f, codec in _INTEGER.items()},
+    **dict.fromkeys(_FLOAT),
+}
 
 
 def is_supported(block_format: Format) -> bool:
     """Say whether this version can compute with the format."""
-    return block_format in _INTEGER or block_format in _FLOAT
+    return block_format in _LAYOUTS
 
 
 def is_integer(block_format: Format) -> bool:
     """Say whether products use coded rows (else floats); FormatUnsupported."""
-    if not is_supported(block_format):
-        raise FormatUnsupported(f"cannot compute with format {block_format.name}")
-    return block_format in _INTEGER
+    return block_layout(block_format) is not None
 
 
 def integer_codec(block_format: Format) -> IntegerCodec:
@@ -128,10 +130,12 @@ def integer_codec(block_format: Format) -> IntegerCodec:
         raise FormatUnsupported(f"no integer codes in {block_format.name}") from None
 
 
-def block_layout(block_format: Format) -> BlockLayout:
-    """Return how an integer format's rows are cut; FormatUnsupported."""
-    codec = integer_codec(block_format)
-    return BlockLayout(codec.width, codec.has_minima)
+def block_layout(block_format: Format) -> BlockLayout | None:
+    """Return how a format's rows are cut, None for floats; FormatUnsupported."""
+    try:
+        return _LAYOUTS[block_format]
+    except KeyError:
+        raise _unsupported(block_format) from None
 
 
 def float_codec(block_format: Format) -> FloatCodec:
@@ -153,3 +157,7 @@ def dequantize(matrix: Matrix) -> Floats:
         if minima is not None:
             values -= minima[:, :, None]
     return values.reshape(matrix.n_rows, matrix.n_cols)
+
+
+def _unsupported(block_format: Format) -> FormatUnsupported:
+    return FormatUnsupported(f"cannot compute with format {block_format.name}")
