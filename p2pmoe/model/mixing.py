@@ -18,7 +18,8 @@ _ZERO: Final = np.float32(0.0)
 def weighted_sum(values: Floats, weights: Floats) -> Floats:
     """Return f32 [n, n_embd].
 
-    `values` [n, top_k, n_embd], `weights` [n, top_k].
+    `values` [n, top_k, n_embd], `weights` [n, top_k]; n_embd above 1, for numpy sums
+    a single column in an order of its own (see `lanes`).
     """
     terms = values * weights[:, :, None]
     total: Floats = np.add.reduce(terms, axis=1, initial=_ZERO)

@@ -94,7 +94,8 @@ def choose(own, rng):
 
 
 def weighted_sum(own, rng):
-    n, top_k, width = (int(rng.integers(1, high)) for high in (5, 10, 200))
+    n, top_k = int(rng.integers(1, 5)), int(rng.integers(1, 10))
+    width = int(rng.integers(2, 200))
     return own.weighted_sum(
         values(rng, n, top_k, width), values(rng, n, top_k)
     ).tobytes()
