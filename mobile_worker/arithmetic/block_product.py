@@ -17,9 +17,14 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from mobile_worker.arithmetic.coding import BLOCK, ExpertInput, Floats, check_coded
+from mobile_worker.arithmetic.coding import (
+    BLOCK,
+    ExpertInput,
+    Floats,
+    check_coded,
+    check_rows,
+)
 from mobile_worker.arithmetic.decoded import DecodedCodes
-from mobile_worker.arithmetic.errors import ShapeMismatch
 
 __all__ = ["Upright", "block_product", "stand_up", "upright"]
 
@@ -41,8 +46,7 @@ class Upright:
         """Return these rows alone, or all for None; ShapeMismatch for no such row."""
         if rows is None:
             return self
-        if rows.size and not 0 <= rows.min() <= rows.max() < self.n:
-            raise ShapeMismatch(f"there are {self.n} rows, none {rows.max()}")
+        check_rows(rows, self.n)
         return Upright(
             len(rows),
             None if self.codes is None else np.take(self.codes, rows, axis=2),

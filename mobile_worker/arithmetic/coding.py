@@ -22,6 +22,7 @@ __all__ = [
     "Floats",
     "block_codes",
     "check_coded",
+    "check_rows",
     "quantize_rows",
 ]
 
@@ -63,7 +64,8 @@ class ExpertInput:
         return 0
 
     def take(self, rows: npt.NDArray[np.int64]) -> "ExpertInput":
-        """Return the input of these rows alone, in this order."""
+        """Return the input of these rows alone, in this order; ShapeMismatch."""
+        check_rows(rows, self.n_rows)
         coded = self.coded
         return ExpertInput(
             coded=None
@@ -112,6 +114,17 @@ def quantize_rows(x: Floats) -> CodedRows:
     return CodedRows(
         codes=codes.reshape(x.shape).astype(np.int8), scales=scales[:, :, 0]
     )
+
+
+def check_rows(rows: npt.NDArray[np.int64], n: int) -> None:
+    """Refuse to pick rows that are not among `n`, negative ones too; ShapeMismatch."""
+    if not rows.size:
+        return
+    least = np.minimum.reduce(rows, axis=None)
+    greatest = np.maximum.reduce(rows, axis=None)
+    if least < 0 or greatest >= n:
+        strange = least if least < 0 else greatest
+        raise ShapeMismatch(f"there is no row {strange} among {n} rows")
 
 
 def check_coded(coded: CodedRows) -> None:

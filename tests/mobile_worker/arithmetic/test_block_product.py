@@ -89,7 +89,7 @@ def test_codes_of_the_coding_stand_up_as_they_are() -> None:
 
 @pytest.mark.parametrize("row", [-1, 4, 99])
 def test_a_row_that_is_not_there_is_refused(row: int) -> None:
-    with pytest.raises(ShapeMismatch, match="4 rows"):
+    with pytest.raises(ShapeMismatch, match=f"no row {row} among 4"):
         upright(rows_of(4, 96)).take(np.array([0, row]))
 
 

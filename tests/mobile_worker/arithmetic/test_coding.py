@@ -94,3 +94,28 @@ def test_rows_can_be_picked_from_both_kinds() -> None:
     assert np.array_equal(picked.coded.codes[0], quantize_rows(x[2:]).codes[0])
     assert ExpertInput().n_rows == 0
     assert ExpertInput(floats=x).take(np.array([1])).coded is None
+
+
+@pytest.mark.parametrize("row", [-1, 3])
+def test_a_row_that_is_not_there_is_refused(row: int) -> None:
+    x = np.ones((3, 32), np.float32)
+    with pytest.raises(ShapeMismatch, match=f"no row {row} among 3"):
+        ExpertInput(floats=x).take(np.array([1, row]))
+
+
+@pytest.mark.parametrize(
+    "x", [np.zeros(32, "f4"), np.zeros((1, 32)), np.zeros((1, 1, 32), "f4")]
+)
+def test_rows_are_float32_in_two_dimensions(x: np.ndarray) -> None:
+    with pytest.raises(ShapeMismatch, match="float32"):
+        quantize_rows(x)
+
+
+def test_coded_rows_are_of_their_types() -> None:
+    for rows in (
+        CodedRows(codes=np.zeros((1, 32), np.int16), scales=np.ones((1, 1), "f4")),
+        CodedRows(codes=np.zeros((1, 32), np.int8), scales=np.ones((1, 1))),
+        CodedRows(codes=np.zeros(32, np.int8), scales=np.ones((1, 1), "f4")),
+    ):
+        with pytest.raises(ShapeMismatch, match="int8"):
+            check_coded(rows)
