@@ -44,6 +44,7 @@ __all__ = ["DEFAULT_DECODED_BYTES", "NumpyKernel"]
 
 DEFAULT_DECODED_BYTES: Final = 256 << 20
 
+_F32: Final = np.dtype(np.float32)
 _PORTION_VALUES: Final = 1 << 23  # of the hidden layer, held at once with its kin
 
 
@@ -134,6 +135,14 @@ class NumpyKernel:
         if not jobs:
             return []
         n_ff = jobs[0].weights.gate.n_rows
+        gate_up = self._gate_up(jobs, n_ff)
+        if not np.isfinite(gate_up).all():
+            raise NonFinite("an expert's gate or up value is not finite")
+        h = activate(jobs[0].weights.activation, gate_up[:, :n_ff], gate_up[:, n_ff:])
+        return self._down(jobs, h)
+
+    def _gate_up(self, jobs: Sequence[_Job], n_ff: int) -> Floats:
+        """Return gate and up values side by side, f32 [all rows, 2 n_ff]."""
         gate_up = np.empty((sum(job.rows.n for job in jobs), 2 * n_ff), np.float32)
         first = 0
         for job in jobs:
@@ -143,9 +152,10 @@ class NumpyKernel:
             _add_bias(own[:, :n_ff], weights.gate_bias)
             _add_bias(own[:, n_ff:], weights.up_bias)
             first += job.rows.n
-        if not np.isfinite(gate_up).all():
-            raise NonFinite("an expert's gate or up value is not finite")
-        h = activate(jobs[0].weights.activation, gate_up[:, :n_ff], gate_up[:, n_ff:])
+        return gate_up
+
+    def _down(self, jobs: Sequence[_Job], h: Floats) -> list[Floats]:
+        """Return each job's results of its rows of the hidden layer `h`."""
         codes = scales = None
         if any(is_integer(job.weights.down.format) for job in jobs):
             codes, scales = block_codes(h, ACTIVATION_Q)
@@ -174,9 +184,10 @@ class NumpyKernel:
             if x.codes is None or x.scales is None or len(x.codes) * BLOCK != n_cols:
                 raise ShapeMismatch(f"no coded rows of {n_cols} values to multiply")
             return block_product(self._decoded.codes(matrices), x.codes, x.scales)
-        if x.floats is None or x.floats.shape[1:] != (n_cols,):
+        floats = x.floats
+        if floats is None or floats.shape[1:] != (n_cols,) or floats.dtype != _F32:
             raise ShapeMismatch(f"no float rows of {n_cols} values to multiply")
-        return lane_matmul(self._decoded.floats(matrices), x.floats)
+        return lane_matmul(self._decoded.floats(matrices), floats)
 
 
 def _portions(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from p2pmoe.weights.model_file import open_model
 from tests.support.command_line import Outcome, assert_one_error, run_all
 from tests.support.gguf_writer import Raw, TensorBytes, gguf_bytes, write_gguf
 from tests.support.mini_m3 import MINI_METADATA, mini_tensors
@@ -60,6 +61,25 @@ BENT: dict[str, tuple[dict[str, object], str]] = {
 }
 
 
+# tensor of the demo model whose first scale becomes infinite: what the line must say
+DAMAGED: dict[str, tuple[str, str]] = {
+    "no-number-in-attention": (
+        "blk.2.attn_q.weight",
+        "tensor 'blk.2.attn_q.weight': row 0 of a",
+    ),
+    "no-number-in-an-expert": ("blk.3.ffn_up_exps.weight", "up of expert 3.0: row 0"),
+}
+
+
+def damaged(tensor: str) -> bytes:
+    """Return the demo model with an infinite scale at the start of a tensor."""
+    with open_model(POCKET) as model_file:
+        offset = model_file.tensor(tensor).offset
+    raw = bytearray(POCKET.read_bytes())
+    raw[offset : offset + 2] = b"\0\x7c"
+    return bytes(raw)
+
+
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
     folder = tmp_path_factory.mktemp("models")
@@ -69,8 +89,10 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
         meta = {**MINI_METADATA, **byte_level_metadata(), **META, **keys}
         kept = {key: value for key, value in meta.items() if value is not None}
         write_gguf(folder / f"{name}.gguf", kept, list(mini_tensors().values()))
+    for name, (tensor, _) in DAMAGED.items():
+        (folder / f"{name}.gguf").write_bytes(damaged(tensor))
     os.mkfifo(folder / "pipe.gguf")
-    names = [*CASES, *BENT, "pipe", "absent"]
+    names = [*CASES, *BENT, *DAMAGED, "pipe", "absent"]
     return run_all(
         {
             name: (
@@ -100,6 +122,13 @@ def test_a_model_that_contradicts_itself_is_refused(
     outcomes: dict[str, Outcome], name: str
 ) -> None:
     assert_one_error(outcomes[name], BENT[name][1])
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_weights_that_are_no_numbers_are_refused_and_named(
+    outcomes: dict[str, Outcome], name: str
+) -> None:
+    assert_one_error(outcomes[name], f"{name}.gguf", DAMAGED[name][1])
 
 
 def test_what_is_no_file_is_refused(outcomes: dict[str, Outcome]) -> None:
