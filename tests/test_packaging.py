@@ -1,6 +1,12 @@
-"""The wheel: its exact top level, its extensions, and a smoke run from elsewhere."""
+"""The wheel: its top level, its extensions, and that it runs elsewhere, by whatever is
+there: without a compiler, and on processors that this machine is not.
+"""
 
 import itertools
+import json
+import os
+import platform
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -11,32 +17,50 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-TOP_LEVEL = {"p2pmoe", "relay", "ledger", "mobile_worker", "p2pmoe-0.1.0.dist-info"}
+PACKAGES = ("p2pmoe", "relay", "ledger", "mobile_worker")
+TOP_LEVEL = {*PACKAGES, "p2pmoe-0.1.0.dist-info"}
+EMULATOR = "qemu-x86_64-static"
+TRY_KERNELS = """
+import json, sys
+from mobile_worker.arithmetic.candidates import kernel_candidates
+from mobile_worker.arithmetic.select import try_kernel
+trials = [try_kernel(each) for each in kernel_candidates()]
+print(json.dumps({trial.name: trial.outcome for trial in trials}))
+"""
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    source = folder / "source"
-    for name in ("p2pmoe", "relay", "ledger", "mobile_worker"):
-        _copy_tree(ROOT / name, source / name)
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a copy of what is packaged, without what was built here."""
+    folder = tmp_path_factory.mktemp("source")
+    ignored = shutil.ignore_patterns("__pycache__", "*.so")
+    for name in PACKAGES:
+        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
-        (source / name).write_bytes((ROOT / name).read_bytes())
-    subprocess.run(
-        [sys.executable, "-m", "build", "--wheel", "-o", str(folder), str(source)],
-        check=True,
-        capture_output=True,
-        timeout=300,
-    )
+        shutil.copy(ROOT / name, folder / name)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    command = (sys.executable, "-m", "build", "--wheel", "-o", folder, source)
+    subprocess.run(command, check=True, capture_output=True, timeout=600)
     return next(folder.glob("*.whl"))
 
 
-def _copy_tree(origin: Path, target: Path) -> None:
-    for path in origin.rglob("*"):
-        if path.is_file() and "__pycache__" not in path.parts:
-            copy = target / path.relative_to(origin)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_bytes(path.read_bytes())
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the programs of an environment that holds the wheel and what it needs."""
+    programs = new_environment(tmp_path_factory.mktemp("installed"))
+    command = (programs / "python", "-m", "pip", "install", "--quiet", wheel)
+    subprocess.run(command, check=True, timeout=300)
+    return programs
+
+
+def new_environment(folder: Path) -> Path:
+    venv.create(folder, with_pip=True)
+    return folder / "bin"
 
 
 def test_every_c_file_is_named_where_it_is_built() -> None:
@@ -63,28 +87,80 @@ def test_the_wheel_holds_four_packages_and_nothing_else(wheel: Path) -> None:
     assert not [name for name in names if name.endswith((".c", ".h"))]
     for flavour in ("plain", "relaxed"):
         assert f"mobile_worker/arithmetic/wasm/kernel-{flavour}.wasm" in names
-    for package in TOP_LEVEL - {"p2pmoe-0.1.0.dist-info"}:
+    for package in PACKAGES:
         assert f"{package}/py.typed" in names
 
 
 @pytest.mark.slow
-def test_an_installed_wheel_runs_from_another_folder(wheel: Path, tmp_path: Path):
-    home = tmp_path / "venv"
-    venv.create(home, with_pip=True)
-    python = home / "bin" / "python"
-    subprocess.run(
-        [python, "-m", "pip", "install", "--quiet", str(wheel)], check=True, timeout=300
-    )
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    script = home / "bin" / "p2pmoe"
+def test_an_installed_wheel_runs_from_another_folder(
+    installed: Path, tmp_path: Path
+) -> None:
     for command in (["--version"], ["contribute", "--help"], ["relay", "--help"]):
         done = subprocess.run(
-            [script, *command],
-            cwd=elsewhere,
+            [installed / "p2pmoe", *command],
+            cwd=tmp_path,
             capture_output=True,
             text=True,
             timeout=60,
             check=False,
         )
         assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_without_a_compiler_it_installs_and_runs_on_wasm(
+    source: Path, tmp_path: Path
+) -> None:
+    programs = new_environment(tmp_path / "environment")
+    surroundings = {k: v for k, v in os.environ.items() if k not in {"CC", "CXX"}}
+    surroundings |= {"PATH": str(programs), "P2PMOE_KERNEL": ""}
+    own = tmp_path / "source"  # the other tests' copy holds what a compiler left
+    shutil.copytree(source, own, ignore=shutil.ignore_patterns("build", "*.egg-info"))
+    subprocess.run(
+        (programs / "python", "-m", "pip", "install", "--quiet", own),
+        env=surroundings,
+        check=True,
+        timeout=300,
+    )
+    done = subprocess.run(
+        (programs / "p2pmoe", "bench", "kernels", "--json"),
+        env=surroundings,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    report = json.loads(done.stdout)
+    assert report["chosen"].startswith("wasm/")
+    reasons = {each["name"]: each["reason"] for each in report["kernels"]}
+    assert "not built" in reasons["native/portable"]
+    (line,) = done.stderr.splitlines()
+    assert "install a C compiler" in line
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="this wheel is not for x86")
+@pytest.mark.skipif(shutil.which(EMULATOR) is None, reason=f"no {EMULATOR}")
+@pytest.mark.parametrize(
+    ("processor", "right", "missing"),
+    [
+        ("Haswell", {"native/avx2", "native/portable"}, {"native/avx512"}),
+        ("Nehalem", {"native/portable"}, {"native/avx512", "native/avx2"}),
+    ],
+)
+def test_the_wheel_computes_rightly_on_lesser_processors(
+    installed: Path, processor: str, right: set[str], missing: set[str]
+) -> None:
+    done = subprocess.run(
+        (EMULATOR, "-cpu", processor, installed / "python", "-c", TRY_KERNELS),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    outcomes = json.loads(done.stdout)
+    assert {name for name in outcomes if outcomes[name] == "failed"} == set()
+    assert {*right, "numpy"} <= {n for n in outcomes if outcomes[n] == "passed"}
+    assert missing <= {name for name in outcomes if outcomes[name] == "missing"}

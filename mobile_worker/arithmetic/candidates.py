@@ -13,13 +13,14 @@ costs neither time nor memory. Nothing is tested here: see `select`.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Final
 
 from mobile_worker.arithmetic.errors import KernelUnavailable
 from mobile_worker.arithmetic.kernel import Kernel
 from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
 
-__all__ = ["KERNEL_NAMES", "Candidate", "family_of", "kernel_candidates"]
+__all__ = ["KERNEL_NAMES", "Candidate", "Keeps", "family_of", "kernel_candidates"]
 
 _NATIVE_SETS: Final = ("avx512", "avx2", "neon", "portable")
 _WASM_FLAVOURS: Final = ("relaxed", "plain")
@@ -31,18 +32,25 @@ KERNEL_NAMES: Final = (
 )
 
 
+class Keeps(Enum):
+    """What a kernel would keep beside the weights' own bytes, if it has the memory."""
+
+    NOTHING = auto()
+    COPIES = auto()  # of the same size
+    UNPACKED = auto()  # codes as floats, several times the size
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """A kernel by name.
 
-    `open(decoded_bytes)` returns it with so much memory to keep unpacked or copied
-    weights in, which one that does not `keeps_weights` leaves alone. Raises
+    `open(decoded_bytes)` returns it with so much memory for what it `keeps`. Raises
     KernelUnavailable with the reason where it cannot be had.
     """
 
     name: str
+    keeps: Keeps
     open: Callable[[int], Kernel]
-    keeps_weights: bool = True
 
     @property
     def family(self) -> str:
@@ -59,15 +67,16 @@ def kernel_candidates(n_threads: int = 1) -> tuple[Candidate, ...]:
     """Return every kernel, best first; the native ones spread a call over threads."""
     native = [
         Candidate(
-            name=f"native/{name}", open=_native(name, n_threads), keeps_weights=False
+            name=f"native/{name}", keeps=Keeps.NOTHING, open=_native(name, n_threads)
         )
         for name in _NATIVE_SETS
     ]
     wasm = [
-        Candidate(name=f"wasm/{flavour}", open=_wasm(flavour))
+        Candidate(name=f"wasm/{flavour}", keeps=Keeps.COPIES, open=_wasm(flavour))
         for flavour in _WASM_FLAVOURS
     ]
-    return (*native, *wasm, Candidate(name="numpy", open=_numpy))
+    numpy = Candidate(name="numpy", keeps=Keeps.UNPACKED, open=_numpy)
+    return (*native, *wasm, numpy)
 
 
 def _native(name: str, n_threads: int) -> Callable[[int], Kernel]:

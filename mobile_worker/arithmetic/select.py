@@ -19,7 +19,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from mobile_worker.arithmetic.candidates import KERNEL_NAMES, Candidate, family_of
+from mobile_worker.arithmetic.candidates import (
+    KERNEL_NAMES,
+    Candidate,
+    Keeps,
+    family_of,
+)
 from mobile_worker.arithmetic.errors import ArithmeticRefused, KernelUnavailable
 from mobile_worker.arithmetic.kernel import Kernel
 from mobile_worker.arithmetic.rate import measure_rate
@@ -75,12 +80,12 @@ class KernelChoice:
         return self.candidate.name
 
     @property
-    def keeps_weights(self) -> bool:
-        """Whether it keeps weights unpacked or copied, beside the file's own bytes."""
-        return self.candidate.keeps_weights
+    def keeps(self) -> Keeps:
+        """What it would keep beside the weights' own bytes."""
+        return self.candidate.keeps
 
     def open(self, decoded_bytes: int) -> Kernel:
-        """Return the kernel; one that keeps weights does so in `decoded_bytes`."""
+        """Return the kernel, with so much memory for what it keeps."""
         return self.candidate.open(decoded_bytes)
 
     @property

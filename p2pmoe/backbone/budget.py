@@ -3,20 +3,21 @@
     base       everything but routed experts, in the file's own bytes
     kv         keys and values of all lanes at the full context
     working    activations and buffers of all lanes
-    decoded    what the kernel may keep unpacked (f32 codes: 4.125 bytes a weight); 0
-               for one that reads weights in place, as the native kernel does
+    decoded    what the kernel may keep beside that: nothing (native), copies (wasm), or
+               unpacked codes as f32, 4.125 bytes a weight (numpy)
     disk       shards read from disk and kept for a while
     hot        resident routed experts, in the file's own bytes
 
 The first three are fixed. Of what is left, the disk cache gets a sixteenth, at most
-64 MiB but never less than one expert; the decoded base matrices come next (every token
-needs all of them) if they leave a fifth of it and the disk cache, else the kernel
-unpacks as it goes within a sixteenth; the hot set gets the rest. The items add up to
-`--ram` exactly. Without it all routed experts are resident. Pure.
+64 MiB but never less than one expert; the base matrices as the kernel keeps them come
+next (every token needs all of them) if they leave a fifth of it and the disk cache,
+else the kernel unpacks as it goes within a sixteenth; the hot set gets the rest. The
+items add up to `--ram` exactly. Without it all routed experts are resident. Pure.
 """
 
 from dataclasses import dataclass
 
+from mobile_worker.arithmetic.candidates import Keeps
 from mobile_worker.arithmetic.numpy_kernel import DEFAULT_DECODED_BYTES
 from mobile_worker.expert_id import ExpertId
 from p2pmoe.errors import RamTooSmall
@@ -103,11 +104,11 @@ def plan_memory(
     ram_bytes: int | None,
     n_lanes: int,
     n_context: int,
-    keeps_decoded: bool = True,
+    keeps: Keeps,
 ) -> MemoryPlan:
     """Divide `ram_bytes`, or say why it does not suffice.
 
-    `keeps_decoded`: whether the kernel keeps weights unpacked beside the file's bytes.
+    `keeps` is what the kernel keeps beside the file's own bytes.
 
     Raises:
         RamTooSmall: not even one expert fits beside what must be there.
@@ -120,7 +121,7 @@ def plan_memory(
             base=sizes.base,
             kv=kv,
             working=working,
-            decoded=DEFAULT_DECODED_BYTES if keeps_decoded else 0,
+            decoded=0 if keeps is Keeps.NOTHING else DEFAULT_DECODED_BYTES,
             disk=largest,
             hot=None,
         )
@@ -134,7 +135,9 @@ def plan_memory(
             advice=f"give --ram {-(-needed // _MIB)}M or more, or lower --context",
         )
     disk = max(largest, min(left // 16, 64 * _MIB))
-    decoded = _decoded(sizes, left, disk) if keeps_decoded else 0
+    wish = _base_kept(sizes, keeps)
+    fits = wish <= min(left * DECODED_SHARE, left - disk)
+    decoded = wish if fits else left // 16
     return MemoryPlan(
         base=sizes.base,
         kv=kv,
@@ -145,7 +148,7 @@ def plan_memory(
     )
 
 
-def _decoded(sizes: ModelSizes, left: int, disk: int) -> int:
-    """Return what a kernel that unpacks weights gets of `left` bytes."""
-    fits = sizes.base_decoded <= min(left * DECODED_SHARE, left - disk)
-    return sizes.base_decoded if fits else left // 16
+def _base_kept(sizes: ModelSizes, keeps: Keeps) -> int:
+    """Return the bytes of the base matrices as the kernel would keep them."""
+    kept = {Keeps.COPIES: sizes.base, Keeps.UNPACKED: sizes.base_decoded}
+    return kept.get(keeps, 0)

@@ -84,7 +84,7 @@ class LocalSide:
             ram_bytes=options.ram_bytes,
             n_lanes=options.n_lanes,
             n_context=self.n_context,
-            keeps_decoded=self.chosen.keeps_weights,
+            keeps=self.chosen.keeps,
         )
         self.kernel = self.chosen.open(self.plan.decoded)
         self.model: Model = load_model(model_file, self.kernel)

@@ -177,12 +177,12 @@ def test_b34_three_answers_that_are_none_end_the_business(
 # about its self-test.
 FLAWED = (
     "import mobile_worker.contribute.proving as proving\n"
-    "from mobile_worker.arithmetic.candidates import Candidate\n"
+    "from mobile_worker.arithmetic.candidates import Candidate, Keeps\n"
     "from tests.support.flawed_kernel import OneBitKernel\n"
     "def flawed(n_bytes):\n"
     "    return OneBitKernel(decoded_cache_bytes=n_bytes)\n"
-    "candidates = (Candidate(name='numpy', open=flawed),)\n"
-    "proving.kernel_candidates = lambda n_threads: candidates\n"
+    "numpy = Candidate(name='numpy', keeps=Keeps.UNPACKED, open=flawed)\n"
+    "proving.kernel_candidates = lambda n_threads: (numpy,)\n"
 )
 LYING = (
     "import mobile_worker.arithmetic.select as select\n"

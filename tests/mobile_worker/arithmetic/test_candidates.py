@@ -7,6 +7,7 @@ import pytest
 from mobile_worker.arithmetic.candidates import (
     KERNEL_NAMES,
     Candidate,
+    Keeps,
     family_of,
     kernel_candidates,
 )
@@ -39,7 +40,7 @@ def test_a_kernel_opens_under_its_own_name_or_says_why_not(name: str) -> None:
         return
     assert kernel.name == name
     assert kernel.decoded_bytes <= 1 << 20
-    assert kernel.decoded_bytes == 0 or candidate(name).keeps_weights
+    assert (kernel.decoded_bytes == 0) is (candidate(name).keeps is Keeps.NOTHING)
 
 
 def test_without_the_extension_the_advice_is_a_compiler(

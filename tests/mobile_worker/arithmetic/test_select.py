@@ -1,10 +1,11 @@
 """The choice of a kernel: order, ties, what is skipped, and what is said of it."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
-from mobile_worker.arithmetic.candidates import KERNEL_NAMES, Candidate
+from mobile_worker.arithmetic.candidates import KERNEL_NAMES, Candidate, Keeps
 from mobile_worker.arithmetic.errors import KernelUnavailable
 from mobile_worker.arithmetic.kernel import Kernel
 from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
@@ -27,7 +28,13 @@ def open_numpy(decoded_bytes: int) -> Kernel:
     return NumpyKernel(decoded_cache_bytes=decoded_bytes)
 
 
-CANDIDATES = tuple(Candidate(name=name, open=open_numpy) for name in KERNEL_NAMES)
+def open_flawed(decoded_bytes: int) -> Kernel:
+    return OneBitKernel(decoded_cache_bytes=decoded_bytes)
+
+
+CANDIDATES = tuple(
+    Candidate(name=name, keeps=Keeps.UNPACKED, open=open_numpy) for name in KERNEL_NAMES
+)
 
 
 def passed(name: str, rate: float) -> Trial:
@@ -126,13 +133,7 @@ def test_an_unknown_name_is_an_error_that_lists_the_known(name: str) -> None:
 
 def test_a_machine_on_which_nothing_is_right_computes_nothing() -> None:
     with pytest.raises(KernelUnavailable, match="no kernel computes rightly"):
-        choose_kernel(
-            [
-                Candidate(
-                    name="numpy", open=lambda n: OneBitKernel(decoded_cache_bytes=n)
-                )
-            ]
-        )
+        choose_kernel([replace(CANDIDATES[-1], open=open_flawed)])
 
 
 def test_the_first_of_about_the_fastest_is_picked() -> None:
@@ -142,12 +143,12 @@ def test_the_first_of_about_the_fastest_is_picked() -> None:
 
 
 def test_the_reference_passes_its_trial() -> None:
-    trial = try_kernel(Candidate(name="numpy", open=open_numpy))
+    trial = try_kernel(CANDIDATES[-1])
     assert trial.outcome is Outcome.PASSED
     assert trial.rate_macs_s > 0
 
 
 def test_a_chosen_kernel_keeps_weights_within_what_it_is_given() -> None:
     choice, _ = choose({"numpy": 1.0})
-    assert choice.keeps_weights
+    assert choice.keeps is Keeps.UNPACKED
     assert choice.open(12345).decoded_bytes == 12345

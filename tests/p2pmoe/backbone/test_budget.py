@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from mobile_worker.arithmetic.candidates import Keeps
 from mobile_worker.expert_id import ExpertId
 from p2pmoe.backbone.budget import (
     MemoryPlan,
@@ -38,7 +39,9 @@ def total(plan: MemoryPlan) -> int:
 
 
 def test_without_a_budget_all_experts_are_resident() -> None:
-    plan = plan_memory(sizes_of(), ram_bytes=None, n_lanes=2, n_context=100)
+    plan = plan_memory(
+        sizes_of(), ram_bytes=None, n_lanes=2, n_context=100, keeps=Keeps.UNPACKED
+    )
     assert plan.hot is None
     assert plan.kv == 2 * 100 * 1024
     assert plan.working == 2 * MIB
@@ -48,7 +51,9 @@ def test_without_a_budget_all_experts_are_resident() -> None:
 
 def test_a_budget_is_divided_to_the_last_byte() -> None:
     ram = 200 * MIB
-    plan = plan_memory(sizes_of(), ram_bytes=ram, n_lanes=2, n_context=1024)
+    plan = plan_memory(
+        sizes_of(), ram_bytes=ram, n_lanes=2, n_context=1024, keeps=Keeps.UNPACKED
+    )
     assert total(plan) == ram
     assert plan.decoded == 40 * MIB
     assert plan.hot is not None
@@ -62,7 +67,7 @@ def test_a_kernel_that_reads_in_place_leaves_its_share_to_the_hot_set() -> None:
             ram_bytes=ram_bytes,
             n_lanes=2,
             n_context=1024,
-            keeps_decoded=False,
+            keeps=Keeps.NOTHING,
         )
 
     assert plan(None).decoded == 0
@@ -71,9 +76,18 @@ def test_a_kernel_that_reads_in_place_leaves_its_share_to_the_hot_set() -> None:
     assert (plan(200 * MIB).hot or 0) > 160 * MIB
 
 
+def test_a_kernel_that_copies_has_room_for_the_base_once_more() -> None:
+    plan = plan_memory(
+        sizes_of(), ram_bytes=200 * MIB, n_lanes=2, n_context=1024, keeps=Keeps.COPIES
+    )
+    assert plan.decoded == plan.base == 10 * MIB
+
+
 def test_a_kernel_that_cannot_unpack_all_gets_a_sixteenth() -> None:
     sizes = sizes_of(decoded=900 * MIB)
-    plan = plan_memory(sizes, ram_bytes=100 * MIB, n_lanes=1, n_context=0)
+    plan = plan_memory(
+        sizes, ram_bytes=100 * MIB, n_lanes=1, n_context=0, keeps=Keeps.UNPACKED
+    )
     left = 100 * MIB - sizes.base - sizes.working
     assert plan.decoded == left // 16
     assert total(plan) == 100 * MIB
@@ -81,9 +95,13 @@ def test_a_kernel_that_cannot_unpack_all_gets_a_sixteenth() -> None:
 
 def test_the_disk_cache_is_bounded_and_holds_the_largest_expert() -> None:
     large = sizes_of(decoded=0, expert=100 * MIB, n=2)
-    plan = plan_memory(large, ram_bytes=1024 * MIB, n_lanes=1, n_context=0)
+    plan = plan_memory(
+        large, ram_bytes=1024 * MIB, n_lanes=1, n_context=0, keeps=Keeps.UNPACKED
+    )
     assert plan.disk == 100 * MIB
-    small = plan_memory(sizes_of(), ram_bytes=8192 * MIB, n_lanes=1, n_context=0)
+    small = plan_memory(
+        sizes_of(), ram_bytes=8192 * MIB, n_lanes=1, n_context=0, keeps=Keeps.UNPACKED
+    )
     assert small.disk == 64 * MIB
 
 
@@ -93,10 +111,14 @@ def test_too_little_is_refused_with_what_is_needed() -> None:
     with pytest.raises(
         RamTooSmall, match=f"below the {needed / (1 << 20):.1f} MiB"
     ) as caught:
-        plan_memory(sizes, ram_bytes=needed - 1, n_lanes=2, n_context=1024)
+        plan_memory(
+            sizes, ram_bytes=needed - 1, n_lanes=2, n_context=1024, keeps=Keeps.UNPACKED
+        )
     assert caught.value.exit_code == 2
     assert "--ram" in caught.value.advice
-    plan_memory(sizes, ram_bytes=needed, n_lanes=2, n_context=1024)
+    plan_memory(
+        sizes, ram_bytes=needed, n_lanes=2, n_context=1024, keeps=Keeps.UNPACKED
+    )
 
 
 @settings(max_examples=50)
@@ -105,15 +127,15 @@ def test_too_little_is_refused_with_what_is_needed() -> None:
     base=st.integers(0, 1 << 30),
     decoded=st.integers(0, 1 << 32),
     expert=st.integers(1, 1 << 28),
-    n_lanes=st.integers(1, 8),
+    keeps=st.sampled_from(Keeps),
 )
-@example(ram=5 * MIB, base=0, decoded=3 * MIB, expert=1_000_000, n_lanes=1)
+@example(ram=5 * MIB, base=0, decoded=3 * MIB, expert=1_000_000, keeps=Keeps.UNPACKED)
 def test_no_item_is_negative_and_the_sum_is_the_budget(
-    ram: int, base: int, decoded: int, expert: int, n_lanes: int
+    ram: int, base: int, decoded: int, expert: int, keeps: Keeps
 ) -> None:
     sizes = sizes_of(base=base, decoded=decoded, expert=expert, n=4)
     try:
-        plan = plan_memory(sizes, ram_bytes=ram, n_lanes=n_lanes, n_context=128)
+        plan = plan_memory(sizes, ram_bytes=ram, n_lanes=1, n_context=128, keeps=keeps)
     except RamTooSmall:
         return
     assert min(plan.items().values()) >= 0

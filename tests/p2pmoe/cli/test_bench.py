@@ -8,7 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from mobile_worker.arithmetic.candidates import KERNEL_NAMES, Candidate
+from mobile_worker.arithmetic.candidates import KERNEL_NAMES, Candidate, Keeps
 from mobile_worker.arithmetic.errors import KernelUnavailable
 from mobile_worker.arithmetic.kernel import Kernel
 from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
@@ -24,9 +24,17 @@ def missing(_: int) -> Kernel:
 
 
 CANDIDATES = (
-    Candidate(name="native/avx2", open=missing),
-    Candidate(name="wasm/plain", open=lambda n: OneBitKernel(decoded_cache_bytes=n)),
-    Candidate(name="numpy", open=lambda n: NumpyKernel(decoded_cache_bytes=n)),
+    Candidate(name="native/avx2", keeps=Keeps.NOTHING, open=missing),
+    Candidate(
+        name="wasm/plain",
+        keeps=Keeps.COPIES,
+        open=lambda n: OneBitKernel(decoded_cache_bytes=n),
+    ),
+    Candidate(
+        name="numpy",
+        keeps=Keeps.UNPACKED,
+        open=lambda n: NumpyKernel(decoded_cache_bytes=n),
+    ),
 )
 
 
