@@ -12,7 +12,7 @@ __all__ = ["FeedForward", "Linear", "code_input", "kinds_of"]
 
 def kinds_of(matrices: Iterable[Matrix]) -> frozenset[bool]:
     """Return the kinds of input that matrices read: True coded rows, False floats."""
-    return frozenset(is_integer(matrix.format) for matrix in matrices)
+    return frozenset(map(is_integer, {matrix.format for matrix in matrices}))
 
 
 def code_input(kernel: Kernel, x: Floats, kinds: frozenset[bool]) -> ExpertInput:
