@@ -101,9 +101,9 @@ class KernelChoice:
             for trial in self.trials
             if trial.outcome is Outcome.FAILED
         ]
-        advice = next((trial.advice for trial in self.trials if trial.advice), "")
-        if advice and family_of(self.name) != "native":
-            lines.append(f"the native kernel is not here: {advice}")
+        native = [t for t in self.trials if family_of(t.name) == "native"]
+        if native and all(trial.outcome is Outcome.MISSING for trial in native):
+            lines.append(f"{native[0].reason}: {native[0].advice}")
         return tuple(lines)
 
 

@@ -73,7 +73,7 @@ def test_tables_name_every_kernel_and_say_what_to_do(
     assert result.stderr.splitlines() == [
         "kernel wasm/plain is not used: "
         "its self-test gives other bytes than the specification",
-        "the native kernel is not here: install a C compiler",
+        "not built: install a C compiler",
     ]
 
 
