@@ -126,13 +126,18 @@ def bench_kernels(
 def _rates(kernel: "Kernel", within_s: float) -> "dict[Format, dict[int, int]]":
     """Return the rates of every format, by the number of rows."""
     from mobile_worker.arithmetic.rate import fixed_expert, rate_of
-    from mobile_worker.arithmetic.self_test import FORMATS
 
     rates = {}
-    for each in FORMATS:
+    for each in _formats():
         expert = fixed_expert(each)
         rates[each] = {n: rate_of(kernel, expert, n, within_s=within_s) for n in N_ROWS}
     return rates
+
+
+def _formats() -> "tuple[Format, ...]":
+    from mobile_worker.arithmetic.self_test import FORMATS
+
+    return FORMATS
 
 
 def _kernels(threads: Threads = 1, as_json: AsJson = False) -> None:

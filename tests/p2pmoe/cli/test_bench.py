@@ -10,13 +10,21 @@ from typer.testing import CliRunner
 
 from mobile_worker.arithmetic.candidates import KERNEL_NAMES, Candidate, Keeps
 from mobile_worker.arithmetic.errors import KernelUnavailable
+from mobile_worker.arithmetic.formats.block_format import Format
 from mobile_worker.arithmetic.kernel import Kernel
 from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
-from mobile_worker.arithmetic.self_test import FORMATS
 from p2pmoe.cli import bench
 from p2pmoe.cli.bench import bench_kernels, register
 from p2pmoe.cli.computing import KERNEL_VARIABLE
 from tests.support.flawed_kernel import OneBitKernel
+
+
+FORMATS = (Format.F32, Format.Q4_0)
+
+
+@pytest.fixture(autouse=True)
+def _few_formats(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "_formats", lambda: FORMATS)
 
 
 def missing(_: int) -> Kernel:
