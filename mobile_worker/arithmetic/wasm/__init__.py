@@ -1,0 +1,1 @@
+"""The arithmetic as WebAssembly, run by wasmtime here and by browsers later."""
