@@ -24,6 +24,7 @@ from mobile_worker.arithmetic.coding import Floats
 from mobile_worker.arithmetic.errors import KernelUnavailable
 from mobile_worker.arithmetic.kernel import Kernel
 from mobile_worker.arithmetic.lanes import lane_matmul, lane_weights
+from mobile_worker.arithmetic.native.native_kernel import NativeKernel
 from mobile_worker.arithmetic.native.rows import NativeRows
 from p2pmoe.model import attention, choice, mixing, norm, rope
 from p2pmoe.model.attention import Mask
@@ -32,8 +33,6 @@ from p2pmoe.model.choice import RouterSettings
 __all__ = ["NUMPY_OPERATIONS", "NumpyOperations", "RowOperations", "operations_for"]
 
 log = logging.getLogger("p2pmoe.model")
-
-_NATIVE: Final = "native/"
 
 
 class RowOperations(Protocol):
@@ -159,10 +158,10 @@ def operations_for(kernel: Kernel) -> RowOperations:
 
     Where the native kernel was built but these were not, numpy's serve.
     """
-    if not kernel.name.startswith(_NATIVE):
+    if not isinstance(kernel, NativeKernel):
         return NUMPY_OPERATIONS
     try:
-        return NativeRows(kernel.name.removeprefix(_NATIVE))
+        return NativeRows(kernel.isa, n_threads=kernel.n_threads)
     except KernelUnavailable as error:
         log.warning("%s; numpy computes attention and norms", error)
         return NUMPY_OPERATIONS

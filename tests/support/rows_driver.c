@@ -77,7 +77,8 @@ static void run_attention(int operation, const size_t *z, const float *reals)
     const size_t n_bytes = n * n_kv * group * z[5] * sizeof(float), at_once = z[7];
     float *scratch = malloc(at_once * group * score_room(z[6] + n) * sizeof(float));
     struct attention s = {queries, keys, values, seen, malloc(n_bytes), scratch,
-                          n, n_kv, group, head_dim, z[5], stride, z[6], at_once, reals[0]};
+                          n, n_kv, group, head_dim, z[5], stride, z[6], at_once, reals[0],
+                          0, n, 0, n_kv};
     ROWS.attend(&s);
     answer(s.out, n_bytes);
 }

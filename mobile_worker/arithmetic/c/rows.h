@@ -43,10 +43,11 @@ struct attention {
     const float *values;  /* [>= first + n, n_kv, value_dim] */
     const uint8_t *seen;  /* [n, n_kv, first + n], or NULL for all */
     float *out;           /* [n, n_kv, group, value_dim] */
-    float *scratch;       /* [attention_scratch(...)] */
+    float *scratch;       /* [rows_at_once, group, score_room(first + n)] */
     size_t n, n_kv, group, head_dim, value_dim, stride, first;
     size_t rows_at_once; /* rows whose scores fit the scratch */
     float scale;
+    size_t row_begin, row_end, kv_begin, kv_end; /* the part to compute */
 };
 
 struct lane_product {

@@ -170,9 +170,9 @@ static void attend_block(const struct attention *a, size_t kv, size_t begin, siz
 
 static void rows_attend(const struct attention *a)
 {
-    for (size_t begin = 0; begin < a->n; begin += a->rows_at_once)
-        for (size_t kv = 0; kv < a->n_kv; kv++)
-            attend_block(a, kv, begin, least(a->n, begin + a->rows_at_once));
+    for (size_t begin = a->row_begin; begin < a->row_end; begin += a->rows_at_once)
+        for (size_t kv = a->kv_begin; kv < a->kv_end; kv++)
+            attend_block(a, kv, begin, least(a->row_end, begin + a->rows_at_once));
 }
 
 #endif

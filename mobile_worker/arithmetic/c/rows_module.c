@@ -211,6 +211,9 @@ static int attention_fits(const struct attention *s, const Py_buffer *keys,
     if (seen && (extent(seen, 0) != s->n || extent(seen, 1) != s->n_kv ||
                  extent(seen, 2) != s->first + s->n))
         return refuse("queries and what they see");
+    if (s->row_begin > s->row_end || s->row_end > s->n || s->kv_begin > s->kv_end ||
+        s->kv_end > s->n_kv)
+        return refuse("a part beyond the rows or heads");
     return 1;
 }
 
@@ -222,27 +225,30 @@ static float *attention_scratch(struct attention *s)
         return (float *)PyErr_NoMemory();
     const size_t per_row = s->group * room + 1; /* never 0 */
     s->rows_at_once = per_row < SCRATCH_FLOATS ? SCRATCH_FLOATS / per_row : 1;
-    if (s->rows_at_once > s->n)
-        s->rows_at_once = s->n ? s->n : 1;
+    if (s->rows_at_once > s->row_end - s->row_begin)
+        s->rows_at_once = s->row_end - s->row_begin + 1;
     float *scratch = PyMem_Malloc(s->rows_at_once * per_row * sizeof(float));
     return scratch ? scratch : (float *)PyErr_NoMemory();
 }
 
 /* attend(set, queries [n, n_kv, group, head_dim], keys [n_kv, head_dim, >= first + n],
           values [>= first + n, n_kv, value_dim], first,
-          seen bool [n, n_kv, first + n] or None, scale, out [n, n_kv, group, value_dim]) */
+          seen bool [n, n_kv, first + n] or None, scale, out [n, n_kv, group, value_dim],
+          row_begin, row_end, kv_begin, kv_end); only that part of the result is written */
 static PyObject *py_attend(PyObject *self, Arguments args, Py_ssize_t n_args)
 {
     (void)self;
     struct arrays arrays = {.n = 0};
     struct attention s = {0};
     const Py_buffer *queries, *keys, *values, *out, *seen = NULL;
-    const struct rows_operations *set = begin(args, n_args, 8);
+    const struct rows_operations *set = begin(args, n_args, 12);
     if (!set || !(queries = take(&arrays, args[1], "f", 4, 0)) ||
         !(keys = take(&arrays, args[2], "f", 3, 0)) ||
         !(values = take(&arrays, args[3], "f", 3, 0)) || !sized(args[4], &s.first) ||
         (args[5] != Py_None && !(seen = take(&arrays, args[5], "?", 3, 0))) ||
-        !real(args[6], &s.scale) || !(out = take(&arrays, args[7], "f", 4, 1)))
+        !real(args[6], &s.scale) || !(out = take(&arrays, args[7], "f", 4, 1)) ||
+        !sized(args[8], &s.row_begin) || !sized(args[9], &s.row_end) ||
+        !sized(args[10], &s.kv_begin) || !sized(args[11], &s.kv_end))
         return release(&arrays, 0);
     s.n = extent(queries, 0), s.n_kv = extent(queries, 1), s.group = extent(queries, 2);
     s.head_dim = extent(queries, 3);

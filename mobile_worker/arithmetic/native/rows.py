@@ -10,6 +10,9 @@ are made contiguous.
 
 import importlib
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import pairwise
 from typing import Final, Protocol
 
 import numpy as np
@@ -22,6 +25,7 @@ __all__ = ["ChoiceRule", "NativeRows", "row_sets"]
 
 _MODULE: Final = "mobile_worker.arithmetic.native._rows"
 _SIGMOID: Final = 2  # GGUF's expert_gating_func; 1 is softmax
+_WORTH_A_THREAD: Final = 1 << 20  # multiply-adds of scores, some 0.1 ms with values
 _contiguous = np.ascontiguousarray
 
 
@@ -66,8 +70,11 @@ class NativeRows:
     TypeError.
     """
 
-    def __init__(self, instruction_set: str) -> None:
-        """Use `instruction_set`, one of `row_sets`; KernelUnavailable."""
+    def __init__(self, instruction_set: str, *, n_threads: int = 1) -> None:
+        """Use `instruction_set`, one of `row_sets`; KernelUnavailable.
+
+        Attention over many positions is spread over `n_threads`.
+        """
         sets = row_sets()
         if instruction_set not in sets:
             raise KernelUnavailable(
@@ -77,6 +84,12 @@ class NativeRows:
         self.name = f"native/{instruction_set}"
         self._rows = importlib.import_module(_MODULE)
         self._set = sets[instruction_set]
+        self._n_threads = max(1, n_threads)
+        self._pool = (
+            ThreadPoolExecutor(self._n_threads - 1, thread_name_prefix="rows")
+            if self._n_threads > 1
+            else None
+        )
 
     def rms_norm(self, x: Floats, weight: Floats, eps: np.float32) -> Floats:
         """Return the normed rows of `x` [..., n].
@@ -111,8 +124,32 @@ class NativeRows:
         if seen is not None:
             seen = _contiguous(seen)
         queries = _contiguous(queries)
-        self._rows.attend(self._set, queries, keys, values, first, seen, scale, result)
+        whole = (self._set, queries, keys, values, first, seen, scale, result)
+        self._each_part(partial(self._rows.attend, *whole), queries, first)
         return result
+
+    def _each_part(
+        self, attend: Callable[..., None], queries: Floats, first: int
+    ) -> None:
+        """Call `attend` with row_begin, row_end, kv_begin, kv_end of every part."""
+        n, n_kv = queries.shape[:2]
+        work = queries.size * (first + n)
+        n_parts = min(self._n_threads, work // _WORTH_A_THREAD)
+        if self._pool is None or n_parts < 2:
+            attend(0, n, 0, n_kv)
+            return
+        by_row = n >= n_parts
+        steps = range(min(n_parts, n if by_row else n_kv) + 1)
+        cuts = [(n if by_row else n_kv) * step // steps[-1] for step in steps]
+        parts = [(*cut, 0, n_kv) if by_row else (0, n, *cut) for cut in pairwise(cuts)]
+        others = [self._pool.submit(attend, *part) for part in parts[1:]]
+        try:
+            attend(*parts[0])
+        finally:
+            for other in others:
+                other.exception()  # none is left writing into our arrays
+        for other in others:
+            other.result()
 
     def dot_scores(self, queries: Floats, keys: Floats, n_keys: int) -> Floats:
         """Return the dot products with the first keys [n, n_kv_heads, group, n_keys].

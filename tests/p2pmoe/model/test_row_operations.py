@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mobile_worker.arithmetic.native.native_kernel import NativeKernel
 from mobile_worker.arithmetic.native.rows import NativeRows, row_sets
-from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
 from p2pmoe.model import row_operations
 from p2pmoe.model.row_operations import NUMPY_OPERATIONS, operations_for
 from tests.support.kernels import all_kernels, kernel_name
@@ -91,6 +91,24 @@ def test_threads_change_nothing(own, n_threads: int) -> None:
         assert b"".join(pool.map(attend_row, range(n))) == together.tobytes()
 
 
+@pytest.mark.parametrize("n_threads", [2, 4])
+@pytest.mark.parametrize("own", NATIVE, ids=name_of)
+@pytest.mark.parametrize(("n", "first"), [(1, 3000), (2, 2500), (3, 3000), (40, 700)])
+def test_spread_over_threads_attention_is_the_same(
+    own, n_threads: int, n: int, first: int
+) -> None:
+    rng = np.random.default_rng(5)
+    queries, keys = values(rng, n, 4, 5, 128), values(rng, 4, 128, first + n)
+    kept = values(rng, first + n, 4, 64)
+    seen = rng.random((n, 4, first + n)) < 0.5
+    seen[np.arange(n), :, first + np.arange(n)] = True
+    spread = NativeRows(own.name.removeprefix("native/"), n_threads=n_threads)
+    for mask in (None, seen):
+        expected = own.attend(queries, keys, kept, first, mask)
+        found = spread.attend(queries, keys, kept, first, mask)
+        assert found.tobytes() == expected.tobytes()
+
+
 @pytest.mark.parametrize("own", EVERY, ids=name_of)
 def test_rows_taken_in_portions_are_the_same(own) -> None:
     """Long enough that the scores of all rows exceed what is held at once."""
@@ -124,12 +142,13 @@ def test_a_native_kernel_brings_its_own_set_and_all_others_numpys(kernel) -> Non
 
 
 def test_without_the_extension_numpy_serves(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Named(NumpyKernel):
-        name = "native/avx9"
+    class OtherSet(NativeKernel):
+        def __init__(self) -> None:
+            self.isa, self.n_threads = "avx9", 1
 
     said: list[str] = []
     monkeypatch.setattr(
         row_operations.log, "warning", lambda text, *given: said.append(text % given)
     )
-    assert operations_for(Named()) is NUMPY_OPERATIONS
+    assert operations_for(OtherSet()) is NUMPY_OPERATIONS
     assert "avx9" in said[0]

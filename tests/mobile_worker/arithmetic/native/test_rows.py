@@ -35,6 +35,10 @@ GOOD = {
         np.ones((2, 1, 9), np.bool_),
         0.25,
         floats(2, 1, 2, 24),
+        0,
+        2,
+        0,
+        1,
     ],
     "lane_product": lambda: [floats(5, 16), floats(2, 16), floats(2, 5)],
     "choose": lambda: [
@@ -64,7 +68,7 @@ def call(name: str, arguments, number: int | None = None) -> None:
 def is_result(name: str, place: int) -> bool:
     if name == "turn":
         return place == 0
-    last = len(GOOD[name]()) - 1
+    last = max(at for own, at in PLACES if own == name)
     return place == last or (name, place) == ("choose", last - 1)
 
 
@@ -171,6 +175,17 @@ def test_a_position_beyond_the_cache_is_refused(first) -> None:
 
 
 @built
+@pytest.mark.parametrize(
+    "part", [(0, 3, 0, 1), (2, 1, 0, 1), (0, 2, 0, 2), (0, 2, 2, 1), (-1, 2, 0, 1)]
+)
+def test_a_part_beyond_the_rows_or_heads_is_refused(part) -> None:
+    arguments = GOOD["attend"]()
+    arguments[7:] = part
+    with pytest.raises((ValueError, OverflowError)):
+        call("attend", arguments)
+
+
+@built
 def test_no_expert_and_more_than_there_are_are_refused() -> None:
     for top_k in (0, 9):
         arguments = GOOD["choose"]()
@@ -190,7 +205,7 @@ def test_no_rows_at_all_are_computed(name: str) -> None:
         for value in GOOD[name]()
     ]
     if name == "attend":
-        arguments[3] = 0
+        arguments[3] = arguments[8] = arguments[10] = 0
     with contextlib.suppress(ValueError):
         call(name, arguments)
 
