@@ -18,7 +18,6 @@ from p2pmoe.cli.bench import bench_kernels, register
 from p2pmoe.cli.computing import KERNEL_VARIABLE
 from tests.support.flawed_kernel import OneBitKernel
 
-
 FORMATS = (Format.F32, Format.Q4_0)
 
 
