@@ -47,7 +47,7 @@ from p2pmoe.config import DiskPolicy
 from p2pmoe.errors import Cancelled, ExpertsUnavailable, NotFinite
 from p2pmoe.model.combine import combine, rows_by_expert
 from p2pmoe.model.experts import Routing
-from p2pmoe.model.row_operations import operations_for
+from p2pmoe.model.native_operations import operations_for
 from p2pmoe.weights.errors import ModelFileError
 
 __all__ = ["ExpertPlaces", "Network", "ScatteredExperts", "ScatteredPending"]

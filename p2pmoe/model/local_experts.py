@@ -18,7 +18,8 @@ from mobile_worker.shards.shard import expert_weights
 from p2pmoe.model.combine import combine, rows_by_expert
 from p2pmoe.model.experts import Routing
 from p2pmoe.model.linear import code_input, kinds_of
-from p2pmoe.model.row_operations import RowOperations, operations_for
+from p2pmoe.model.native_operations import operations_for
+from p2pmoe.model.row_operations import RowOperations
 from p2pmoe.weights.experts import expert_layers, expert_ranges, read_expert
 from p2pmoe.weights.manifest import expert_layout
 from p2pmoe.weights.model_file import ModelFile

@@ -16,7 +16,8 @@ from p2pmoe.model.errors import ModelRefused
 from p2pmoe.model.experts import ExpertCaller
 from p2pmoe.model.kv_cache import KvCache
 from p2pmoe.model.logits import Logits
-from p2pmoe.model.row_operations import RowOperations, operations_for
+from p2pmoe.model.native_operations import operations_for
+from p2pmoe.model.row_operations import RowOperations
 from p2pmoe.weights.model_file import ModelFile
 
 __all__ = ["Logits", "Model", "describe_model", "load_model"]

@@ -9,11 +9,10 @@ the same bytes:
     NumpyOperations                              the reference, to be read
     mobile_worker.arithmetic.native.rows         C, for native kernels
 
-A layer takes them at load, beside its kernel; `operations_for` picks those that belong
-to a kernel. New architectures call these and add none of their own arithmetic.
+A layer takes them at load, beside its kernel; which belong to a kernel is
+`native_operations`'s. New architectures call these and add none of their own arithmetic.
 """
 
-import logging
 from collections.abc import Callable
 from typing import Final, Protocol
 
@@ -21,18 +20,12 @@ import numpy as np
 import numpy.typing as npt
 
 from mobile_worker.arithmetic.coding import Floats
-from mobile_worker.arithmetic.errors import KernelUnavailable
-from mobile_worker.arithmetic.kernel import Kernel
 from mobile_worker.arithmetic.lanes import lane_matmul, lane_weights
-from mobile_worker.arithmetic.native.native_kernel import NativeKernel
-from mobile_worker.arithmetic.native.rows import NativeRows
 from p2pmoe.model import attention, choice, mixing, norm, rope
 from p2pmoe.model.attention import Mask
 from p2pmoe.model.choice import RouterSettings
 
-__all__ = ["NUMPY_OPERATIONS", "NumpyOperations", "RowOperations", "operations_for"]
-
-log = logging.getLogger("p2pmoe.model")
+__all__ = ["NUMPY_OPERATIONS", "NumpyOperations", "RowOperations"]
 
 
 class RowOperations(Protocol):
@@ -151,17 +144,3 @@ class NumpyOperations:
 
 
 NUMPY_OPERATIONS: Final = NumpyOperations()
-
-
-def operations_for(kernel: Kernel) -> RowOperations:
-    """Return what belongs to a kernel: native beside native, numpy beside all others.
-
-    Where the native kernel was built but these were not, numpy's serve.
-    """
-    if not isinstance(kernel, NativeKernel):
-        return NUMPY_OPERATIONS
-    try:
-        return NativeRows(kernel.isa, n_threads=kernel.n_threads)
-    except KernelUnavailable as error:
-        log.warning("%s; numpy computes attention and norms", error)
-        return NUMPY_OPERATIONS

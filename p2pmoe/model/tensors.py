@@ -36,7 +36,7 @@ def read_matrix(
             format=tensor.format,
             n_rows=tensor.shape[0],
             n_cols=tensor.shape[1],
-            raw=memoryview(model_file.read(name)),
+            raw=model_file.load(name),
         )
         check_matrix(matrix)
     except MatrixMalformed as exc:

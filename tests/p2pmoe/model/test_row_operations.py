@@ -5,11 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mobile_worker.arithmetic.native.native_kernel import NativeKernel
 from mobile_worker.arithmetic.native.rows import NativeRows, row_sets
-from p2pmoe.model import row_operations
-from p2pmoe.model.row_operations import NUMPY_OPERATIONS, operations_for
-from tests.support.kernels import all_kernels, kernel_name
+from p2pmoe.model.row_operations import NUMPY_OPERATIONS
 from tests.support.row_cases import CASES, attention_case, values
 
 NATIVE = [NativeRows(name) for name in row_sets()]
@@ -132,23 +129,3 @@ def test_slices_are_taken_as_they_are(own) -> None:
     expected = own.rms_norm(part.copy(), wide[0, :3], np.float32(1e-6))
     found = own.rms_norm(part, wide[0, :3], np.float32(1e-6))
     assert found.tobytes() == expected.tobytes()
-
-
-@pytest.mark.parametrize("kernel", all_kernels(), ids=kernel_name)
-def test_a_native_kernel_brings_its_own_set_and_all_others_numpys(kernel) -> None:
-    own = operations_for(kernel)
-    is_native = kernel.name.removeprefix("native/") in row_sets()
-    assert own.name == (kernel.name if is_native else "numpy")
-
-
-def test_without_the_extension_numpy_serves(monkeypatch: pytest.MonkeyPatch) -> None:
-    class OtherSet(NativeKernel):
-        def __init__(self) -> None:
-            self.isa, self.n_threads = "avx9", 1
-
-    said: list[str] = []
-    monkeypatch.setattr(
-        row_operations.log, "warning", lambda text, *given: said.append(text % given)
-    )
-    assert operations_for(OtherSet()) is NUMPY_OPERATIONS
-    assert "avx9" in said[0]
