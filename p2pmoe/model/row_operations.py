@@ -9,8 +9,8 @@ the same bytes:
     NumpyOperations                              the reference, to be read
     mobile_worker.arithmetic.native.rows         C, for native kernels
 
-A layer takes them at load, beside its kernel; which belong to a kernel is
-`native_operations`'s. New architectures call these and add none of their own arithmetic.
+A layer takes them at load, beside its kernel (`native_operations` says which belong to
+which). New architectures call these and add none of their own arithmetic.
 """
 
 from collections.abc import Callable
