@@ -45,7 +45,7 @@ class ExpertFile:
         """Return the bytes of an expert's shard."""
         return expert_ranges(self._file, expert).n_bytes
 
-    def shard(self, expert: ExpertId) -> bytes:
+    def shard(self, expert: ExpertId) -> memoryview:
         """Return gate || up || down; ModelFileError if the file was cut short."""
         return read_expert(self._file, expert_ranges(self._file, expert))
 

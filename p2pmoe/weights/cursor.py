@@ -11,7 +11,7 @@ from pathlib import Path
 
 from p2pmoe.weights.errors import ModelFileError, ModelFileTruncated
 
-__all__ = ["Cursor", "read_at"]
+__all__ = ["Cursor", "read_at", "read_into"]
 
 _BLOCK_BYTES = 1 << 18
 
@@ -23,20 +23,28 @@ def read_at(path: Path, fd: int, offset: int, n_bytes: int) -> bytes:
         ModelFileTruncated: The file is shorter, perhaps only since it was opened.
         ModelFileError: The operating system cannot read it.
     """
-    parts: list[bytes] = []
-    at, end = offset, offset + n_bytes
-    while at < end:
+    place = bytearray(n_bytes)
+    read_into(path, fd, offset, memoryview(place))
+    return bytes(place)
+
+
+def read_into(path: Path, fd: int, offset: int, place: memoryview) -> None:
+    """Fill `place` with the bytes at `offset`; path and errors as for `read_at`."""
+    at, filled = offset, 0
+    while filled < place.nbytes:
         try:
-            part = os.pread(fd, end - at, at)
+            n_bytes = os.preadv(fd, [place[filled:]], at)
         except OSError as exc:
-            reason = f"cannot read {end - at} bytes at {at}: {exc.strerror}"
+            reason = (
+                f"cannot read {place.nbytes - filled} bytes at {at}: {exc.strerror}"
+            )
             raise ModelFileError(path, reason) from exc
-        if not part:
+        if not n_bytes:
             held = min(at, os.fstat(fd).st_size)
-            raise ModelFileTruncated(path, f"needs {end} bytes, has {held}")
-        parts.append(part)
-        at += len(part)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+            needed = offset + place.nbytes
+            raise ModelFileTruncated(path, f"needs {needed} bytes, has {held}")
+        filled += n_bytes
+        at += n_bytes
 
 
 class Cursor:

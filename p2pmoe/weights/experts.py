@@ -114,12 +114,10 @@ def expert_ranges(
     return ranges
 
 
-def read_expert(model: ModelFile, ranges: ExpertRanges) -> bytes:
-    """Return an expert's shard, gate || up || down; raises as `ModelFile.read`."""
-    return b"".join(
-        model.read_range(part.offset, part.n_bytes)
-        for part in (ranges.gate, ranges.up, ranges.down)
-    )
+def read_expert(model: ModelFile, ranges: ExpertRanges) -> memoryview:
+    """Return an expert's shard, gate || up || down; raises as `ModelFile.load`."""
+    parts = (ranges.gate, ranges.up, ranges.down)
+    return model.load_ranges([(part.offset, part.n_bytes) for part in parts])
 
 
 def _gate_and_up(

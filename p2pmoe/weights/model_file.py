@@ -8,12 +8,13 @@ lives on (fault B03). Reads may come from several threads at once.
 import os
 import stat
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Self
 
-from p2pmoe.weights.cursor import Cursor, read_at
+from mobile_worker.large_pages import weight_room
+from p2pmoe.weights.cursor import Cursor, read_at, read_into
 from p2pmoe.weights.errors import ModelFileError, UnsupportedModel
 from p2pmoe.weights.gguf import Header, Tensor, parse_header
 from p2pmoe.weights.metadata import Metadata
@@ -75,6 +76,24 @@ class ModelFile:
         if offset < 0 or n_bytes < 0:
             raise ModelFileError(self.path, f"no range {offset} + {n_bytes}")
         return read_at(self.path, self._fd, offset, n_bytes)
+
+    def load(self, name: str) -> memoryview:
+        """Return the bytes of a tensor to compute with, in large pages; as `read`."""
+        tensor = self.tensor(name)
+        return self.load_ranges([(tensor.offset, tensor.n_bytes)])
+
+    def load_ranges(self, ranges: Sequence[tuple[int, int]]) -> memoryview:
+        """Return ranges (offset, bytes) one behind the other; as `load` and `read`."""
+        if not self._close.alive:
+            raise ModelFileError(self.path, "is closed")
+        if any(offset < 0 or n_bytes < 0 for offset, n_bytes in ranges):
+            raise ModelFileError(self.path, f"no ranges {ranges}")
+        room = weight_room(sum(n_bytes for _, n_bytes in ranges))
+        at = 0
+        for offset, n_bytes in ranges:
+            read_into(self.path, self._fd, offset, room[at : at + n_bytes])
+            at += n_bytes
+        return room.toreadonly()
 
 
 def open_model(path: Path) -> ModelFile:
