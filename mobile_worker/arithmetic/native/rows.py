@@ -193,5 +193,7 @@ class NativeRows:
         `values` [n, top_k, n_embd], `weights` [n, top_k].
         """
         result = np.empty((values.shape[0], values.shape[2]), np.float32)
-        self._rows.weighted_sum(self._set, _contiguous(values), weights, result)
+        self._rows.weighted_sum(
+            self._set, _contiguous(values), _contiguous(weights), result
+        )
         return result
