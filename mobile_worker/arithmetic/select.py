@@ -91,7 +91,8 @@ class KernelChoice:
     @property
     def line(self) -> str:
         """What a person is told of it."""
-        return f"computing with {self.name}, {self.rate_macs_s / 1e9:.2f} G macs/s"
+        rate = f"{self.rate_macs_s / 1e9:.1f} G multiply-adds a second"
+        return f"computing with {self.name}, {rate}"
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -69,7 +69,7 @@ def test_a_native_kernel_with_vectors_ends_the_search() -> None:
     assert outcomes["wasm/relaxed"] is Outcome.UNTRIED
     assert list(outcomes) == list(KERNEL_NAMES)
     assert choice.warnings == ()
-    assert choice.line == "computing with native/avx2, 5.00 G macs/s"
+    assert choice.line == "computing with native/avx2, 5.0 G multiply-adds a second"
 
 
 def test_a_native_kernel_without_vectors_must_show_that_it_is_faster() -> None:
