@@ -7,9 +7,9 @@ than the cache, as a worker or a decoding backbone has it.
 
 import dataclasses
 import itertools
-import statistics
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 
 from mobile_worker.arithmetic.activation import Activation
 from mobile_worker.arithmetic.activation_kind import ActivationKind
@@ -25,7 +25,7 @@ from mobile_worker.arithmetic.self_test import FORMATS, fixed_matrix, fixed_rows
 from tests.benchmarks.figures import Figure, figure
 from tests.benchmarks.rounds import Stopwatch, Timed, measured_rounds
 
-__all__ = ["ExpertRotation", "open_kernels", "product_figures", "rates"]
+__all__ = ["ExpertRotation", "open_kernels", "product_figures"]
 
 N_EMBD, N_FF = 2048, 768  # the synthetic model's experts
 CACHE_BYTES = 96 << 20  # no core here has so much to itself
@@ -42,13 +42,8 @@ def open_kernels(decoded_bytes: int = 1 << 30) -> dict[str, Kernel]:
     return found
 
 
-def rates(work: float, call: Callable[[], object]) -> list[float]:
-    """Return `work` per second of several rounds of calls, after an uncounted one."""
-    call()
-    return measured_rounds([lambda: _round(work, call)], ROUNDS)[0]
-
-
-def _round(work: float, call: Callable[[], object]) -> Timed:
+def _timed(work: float, call: Callable[[], object]) -> Timed:
+    """Return `work` per second of calls for a while."""
     watch = Stopwatch()
     n = 0
     while watch.seconds() < ROUND_S:
@@ -74,7 +69,10 @@ def product_figures(kernels: Sequence[Kernel], n: int) -> list[Figure]:
 def _product_rates(kernel: Kernel, matrix: Matrix, n: int) -> list[float]:
     rows = _input(kernel, n)
     work = n * matrix.n_rows * matrix.n_cols / 1e9
-    return rates(work, lambda: kernel.matmul(matrix, rows))
+    kernel.matmul(matrix, rows)  # what it unpacks or copies, it does now
+    return measured_rounds(
+        [lambda: _timed(work, lambda: kernel.matmul(matrix, rows))], ROUNDS
+    )[0]
 
 
 def _input(kernel: Kernel, n: int) -> ExpertInput:
@@ -113,15 +111,17 @@ class ExpertRotation:
         """Call the next expert."""
         return self._kernel.expert(next(self._turns), rows, Profile.R16)
 
-    def rates(self, n: int) -> list[float]:
-        """Return G multiply-adds/s with `n` rows a call."""
+    def rate(self, n: int) -> Timed:
+        """Return G multiply-adds/s of calls with `n` rows for a while."""
         rows = _input(self._kernel, n)
-        return rates(n * 3 * N_FF * N_EMBD / 1e9, lambda: self.call(rows))
+        return _timed(n * 3 * N_FF * N_EMBD / 1e9, lambda: self.call(rows))
 
     def cost_figure(self, n: int, at_most: float) -> Figure:
         """Return what a call of `n` rows costs in calls of one row."""
-        one = statistics.median(self.rates(1))
-        costs = [n * one / many for many in self.rates(n)]
+        one, many = measured_rounds(
+            [partial(self.rate, 1), partial(self.rate, n)], ROUNDS
+        )
+        costs = [n * alone / each for alone, each in zip(one, many, strict=True)]
         name = f"an expert's call of {n} rows, {self._kernel.name}"
         return figure(name, "calls of one", costs, at_most=at_most)
 

@@ -6,7 +6,7 @@ are compared: rates count only for the same work.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -31,15 +31,15 @@ class Work:
 
     n_before: int = 16
     n_decoded: int = 32
-    n_prompt: int = 128  # 0: no prompt is measured
+    n_prompt: int = 128
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
     """Tokens a second of several rounds."""
 
-    decode: list[float] = field(default_factory=list)
-    prompt: list[float] = field(default_factory=list)
+    decode: Sequence[float] = ()
+    prompt: Sequence[float] = ()
 
 
 def tokens(n: int, n_vocab: int = 4096) -> list[int]:
@@ -113,8 +113,6 @@ def alternate(
     for side in sides:
         side.decode_rate(before, 4)
     decode = [partial(side.decode_rate, before, work.n_decoded) for side in sides]
-    rates = [Rates(decode=one) for one in measured_rounds(decode, n_rounds)]
-    if not prompt:
-        return rates
-    prompts = measured_rounds([partial(s.prompt_rate, prompt) for s in sides], n_rounds)
-    return [Rates(one.decode, own) for one, own in zip(rates, prompts, strict=True)]
+    prompts = [partial(side.prompt_rate, prompt) for side in sides]
+    rates = (measured_rounds(measures, n_rounds) for measures in (decode, prompts))
+    return [Rates(*own) for own in zip(*rates, strict=True)]
