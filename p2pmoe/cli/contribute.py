@@ -114,17 +114,12 @@ def _contribute(
         n_threads=threads,
         kernel=wanted_kernel(),
     )
-    check_limits(
-        this_machine(),
-        memory_bytes=settings.memory_bytes,
-        n_threads=threads,
-    )
+    check_limits(this_machine(), memory_bytes=settings.memory_bytes, n_threads=threads)
     _ask(settings, yes=yes)
     log_to_stderr(logging.WARNING)  # the view says the rest
+    tell = functools.partial(_tell, ready_file=ready_file)
     with open_view(as_json=as_json) as view:
-        hooks = Hooks(
-            report=view, started=functools.partial(_tell, ready_file=ready_file)
-        )
+        hooks = Hooks(report=view, started=tell)
         exit_code = trio.run(run_worker, settings, hooks)
     raise typer.Exit(exit_code)
 
