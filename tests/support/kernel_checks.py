@@ -26,6 +26,7 @@ from tests.support.kernel_driver import (
 )
 
 __all__ = [
+    "PADDING",
     "Check",
     "Layout",
     "NumpyRecorder",
@@ -38,7 +39,7 @@ __all__ = [
 ]
 
 _REFERENCE = NumpyKernel(decoded_cache_bytes=0)
-_PADDING = 0xA5
+PADDING = 0xA5  # of a result, where the driver writes nothing
 _DONE, _NOT_FINITE, _CODE_REFUSED = range(3)
 
 
@@ -122,7 +123,7 @@ def product_check(
     numbers, places = matrix_parts(matrix, bias, layout)
     numbers += (n, stride, layout.before)
     places += input_places(rows, layout)
-    result = np.full((n, 4 * stride), _PADDING, np.uint8).view("<f4")
+    result = np.full((n, 4 * stride), PADDING, np.uint8).view("<f4")
     outcome = _DONE
     try:
         y = _REFERENCE.matmul(matrix, rows)
@@ -178,7 +179,7 @@ def expected_expert(
     except NonFinite:
         return _NOT_FINITE, b""
     except CodeRefused:
-        return _CODE_REFUSED, bytes([_PADDING]) * (n * width)
+        return _CODE_REFUSED, bytes([PADDING]) * (n * width)
     return _DONE, coded
 
 

@@ -14,7 +14,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from pathlib import Path
 
@@ -83,7 +83,7 @@ class Mode(IntEnum):
 class Place:
     """The bytes of a buffer, and how far into its allocation it begins."""
 
-    held: bytes | None
+    held: bytes | None = field(repr=False)
     shift: int = 0
 
 

@@ -105,10 +105,14 @@ static void run_attention(const struct rows_operations *set, struct record *reco
     s.first = take_size(record);
     s.rows_at_once = take_size(record);
     s.scale = take_float(record);
+    s.row_begin = take_size(record);
+    s.row_end = take_size(record);
+    s.kv_begin = take_size(record);
+    s.kv_end = take_size(record);
     size_t n_values = take_size(record);
     size_t queries = times(times(s.n, s.n_kv), s.group);
     if (s.head_dim % LANES || s.first + s.n > s.stride || s.first + s.n > n_values ||
-        !s.rows_at_once)
+        !s.rows_at_once || s.row_end > s.n || s.kv_end > s.n_kv)
         refuse("no such attention");
     s.queries = take_floats(record, times(queries, s.head_dim));
     s.keys = take_floats(record, times(times(s.n_kv, s.head_dim), s.stride));

@@ -1,0 +1,128 @@
+"""The C sources outside Python: under sanitisers, by clang, on emulated processors.
+
+Three builds of one driver (tests/support/kernel_driver.c), each on every instruction set
+that it finds: gcc's with the sanitisers of addresses and undefined behaviour; clang's
+as it would be shipped; clang's for aarch64, with the sanitiser of undefined behaviour,
+emulated. All give the golden bytes, and numpy's on ten thousand random calls, whatever
+float mode the process has set and wherever the buffers lie.
+"""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from mobile_worker.arithmetic.self_test import SELF_TEST_DIGEST, self_test
+from tests.support.kernel_check_cases import random_checks
+from tests.support.kernel_checks import Layout, NumpyRecorder, run_checks
+from tests.support.kernel_driver import (
+    BUILDS,
+    Case,
+    Driver,
+    Mode,
+    Operation,
+    Place,
+    build_driver,
+    stream_of,
+)
+from tests.support.kernel_vector_checks import vector_checks
+from tests.support.row_cases import CASES
+from tests.support.row_recorder import RowRecorder
+
+pytestmark = pytest.mark.slow
+SEED = 20_260_729
+N_EACH = 1_000  # of ten calls
+N_ROW_CASES = 150  # of each of seven operations
+
+
+@pytest.fixture(scope="module", params=list(BUILDS))
+def driver(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Driver:
+    build = BUILDS[request.param]
+    return build_driver(build, tmp_path_factory.mktemp(build.name))
+
+
+@pytest.fixture(scope="module")
+def emulated_x86(tmp_path_factory: pytest.TempPathFactory) -> Driver:
+    build = BUILDS["emulated"] if "emulated" in BUILDS else BUILDS["clang"]
+    return build_driver(build, tmp_path_factory.mktemp("emulated"))
+
+
+@cache
+def the_random_checks():
+    return random_checks(SEED, N_EACH)
+
+
+@cache
+def the_row_checks():
+    recorder = RowRecorder()
+    with np.errstate(all="ignore"):
+        for seed in range(N_ROW_CASES):
+            for case in CASES:
+                case(recorder, np.random.default_rng(seed))
+    return recorder.checks
+
+
+def test_the_builds_have_the_sets_of_their_processors(driver: Driver) -> None:
+    assert driver.sets()[0] == "portable"
+    if driver.command[0] == "qemu-aarch64-static":
+        assert driver.sets() == ["portable", "neon"]
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_golden_bytes(driver: Driver, mode: Mode) -> None:
+    checks = vector_checks(Layout(mode, odd=mode in {Mode.PLAIN, Mode.FLUSH_TO_ZERO}))
+    assert len(checks) > 300
+    for own in driver.sets():
+        run_checks(driver, own, checks)
+
+
+def test_the_self_test(driver: Driver) -> None:
+    recorder = NumpyRecorder()
+    assert self_test(recorder) == SELF_TEST_DIGEST
+    for own in driver.sets():
+        run_checks(driver, own, recorder.checks)
+
+
+def test_ten_thousand_random_calls(driver: Driver) -> None:
+    checks = the_random_checks()
+    assert len(checks) == 10_000
+    assert {check.outcome for check in checks} == {0, 1, 2}
+    for own in driver.sets():
+        run_checks(driver, own, checks)
+
+
+def test_a_thousand_row_operations(driver: Driver) -> None:
+    for own in driver.sets():
+        run_checks(driver, own, the_row_checks())
+
+
+def test_what_is_no_stream_is_refused(driver: Driver) -> None:
+    """Cut short anywhere, or with bytes changed: refused with a line, or computed."""
+    rng = np.random.default_rng(SEED)
+    checks = random_checks(1, 1)
+    recorder = RowRecorder()
+    with np.errstate(all="ignore"):
+        for case in CASES:
+            case(recorder, rng)
+    for check in checks + recorder.checks:
+        stream = stream_of("portable", [check.case])
+        changed = bytearray(stream)
+        for at in rng.integers(20, 20 + 12 * len(check.case.numbers), 3):
+            changed[min(int(at), len(changed) - 1)] = int(rng.integers(256))
+        for wrong in (stream[: int(rng.integers(1, len(stream)))], bytes(changed)):
+            done = driver.run_raw(wrong)
+            assert done.returncode in {0, 2}, done.stderr
+            assert (done.returncode == 2) == done.stderr.startswith(b"kernel driver: ")
+
+
+def test_calls_that_do_not_fit_are_refused(driver: Driver) -> None:
+    empty = Case(Operation.PRODUCT, (), ())
+    far = Case(Operation.CODE_I8, (1 << 62,), (Place(bytes(128)),))
+    short = Case(Operation.CODE_I8, (64,), (Place(bytes(128)),))
+    uneven = Case(Operation.CODE_I8, (32,), (Place(bytes(128), shift=1),))
+    for case in (empty, far, short, uneven):
+        assert driver.run_raw(stream_of("portable", [case])).returncode == 2
+    for stream in (b"", b"P2PK", stream_of("avx9", [])):
+        assert driver.run_raw(stream).returncode == 2
