@@ -3,7 +3,7 @@
  * Every function takes the number of an instruction set first (see cpu.h; `sets()` lists
  * those that run here), then arrays by the buffer protocol. Shapes, types and contiguity
  * are checked here, all of them, before a pointer is used: a wrong array is a Python
- * error. The GIL is released while the arithmetic runs, in the specification's float
+ * error. The GIL is released while much arithmetic runs, in the specification's float
  * mode. CPython's stable ABI from 3.11 on.
  */
 #define PY_SSIZE_T_CLEAN
@@ -11,6 +11,7 @@
 
 #include "cpu.h"
 #include "float_mode.h"
+#include "gil.h"
 #include "rows.h"
 
 enum { MAX_ARRAYS = 5, SCRATCH_FLOATS = 1 << 18 };
@@ -114,13 +115,14 @@ static const struct rows_operations *begin(PyObject *const *args, Py_ssize_t n,
     return sets[set];
 }
 
-#define RUN(operation, job)                                                            \
+/* Run an operation of about `work` multiply-adds. */
+#define RUN(operation, job, work)                                                      \
     do {                                                                               \
-        Py_BEGIN_ALLOW_THREADS;                                                        \
+        PyThreadState *held = release_gil((double)(work));                             \
         struct float_mode outer = float_mode_enter();                                  \
         (operation)(job);                                                              \
         float_mode_leave(outer);                                                       \
-        Py_END_ALLOW_THREADS;                                                          \
+        take_gil_back(held);                                                           \
     } while (0)
 
 typedef PyObject *const *Arguments;
@@ -144,7 +146,7 @@ static PyObject *py_rms_norm(PyObject *self, Arguments args, Py_ssize_t n_args)
     s.x = x->buf, s.weight = weight->buf, s.out = out->buf;
     s.n_rows = (size_t)x->len / sizeof(float) / s.n;
     s.n_weights = (size_t)weight->len / sizeof(float) / s.n;
-    RUN(set->rms_norm, &s);
+    RUN(set->rms_norm, &s, s.n_rows * s.n);
     return release(&arrays, 1);
 }
 
@@ -166,7 +168,7 @@ static PyObject *py_turn(PyObject *self, Arguments args, Py_ssize_t n_args)
         extent(sines, 1) != s.half || s.half > s.head_dim / 2)
         return release(&arrays, refuse("heads and tables of a turn"));
     s.heads = heads->buf, s.cos = cosines->buf, s.sin = sines->buf;
-    RUN(set->turn, &s);
+    RUN(set->turn, &s, s.n * s.n_heads * s.head_dim);
     return release(&arrays, 1);
 }
 
@@ -191,7 +193,7 @@ static PyObject *py_dot_scores(PyObject *self, Arguments args, Py_ssize_t n_args
         extent(out, 2) != s.group)
         return release(&arrays, refuse("queries, keys and scores"));
     s.queries = queries->buf, s.keys = keys->buf, s.out = out->buf;
-    RUN(set->dot_scores, &s);
+    RUN(set->dot_scores, &s, (double)s.n * s.n_kv * s.group * s.head_dim * s.n_keys);
     return release(&arrays, 1);
 }
 
@@ -231,6 +233,12 @@ static float *attention_scratch(struct attention *s)
     return scratch ? scratch : (float *)PyErr_NoMemory();
 }
 
+static double attention_work(const struct attention *s)
+{
+    const double rows = (double)(s->row_end - s->row_begin) * (s->kv_end - s->kv_begin);
+    return rows * s->group * (s->first + s->n) * (s->head_dim + s->value_dim);
+}
+
 /* attend(set, queries [n, n_kv, group, head_dim], keys [n_kv, head_dim, >= first + n],
           values [>= first + n, n_kv, value_dim], first,
           seen bool [n, n_kv, first + n] or None, scale, out [n, n_kv, group, value_dim],
@@ -259,7 +267,7 @@ static PyObject *py_attend(PyObject *self, Arguments args, Py_ssize_t n_args)
     s.seen = seen ? seen->buf : NULL, s.out = out->buf;
     if (!(s.scratch = attention_scratch(&s)))
         return release(&arrays, 0);
-    RUN(set->attend, &s);
+    RUN(set->attend, &s, attention_work(&s));
     PyMem_Free(s.scratch);
     return release(&arrays, 1);
 }
@@ -281,7 +289,7 @@ static PyObject *py_lane_product(PyObject *self, Arguments args, Py_ssize_t n_ar
         extent(out, 1) != s.n_rows)
         return release(&arrays, refuse("rows and weights of a product"));
     s.weight = weight->buf, s.x = x->buf, s.out = out->buf;
-    RUN(set->lane_product, &s);
+    RUN(set->lane_product, &s, (double)s.n * s.n_rows * s.n_cols);
     return release(&arrays, 1);
 }
 
@@ -322,7 +330,7 @@ static PyObject *py_choose(PyObject *self, Arguments args, Py_ssize_t n_args)
         PyErr_NoMemory();
         return release(&arrays, 0);
     }
-    RUN(set->choose, &s);
+    RUN(set->choose, &s, (double)s.n * s.n_expert * s.top_k);
     PyMem_Free(s.scratch);
     return release(&arrays, 1);
 }
@@ -344,7 +352,7 @@ static PyObject *py_weighted_sum(PyObject *self, Arguments args, Py_ssize_t n_ar
         extent(out, 0) != s.n || extent(out, 1) != s.n_embd)
         return release(&arrays, refuse("values and weights of a sum"));
     s.values = values->buf, s.weights = weights->buf, s.out = out->buf;
-    RUN(set->weighted_sum, &s);
+    RUN(set->weighted_sum, &s, (double)s.n * s.top_k * s.n_embd);
     return release(&arrays, 1);
 }
 
