@@ -189,6 +189,10 @@ static int read_call(struct held *held, PyObject *object, PyObject *out,
         Py_ssize_t length = PyObject_Size(rows);
         if (length < 0)
             return 0;
+        if ((size_t)length > MAX_SIDE) { /* which 8 bytes each might wrap around */
+            PyErr_Format(PyExc_ValueError, "%zd chosen rows are too many", length);
+            return 0;
+        }
         call->n_rows = (size_t)length;
         call->rows = hold(held, rows, 8 * call->n_rows, 8, 0, "chosen rows");
         if (!call->rows)
