@@ -61,7 +61,9 @@ class Check:
         if not self.floats:
             assert answer.result == self.expected, self.case
             return
-        found, wanted = (np.frombuffer(b, "<f4") for b in (answer.result, self.expected))
+        found, wanted = (
+            np.frombuffer(b, "<f4") for b in (answer.result, self.expected)
+        )
         finite = np.isfinite(wanted)
         assert np.array_equal(np.isfinite(found), finite), self.case
         assert (found.view("<u4") == wanted.view("<u4"))[finite].all(), self.case

@@ -8,6 +8,7 @@ a compiler 5 to 10 seconds each, so two compile at a time.
 
 import importlib.util
 import os
+import platform
 import shutil
 import struct
 import subprocess
@@ -31,6 +32,7 @@ __all__ = [
     "Place",
     "build_driver",
     "float_bits",
+    "need_tool",
     "stream_of",
 ]
 
@@ -116,19 +118,20 @@ class Build:
     runner: tuple[str, ...] = ()
 
     def need(self) -> None:
-        """Skip the calling test, with the reason, where a tool is missing."""
-        if self.compiler[:3] == _ZIG[:3]:
-            missing = "" if importlib.util.find_spec("ziglang") else "ziglang"
-        else:
-            missing = "" if shutil.which(self.compiler[0]) else self.compiler[0]
-        if self.runner and not shutil.which(self.runner[0]):
-            missing = self.runner[0]
-        if not missing:
-            return
-        reason = f"needs {missing}, which this machine does not have"
-        if os.environ.get("P2PMOE_REQUIRE_SHARED") == "1":
-            pytest.fail(reason)
-        pytest.skip(reason)
+        """Skip the calling test where a tool is missing."""
+        need_tool("ziglang" if self.compiler[: len(_ZIG)] == _ZIG else self.compiler[0])
+        if self.runner:
+            need_tool(self.runner[0])
+
+
+def need_tool(name: str) -> None:
+    """Skip the calling test, with the reason, where a program is missing."""
+    if shutil.which(name) or importlib.util.find_spec(name):
+        return
+    reason = f"needs {name}, which this machine does not have"
+    if os.environ.get("P2PMOE_REQUIRE_SHARED") == "1":
+        pytest.fail(reason)
+    pytest.skip(reason)
 
 
 # The sanitisers of gcc, without those that make it compile for minutes: clang's, on the
@@ -142,15 +145,21 @@ _SANITISED = (
     "--param",
     "asan-instrumentation-with-call-threshold=0",
 )
-_AARCH64 = (*_ZIG, "-target", "aarch64-linux-musl", "-static", "-g0")
+_CLANG = (*_ZIG, "-static", "-g0", "-target")  # a target, or it is this very CPU
+_ON_X86 = () if platform.machine() == "x86_64" else ("qemu-x86_64-static",)
+_TRAP = ("-fsanitize=undefined,float-cast-overflow", "-fsanitize-trap=all")
 BUILDS = {
     each.name: each
     for each in (
         Build("sanitised", _SANITISED),
-        Build("clang", (*_ZIG, "-O3", "-g0", "-fno-sanitize=all")),
+        Build(
+            "clang",
+            (*_CLANG, "x86_64-linux-musl", "-O3", "-fno-sanitize=all"),
+            _ON_X86,
+        ),
         Build(
             "aarch64",
-            (*_AARCH64, "-O2", "-fsanitize=undefined", "-fsanitize-trap=undefined"),
+            (*_CLANG, "aarch64-linux-musl", "-O2", *_TRAP),
             ("qemu-aarch64-static",),
         ),
     )
