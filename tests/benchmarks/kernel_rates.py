@@ -22,6 +22,7 @@ from mobile_worker.arithmetic.matrix import ExpertWeights, Matrix
 from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
 from mobile_worker.arithmetic.profiles import Profile
 from mobile_worker.arithmetic.self_test import FORMATS, fixed_matrix, fixed_rows
+from mobile_worker.large_pages import weight_room
 from tests.benchmarks.figures import Figure, figure
 from tests.benchmarks.rounds import Stopwatch, Timed, measured_rounds
 
@@ -91,15 +92,8 @@ class ExpertRotation:
         )
         down = fixed_matrix("bench d", block_format, N_EMBD, N_FF)
         n_bytes = sum(matrix.raw.nbytes for matrix in (gate, up, down))
-        experts = [
-            ExpertWeights(
-                gate=_copy(gate),
-                up=_copy(up),
-                down=_copy(down),
-                activation=Activation(kind=ActivationKind.SWIGLU),
-            )
-            for _ in range(-(-CACHE_BYTES // n_bytes))
-        ]
+        n_experts = -(-CACHE_BYTES // n_bytes)
+        experts = [_expert(gate, up, down) for _ in range(n_experts)]
         self._n = len(experts)
         self._turns = itertools.cycle(experts)
         for _ in range(
@@ -126,6 +120,15 @@ class ExpertRotation:
         return figure(name, "calls of one", costs, at_most=at_most)
 
 
-def _copy(matrix: Matrix) -> Matrix:
-    raw = memoryview(bytearray(matrix.raw)).toreadonly()
-    return dataclasses.replace(matrix, raw=raw)
+def _expert(*matrices: Matrix) -> ExpertWeights:
+    """Lay gate, up and down out in memory as a worker does: side by side."""
+    room = weight_room(sum(matrix.raw.nbytes for matrix in matrices))
+    placed, at = [], 0
+    for matrix in matrices:
+        own = room[at : at + matrix.raw.nbytes]
+        own[:] = matrix.raw
+        placed.append(dataclasses.replace(matrix, raw=own.toreadonly()))
+        at += len(own)
+    gate, up, down = placed
+    activation = Activation(kind=ActivationKind.SWIGLU)
+    return ExpertWeights(gate=gate, up=up, down=down, activation=activation)
