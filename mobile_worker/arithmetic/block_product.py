@@ -22,6 +22,7 @@ from mobile_worker.arithmetic.coding import (
     ExpertInput,
     Floats,
     check_coded,
+    check_input,
     check_rows,
 )
 from mobile_worker.arithmetic.decoded import DecodedCodes
@@ -57,6 +58,7 @@ class Upright:
 
 def upright(rows: ExpertInput) -> Upright:
     """Stand rows from outside upright; CodeRefused, ShapeMismatch."""
+    check_input(rows)
     coded = rows.coded
     if coded is None:
         return Upright(rows.n_rows, None, None, rows.floats)

@@ -22,6 +22,8 @@ __all__ = [
     "Floats",
     "block_codes",
     "check_coded",
+    "check_floats",
+    "check_input",
     "check_rows",
     "quantize_rows",
 ]
@@ -81,13 +83,8 @@ def block_codes(x: Floats, q: int) -> tuple[Floats, Floats]:
     Raises NonFinite if a value of `x` [n, n_cols] is infinite or not a number, and
     ShapeMismatch if its columns are no multiple of 32.
     """
-    if x.ndim != 2 or x.dtype != _F32:
-        raise ShapeMismatch(
-            f"rows must be float32 [n, n_cols], not {x.dtype} {x.ndim}D"
-        )
+    check_floats(x)
     n, n_cols = x.shape
-    if n_cols % BLOCK:
-        raise ShapeMismatch(f"rows of {n_cols} values are no multiple of {BLOCK}")
     blocks = x.reshape(n, n_cols // BLOCK, BLOCK)
     amax: Floats = np.maximum.reduce(np.abs(blocks), axis=2, keepdims=True)
     if not np.isfinite(amax).all():
@@ -116,6 +113,16 @@ def quantize_rows(x: Floats) -> CodedRows:
     )
 
 
+def check_floats(x: Floats) -> None:
+    """Refuse what is no f32 [n, n_cols] in whole blocks; ShapeMismatch."""
+    if x.ndim != 2 or x.dtype != _F32:
+        raise ShapeMismatch(
+            f"rows must be float32 [n, n_cols], not {x.dtype} {x.ndim}D"
+        )
+    if x.shape[1] % BLOCK:
+        raise ShapeMismatch(f"rows of {x.shape[1]} values are no multiple of {BLOCK}")
+
+
 def check_rows(rows: npt.NDArray[np.int64], n: int) -> None:
     """Refuse to pick rows that are not among `n`, negative ones too; ShapeMismatch."""
     if not rows.size:
@@ -127,12 +134,24 @@ def check_rows(rows: npt.NDArray[np.int64], n: int) -> None:
         raise ShapeMismatch(f"there is no row {strange} among {n} rows")
 
 
-def check_coded(coded: CodedRows) -> None:
-    """Refuse rows from outside that the coding cannot have produced.
+def check_input(rows: ExpertInput) -> None:
+    """Refuse kinds of another type or shape, or that do not belong together.
 
-    Raises CodeRefused for a code of -128 and for a scale that is negative or not
-    finite, ShapeMismatch if codes and scales do not belong together.
+    Raises ShapeMismatch. The codes and scales themselves: see `check_coded`.
     """
+    if rows.coded is not None:
+        _check_coded_shape(rows.coded)
+    if rows.floats is None:
+        return
+    check_floats(rows.floats)
+    if rows.coded is not None and rows.coded.codes.shape != rows.floats.shape:
+        raise ShapeMismatch(
+            f"codes {list(rows.coded.codes.shape)} and floats "
+            f"{list(rows.floats.shape)} differ"
+        )
+
+
+def _check_coded_shape(coded: CodedRows) -> None:
     codes, scales = coded.codes, coded.scales
     if codes.ndim != 2 or codes.dtype != _I8 or scales.dtype != _F32:
         raise ShapeMismatch("coded rows must be int8 [n, n_cols] with float32 scales")
@@ -142,6 +161,16 @@ def check_coded(coded: CodedRows) -> None:
             f"codes [{n}, {n_cols}] need scales [{n}, {n_cols // BLOCK}], "
             f"not {list(scales.shape)}"
         )
+
+
+def check_coded(coded: CodedRows) -> None:
+    """Refuse rows from outside that the coding cannot have produced.
+
+    Raises CodeRefused for a code of -128 and for a scale that is negative or not
+    finite, ShapeMismatch if codes and scales do not belong together.
+    """
+    _check_coded_shape(coded)
+    codes, scales = coded.codes, coded.scales
     if not codes.size:
         return
     if np.minimum.reduce(codes, axis=None) == -ACTIVATION_Q - 1:

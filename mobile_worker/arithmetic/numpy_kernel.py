@@ -44,7 +44,6 @@ __all__ = ["DEFAULT_DECODED_BYTES", "NumpyKernel"]
 
 DEFAULT_DECODED_BYTES: Final = 256 << 20
 
-_F32: Final = np.dtype(np.float32)
 _PORTION_VALUES: Final = 1 << 23  # of the hidden layer, held at once with its kin
 
 
@@ -185,7 +184,7 @@ class NumpyKernel:
                 raise ShapeMismatch(f"no coded rows of {n_cols} values to multiply")
             return block_product(self._decoded.codes(matrices), x.codes, x.scales)
         floats = x.floats
-        if floats is None or floats.shape[1:] != (n_cols,) or floats.dtype != _F32:
+        if floats is None or floats.shape[1] != n_cols:
             raise ShapeMismatch(f"no float rows of {n_cols} values to multiply")
         return lane_matmul(self._decoded.floats(matrices), floats)
 

@@ -5,7 +5,12 @@ from typing import Final
 
 import numpy as np
 
-from mobile_worker.arithmetic.coding import BLOCK, ExpertInput, Floats
+from mobile_worker.arithmetic.coding import (
+    ExpertInput,
+    Floats,
+    check_input,
+    check_rows,
+)
 from mobile_worker.arithmetic.errors import CodeRefused, NonFinite, ShapeMismatch
 from mobile_worker.arithmetic.formats.codecs import is_integer
 from mobile_worker.arithmetic.kernel import KernelCall
@@ -26,7 +31,6 @@ __all__ = [
 ]
 
 _F32: Final = np.dtype(np.float32)
-_I8: Final = np.dtype(np.int8)
 _NON_FINITE: Final = 1
 _CODE_REFUSED: Final = 2
 
@@ -70,25 +74,14 @@ def call_arguments(call: KernelCall) -> CallArguments:
 
 
 def row_arguments(rows: ExpertInput) -> RowArguments:
-    """Return the rows in the kinds they have; ShapeMismatch if these do not agree."""
-    coded, floats = rows.coded, rows.floats
+    """Return the rows in the kinds they have; ShapeMismatch as `check_input`."""
+    check_input(rows)
     codes = scales = None
-    if coded is not None:
-        codes = coded.codes
-        if codes.dtype != _I8 or not codes.flags.c_contiguous:
-            codes = np.require(codes, _I8, "C")
-        scales = contiguous(coded.scales)
-        n, n_cols = codes.shape
-        if n_cols % BLOCK or scales.shape != (n, n_cols // BLOCK):
-            raise ShapeMismatch(
-                f"codes [{n}, {n_cols}] do not go with scales {list(scales.shape)}"
-            )
-        if floats is not None and floats.shape != codes.shape:
-            raise ShapeMismatch(
-                f"codes {list(codes.shape)} and floats {list(floats.shape)} differ"
-            )
-    own = None if floats is None else contiguous(floats)
-    return (codes, scales, own, rows.n_rows)
+    if rows.coded is not None:
+        codes = np.ascontiguousarray(rows.coded.codes)
+        scales = contiguous(rows.coded.scales)
+    floats = None if rows.floats is None else contiguous(rows.floats)
+    return (codes, scales, floats, rows.n_rows)
 
 
 def check_width(matrix: Matrix, rows: ExpertInput) -> None:
@@ -104,13 +97,10 @@ def check_width(matrix: Matrix, rows: ExpertInput) -> None:
 def count_rows(calls: Sequence[KernelCall], rows: ExpertInput) -> list[int]:
     """Return how many rows each call has; ShapeMismatch if one is not there."""
     n = rows.n_rows
-    counts = []
     for call in calls:
-        own = call.rows
-        if own is not None and len(own) and not (own.min() >= 0 and own.max() < n):
-            raise ShapeMismatch(f"rows {own.min()} to {own.max()} of {n}")
-        counts.append(n if own is None else len(own))
-    return counts
+        if call.rows is not None:
+            check_rows(call.rows, n)
+    return [n if call.rows is None else len(call.rows) for call in calls]
 
 
 def cut_call(

@@ -15,12 +15,14 @@ from typing import Final
 
 import numpy as np
 
-from mobile_worker.arithmetic.coding import BLOCK, CodedRows, ExpertInput, Floats
-from mobile_worker.arithmetic.errors import (
-    KernelUnavailable,
-    NonFinite,
-    ShapeMismatch,
+from mobile_worker.arithmetic.coding import (
+    BLOCK,
+    CodedRows,
+    ExpertInput,
+    Floats,
+    check_floats,
 )
+from mobile_worker.arithmetic.errors import KernelUnavailable, NonFinite
 from mobile_worker.arithmetic.kernel import KernelCall
 from mobile_worker.arithmetic.matrix import ExpertWeights, Matrix, rows_of
 from mobile_worker.arithmetic.native.arguments import (
@@ -98,9 +100,8 @@ class NativeKernel:
 
     def code_rows(self, x: Floats) -> CodedRows:
         """Code activations `x` f32 [n, n_cols], q = 127; NonFinite, ShapeMismatch."""
+        check_floats(x)
         n, n_cols = x.shape
-        if n_cols % BLOCK:
-            raise ShapeMismatch(f"rows of {n_cols} values are no multiple of {BLOCK}")
         codes = np.empty((n, n_cols), np.int8)
         scales = np.empty((n, n_cols // BLOCK), np.float32)
         outcome = self._extension.code_rows(
@@ -222,10 +223,10 @@ class NativeKernel:
         """Run calls into `outs`, cut into parts where that pays."""
         if not calls:
             return
+        inputs = row_arguments(rows)
         for call in calls:
             check_width(call.weights.gate, rows)
             check_width(call.weights.up, rows)
-        inputs = row_arguments(rows)
         n_rows = [len(out) for out in outs]
         work = [n * macs(c.weights) for n, c in zip(n_rows, calls, strict=True)]
         n_parts = self._n_parts(sum(work))

@@ -15,6 +15,7 @@ from mobile_worker.arithmetic.coding import (
     ExpertInput,
     Floats,
     check_coded,
+    check_input,
 )
 from mobile_worker.arithmetic.errors import ShapeMismatch
 from mobile_worker.arithmetic.formats.codecs import is_integer
@@ -43,6 +44,7 @@ def check_rows(matrices: Iterable[Matrix], rows: ExpertInput) -> None:
     Raises ShapeMismatch if they are missing or of another width or type, CodeRefused
     if block coding cannot have produced them, FormatUnsupported.
     """
+    check_input(rows)
     if rows.coded is not None:
         check_coded(rows.coded)
     for matrix in matrices:
@@ -50,12 +52,8 @@ def check_rows(matrices: Iterable[Matrix], rows: ExpertInput) -> None:
         if is_integer(matrix.format):
             if rows.coded is None or rows.coded.codes.shape[1] != width:
                 raise ShapeMismatch(f"no coded rows of {width} values to multiply")
-            continue
-        floats = rows.floats
-        if floats is None or floats.shape != (rows.n_rows, width):
+        elif rows.floats is None or rows.floats.shape[1] != width:
             raise ShapeMismatch(f"no float rows of {width} values to multiply")
-        if floats.dtype != np.float32:
-            raise ShapeMismatch(f"rows must be float32, not {floats.dtype}")
 
 
 def part_of(rows: ExpertInput, part: slice) -> ExpertInput:

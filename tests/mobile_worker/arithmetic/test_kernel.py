@@ -142,6 +142,33 @@ def test_codes_and_scales_that_do_not_belong_together_are_refused(
 
 
 @KERNELS
+def test_rows_of_another_type_or_shape_are_refused(kernel: Kernel) -> None:
+    """Nothing is narrowed on the way in: a code of 200 would become one of -56."""
+    whole = rows_of(3)
+    assert whole.coded is not None
+    assert whole.floats is not None
+    codes, scales, x = whole.coded.codes, whole.coded.scales, whole.floats
+    coded = [
+        CodedRows(codes=codes.astype(np.int16), scales=scales),
+        CodedRows(codes=codes, scales=scales.astype(np.float64)),
+        CodedRows(codes=codes[0], scales=scales[0]),
+    ]
+    weights = expert(Format.F32)
+    for rows in (
+        *(ExpertInput(coded=each, floats=x) for each in coded),
+        *(ExpertInput(floats=each) for each in (x.astype(np.float64), x[0])),
+        ExpertInput(coded=whole.coded, floats=x[:2]),
+    ):
+        with pytest.raises(ShapeMismatch):
+            kernel.matmul(weights.gate, rows)
+        with pytest.raises(ShapeMismatch):
+            kernel.expert(weights, rows, Profile.R16)
+    for strange in (x.astype(np.float64), x[0]):
+        with pytest.raises(ShapeMismatch, match="float32"):
+            kernel.code_rows(strange)
+
+
+@KERNELS
 @pytest.mark.parametrize(
     ("code", "scale"), [(-128, 1.0), (1, -1.0), (1, np.nan), (1, np.inf)]
 )

@@ -99,7 +99,7 @@ def test_rows_are_counted_and_must_be_there():
     assert count_rows(calls, ROWS) == [5, 2, 0]
     for bad in ([5], [-1], [0, 2**40]):
         call = KernelCall(weights=WEIGHTS, rows=np.array(bad))
-        with pytest.raises(ShapeMismatch, match="of 5"):
+        with pytest.raises(ShapeMismatch, match="among 5"):
             count_rows([call], ROWS)
 
 

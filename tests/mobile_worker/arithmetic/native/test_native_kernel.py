@@ -87,6 +87,9 @@ def test_threads_give_the_bytes_of_one(isa, n_threads, monkeypatch):
     assert np.array_equal(
         many.feed_forward(one, single), alone.feed_forward(one, single)
     )
+    for profile in Profile:
+        expected = alone.expert(one, single, profile)
+        assert many.expert(one, single, profile) == expected
 
 
 def test_a_thread_s_refusal_reaches_the_caller(monkeypatch):
@@ -103,7 +106,8 @@ def test_a_thread_s_refusal_reaches_the_caller(monkeypatch):
     assert len(many.experts(calls, x, Profile.R16)) == 3
 
 
-def test_calls_from_several_threads_at_once_do_not_disturb_each_other():
+def test_calls_from_several_threads_at_once_do_not_disturb_each_other(monkeypatch):
+    monkeypatch.setattr(native_kernel, "_WORTH_A_THREAD", 1 << 12)
     kernel = NativeKernel(n_threads=2)
     x = rows(3)
     weights = [expert(Format.Q4_0, i) for i in range(4)]
@@ -150,7 +154,7 @@ def test_rows_that_do_not_fit_are_refused():
     with pytest.raises(ShapeMismatch, match="multiple of 32"):
         kernel.code_rows(np.zeros((1, 40), np.float32))
     call = KernelCall(weights=expert(Format.Q4_0), rows=np.array([9]))
-    with pytest.raises(ShapeMismatch, match="of 2"):
+    with pytest.raises(ShapeMismatch, match="among 2"):
         kernel.experts([call], rows(2), Profile.R16)
 
 
