@@ -1,6 +1,8 @@
 """The extension itself: a buffer that does not fit is refused before it is read."""
 
+import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from mobile_worker.arithmetic.native.extension import load_extension
 from mobile_worker.arithmetic.native.native_kernel import native_sets
 from mobile_worker.arithmetic.self_test import FORMATS, fixed_matrix
 
+ROOT = Path(__file__).resolve().parents[4]
 SETS = native_sets()
 built = pytest.mark.skipif(not SETS, reason="the extension is not built")
 N, N_COLS, N_FF = 3, 256, 64
@@ -215,6 +218,22 @@ def test_rows_to_be_coded_must_fit() -> None:
     for n in (-32, 63, 32, 96, 1 << 61):
         with pytest.raises(REFUSED):
             code(x, n, codes, scales)
+
+
+@built
+def test_thousands_of_hostile_calls_crash_nothing() -> None:
+    """In a process of its own, which a read out of bounds might end."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.extension_fuzz"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    computed, refused = map(int, done.stdout.split())
+    assert computed > 1_000
+    assert refused > 5_000
 
 
 def test_without_it_the_advice_is_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
