@@ -1,10 +1,10 @@
 """The C sources outside Python: under sanitisers, by clang, on emulated processors.
 
-Three builds of one driver (tests/support/kernel_driver.c), each run on every instruction
-set that it finds: gcc's with the sanitisers of addresses and undefined behaviour;
-clang's as it would be shipped; clang's for aarch64, emulated, with the sanitiser of
-undefined behaviour. All give the golden bytes, and numpy's on ten thousand random calls,
-whatever float mode the process has set and wherever the buffers lie.
+Three builds of one driver (tests/support/kernel_driver.c), each run on every set of
+instructions that it finds: gcc's with the sanitisers of addresses and undefined
+behaviour; clang's as it would be shipped; clang's for aarch64, emulated, with the
+sanitiser of undefined behaviour. All give the golden bytes, and numpy's on ten thousand
+random calls, whatever float mode the process has set and wherever the buffers lie.
 """
 
 from collections.abc import Callable
