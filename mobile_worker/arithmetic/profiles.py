@@ -20,6 +20,7 @@ from mobile_worker.arithmetic.errors import CodeRefused, NonFinite, ShapeMismatc
 
 __all__ = [
     "Profile",
+    "check_decodable",
     "decode_result",
     "encode_result",
     "result_row_bytes",
@@ -54,7 +55,10 @@ def result_row_bytes(profile: Profile, n_embd: int) -> int:
 
 
 def encode_result(y: Floats, profile: Profile) -> bytes:
-    """Code results `y` f32 [n, n_embd], rows one after the other; NonFinite."""
+    """Code results `y` f32 [n, n_embd], rows one after the other.
+
+    Raises NonFinite if a value is not finite, or would not be once it is decoded.
+    """
     n, n_embd = y.shape
     width = result_row_bytes(profile, n_embd)
     if profile is Profile.R32:
@@ -62,11 +66,24 @@ def encode_result(y: Floats, profile: Profile) -> bytes:
         return y.astype(_F32, copy=False).tobytes()
     q, code_type = _CODES[profile]
     codes, scales = block_codes(y, q)
+    check_decodable(scales, profile)
     split = width - n_embd // BLOCK * 4
     coded = np.empty((n, width), np.uint8)
     coded[:, :split] = codes.reshape(n, n_embd).astype(code_type).view(np.uint8)
     coded[:, split:] = scales[:, :, 0].astype(_F32, copy=False).view(np.uint8)
     return coded.tobytes()
+
+
+def check_decodable(scales: Floats, profile: Profile) -> None:
+    """Refuse scales of R16 or R8 with which a code is more than there is; NonFinite.
+
+    The largest code of a block is q, and fl(q * scale) may round up to infinity.
+    """
+    q, _ = _CODES[profile]
+    largest = np.maximum.reduce(scales, axis=None, initial=np.float32(0))
+    with np.errstate(over="ignore"):
+        if not np.isfinite(largest * np.float32(q)):
+            raise NonFinite("a result is too large to be coded")
 
 
 def decode_result(

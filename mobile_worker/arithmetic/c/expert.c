@@ -2,6 +2,7 @@
 
 #include "expert.h"
 
+#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,15 +97,19 @@ size_t result_row_bytes(enum result result, size_t n_embd)
     return result == CODED_R8 ? n_embd + n_embd / 8 : n_embd * 4;
 }
 
-static void code_results(const struct kernel_set *set, float *y, size_t n, size_t n_embd,
-                         enum result result, uint8_t *out)
+/* Code finite results y, or round them, into `out`. NOT_FINITE where the largest code of
+   a block, which is q, stands for more than there is. */
+static enum outcome code_results(const struct kernel_set *set, float *y, size_t n,
+                                 size_t n_embd, enum result result, uint8_t *out)
 {
     size_t width = result_row_bytes(result, n_embd), scales = n_embd / 8;
+    float q = result == CODED_R16 || result == VALUES_R16 ? RESULT_Q : ACTIVATION_Q;
+    float largest = 0.0f;
     if (result == VALUES_R16 || result == VALUES_R8)
-        set->round_values(n * n_embd, result == VALUES_R16 ? RESULT_Q : ACTIVATION_Q, y);
+        set->round_values(n * n_embd, q, y);
     if (result != CODED_R16 && result != CODED_R8) {
         memcpy(out, y, n * width);
-        return;
+        return set->finite(n * n_embd, y) ? DONE : NOT_FINITE;
     }
     for (size_t i = 0; i < n; i++) { /* n_embd % 32 == 0 keeps all aligned */
         uint8_t *row = out + i * width;
@@ -113,7 +118,10 @@ static void code_results(const struct kernel_set *set, float *y, size_t n, size_
             set->code_i16(n_embd, y + i * n_embd, (int16_t *)row, row_scales);
         else
             set->code_i8(n_embd, y + i * n_embd, (int8_t *)row, row_scales);
+        for (size_t b = 0; b < n_embd / 32; b++)
+            largest = at_least(row_scales[b], largest);
     }
+    return largest * q <= FLT_MAX ? DONE : NOT_FINITE;
 }
 
 static enum outcome run_portion(const struct kernel_set *set, const struct expert *e,
@@ -139,10 +147,7 @@ static enum outcome run_portion(const struct kernel_set *set, const struct exper
     set->product(&e->down, &h, s->y, n_embd);
     if (!set->finite(n * n_embd, s->y))
         return NOT_FINITE;
-    code_results(set, s->y, n, n_embd, result, out);
-    if (result >= VALUES_R32 && !set->finite(n * n_embd, (const float *)out))
-        return NOT_FINITE; /* the largest code may decode to more than there is */
-    return DONE;
+    return code_results(set, s->y, n, n_embd, result, out);
 }
 
 enum outcome run_expert(const struct kernel_set *set, const struct expert *e,

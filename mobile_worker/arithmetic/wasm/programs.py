@@ -20,7 +20,11 @@ from mobile_worker.arithmetic.coding import (
 from mobile_worker.arithmetic.errors import ShapeMismatch
 from mobile_worker.arithmetic.formats.codecs import is_integer
 from mobile_worker.arithmetic.matrix import ExpertWeights, Matrix
-from mobile_worker.arithmetic.profiles import Profile, result_row_bytes
+from mobile_worker.arithmetic.profiles import (
+    Profile,
+    check_decodable,
+    result_row_bytes,
+)
 from mobile_worker.arithmetic.wasm import steps
 from mobile_worker.arithmetic.wasm.workspace import VALUES_BYTES, Program
 
@@ -128,7 +132,11 @@ def run_expert(
         result = program.place(n_bytes)
         program.add(steps.code(y, n, n_embd, _RESULT_Q[profile], result))
     program.run()
-    return program.view(result, n_bytes).tobytes()
+    results = program.view(result, n_bytes)
+    if profile is not Profile.R32:
+        scales = results.reshape(n, -1)[:, -(n_embd // 8) :]
+        check_decodable(np.ascontiguousarray(scales).view(np.float32), profile)
+    return results.tobytes()
 
 
 def _put_rows(

@@ -209,6 +209,28 @@ def test_a_value_that_is_no_number_ends_the_call(
 
 
 @KERNELS
+def test_a_result_that_no_reader_could_decode_ends_the_call(kernel: Kernel) -> None:
+    """The greatest float is finite, but what its code stands for rounds to infinity."""
+    greatest = np.finfo(np.float32).max
+    zeros = memoryview(bytes(32 * 32 * 4))
+    part = Matrix(format=Format.F32, n_rows=32, n_cols=32, raw=zeros)
+    weights = ExpertWeights(
+        gate=part,
+        up=part,
+        down=part,
+        activation=Activation(kind=ActivationKind.SWIGLU),
+        down_bias=np.full(32, greatest, np.float32),
+    )
+    rows = rows_of(2, 32)
+    assert np.all(kernel.feed_forward(weights, rows) == greatest)
+    for profile in (Profile.R16, Profile.R8):
+        with pytest.raises(NonFinite):
+            kernel.expert(weights, rows, profile)
+        with pytest.raises(NonFinite):
+            kernel.expert_values([KernelCall(weights=weights)], rows, profile)
+
+
+@KERNELS
 def test_several_threads_may_call_it(kernel: Kernel) -> None:
     some = [expert(f) for f in (Format.Q4_0, Format.Q5_1, Format.F16, Format.NVFP4)]
     expected = [NumpyKernel().expert(w, rows_of(3), Profile.R16) for w in some]
