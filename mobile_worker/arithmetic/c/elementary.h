@@ -66,7 +66,7 @@ static inline void swiglu_oai(size_t n, float alpha, float limit, const float *g
     }
 }
 
-/* Whether all n values are numbers. */
+/* Whether all n values are finite. */
 static inline int all_finite(size_t n, const float *x)
 {
     uint32_t largest = 0;

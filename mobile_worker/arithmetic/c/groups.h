@@ -13,35 +13,36 @@
 
 #include "strip.h"
 
-/* Blocks of a half and whole dwords (18 or 34 bytes) are read whole: the half of group g
-   begins at half-word (n_bytes / 2) * g of the strip. A short strip is copied first. */
-INLINE void read_half_blocks(struct strip *strip, int n_groups, int block_bytes)
+/* Blocks of a half and four dwords, 18 bytes, are read whole: group g begins at half-word
+   9 g of the strip. A short strip is copied first, to have room behind it. */
+INLINE void read_half_blocks(struct strip *strip, int n_groups)
 {
-    int n_bytes = block_bytes * n_groups;
+    int n_bytes = HALF_BLOCK * n_groups;
     if (n_bytes % 16)
         for (int lane = 0; lane < LANES; lane++) {
             memcpy(strip->tail[lane], strip->rows[lane], (size_t)n_bytes);
             strip->rows[lane] = strip->tail[lane];
         }
-    for (int i = 0; i < n_bytes; i += 16) /* long blocks keep their dwords elsewhere */
+    for (int i = 0; i < n_bytes; i += 16)
         load_rows(strip->rows, (size_t)i, strip->raw + i / 4);
 }
 
-INLINE floats half_block(const struct strip *strip, int half_words, int n, ints *codes)
+/* The four dwords of group g; returns its half. */
+INLINE floats half_block(const struct strip *strip, int g, ints codes[4])
 {
-    const ints *from = strip->raw + half_words / 2;
-    int odd = half_words % 2;
-    for (int k = 0; k < n; k++)
+    const ints *from = strip->raw + 9 * g / 2;
+    int odd = g % 2;
+    for (int k = 0; k < 4; k++)
         codes[k] = odd ? from[k + 1] : merged(from[k], from[k + 1]);
     return odd ? upper_half(from[0]) : halves(from[0]);
 }
 
-INLINE void read_q4_0(struct strip *strip, int n) { read_half_blocks(strip, n, 18); }
+INLINE void read_q4_0(struct strip *strip, int n) { read_half_blocks(strip, n); }
 
 INLINE void group_q4_0(const struct strip *strip, int g, struct group *group)
 {
     ints q[4];
-    group->s[0] = half_block(strip, 9 * g, 4, q);
+    group->s[0] = half_block(strip, g, q);
     for (int k = 0; k < 4; k++) {
         group->t[k] = low_nibbles(q[k]);
         group->t[k + 4] = high_nibbles(q[k]);
@@ -214,7 +215,7 @@ INLINE void group_q6_k(const struct strip *strip, int g, struct group *group)
     }
 }
 
-INLINE void read_iq4_nl(struct strip *strip, int n) { read_half_blocks(strip, n, 18); }
+INLINE void read_iq4_nl(struct strip *strip, int n) { read_half_blocks(strip, n); }
 
 INLINE void group_iq4_nl(const struct strip *strip, int g, struct group *group)
 {

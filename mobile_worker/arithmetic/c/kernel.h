@@ -1,7 +1,7 @@
 /* The products and experts of specification 02, one implementation per instruction set.
 
    All implementations return the same bytes. Rows never influence each other. Buffers
-   are checked by the caller (module.c, or the test driver): lengths fit the shapes,
+   are checked by the caller (kernel_module.c, or the test driver): lengths fit the shapes,
    activation codes are never -128, scales are finite and not negative. */
 
 #ifndef P2PMOE_KERNEL_H

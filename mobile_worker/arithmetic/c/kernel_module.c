@@ -2,11 +2,13 @@
 
      sets() -> tuple of the names of the instruction sets that run here, best first
      product(set, matrix, codes, scales, floats, n, out, stride, column) -> outcome
-     experts(set, calls, codes, scales, floats, n, result, outs) -> outcome
-     code_rows(set, x, codes, scales) -> outcome
+     experts(set, calls, codes, scales, floats, n, n_cols, result, outs) -> outcome
+     code_rows(set, x, n_values, codes, scales) -> outcome
 
    A matrix is (format, n_rows, n_cols, raw, bias or None); a call is (kind, alpha,
-   limit, gate, up, down, rows or None). Buffers are contiguous; every length is checked
+   limit, gate, up, down, rows or None). `n` rows of input come coded, as floats, or
+   both; None stands for a kind that is not there. `stride` and `column` say where in
+   wider rows of `out` the products go; `result` is enum result of expert.h. Buffers are contiguous; every length is checked
    against the shapes before anything is read or written, and what does not fit is a
    ValueError. An outcome is 0 for done, 1 for a value that is not finite, 2 for a code
    or scale that the coding cannot produce; out is then of no meaning. The arithmetic

@@ -12,14 +12,14 @@
 
 #define INLINE static inline __attribute__((always_inline))
 #define GROUPS 8
-#define MAX_TAIL (GROUPS * 34)
+#define HALF_BLOCK 18 /* bytes of a block of a half and four dwords */
 
 struct strip {
     const uint8_t *rows[LANES];            /* at the strip's first byte */
     ints raw[56];                          /* dwords of the rows' bytes */
     uint32_t words[GROUPS][LANES];         /* scales as they lie in the file */
-    float s[2 * GROUPS][LANES];            /* scales that are tables or exponents */
-    uint8_t tail[LANES][MAX_TAIL + 16];    /* the end of a row, with room behind it */
+    float s[2 * GROUPS][LANES];            /* scales by table; of Q5_0, Q5_1 fifth bits */
+    uint8_t tail[LANES][GROUPS * HALF_BLOCK + 16]; /* a row's end, with room behind it */
 };
 
 struct group {
