@@ -159,7 +159,7 @@ def _kernels(threads: Threads = 1, as_json: AsJson = False) -> None:
         states = [_state_row(each) for each in found.kernels]
         print_rows(("kernel", "state", "self_test", "note"), states, "Kernels")
         print()
-        measured = [each.trial.name for each in found.kernels if each.rates]
+        measured = [_short(each.trial.name) for each in found.kernels if each.rates]
         title = "Multiply-adds a second, in G"
         print_rows(("format", "rows", *measured), _rate_rows(found.kernels), title)
     for warning in found.choice.warnings:
@@ -175,8 +175,13 @@ def _state_row(report: KernelReport) -> dict[str, object]:
     }
 
 
+def _short(name: str) -> str:
+    """Return what comes after a kernel's family, so that columns stay narrow."""
+    return name.rpartition("/")[2]
+
+
 def _rate_rows(reports: Sequence[KernelReport]) -> list[dict[str, object]]:
-    measured = {each.trial.name: each.rates for each in reports if each.rates}
+    measured = {_short(each.trial.name): each.rates for each in reports if each.rates}
     formats = next(iter(measured.values()), {})
     return [
         {
