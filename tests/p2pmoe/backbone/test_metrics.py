@@ -19,6 +19,8 @@ async def test_local_and_engine_pages() -> None:
     side = local_side(POCKET, hot_share=0.5)
     assert 'p2pmoe_ram_planned_bytes{item="kv"}' in local_page(side)
     assert "p2pmoe_hot_experts 112\n" in local_page(side)
+    kernel = f'p2pmoe_kernel_rate_macs_per_second{{kernel="{side.kernel.name}"}} '
+    assert kernel in local_page(side)
     async with local_backbone(side) as backbone:
         page = engine_page(backbone.engine, backbone.counters)
         assert "p2pmoe_requests_active 0\n" in page

@@ -55,6 +55,7 @@ def test_it_joins_small_and_drains_on_sigterm(network: Path, tmp_path: Path) -> 
     assert process.stop(signal.SIGTERM) == 0
     log = process.log.read_text()
     assert "up to 64M" in log
+    assert f"computing with {process.report['kernel']}" in log
     assert "idle no demand: " in log
     assert "draining: stopped by its user" in log
     assert "Traceback" not in log

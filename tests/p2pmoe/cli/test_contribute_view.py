@@ -11,6 +11,7 @@ from mobile_worker.contribute.states import Facts, status_of
 from p2pmoe.cli.contribute_view import facts_line, open_view
 
 FACTS = Facts(
+    kernel="wasm/plain",
     joined=True,
     relay_is_up=True,
     n_leased=4,
@@ -53,6 +54,7 @@ def test_json_goes_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
         view(status_of(FACTS, 0.0), FACTS)
     shown = capsys.readouterr()
     event = json.loads(shown.out)
+    assert event["kernel"] == "wasm/plain"
     assert (event["state"], event["experts_held"], event["signed_uc"]) == (
         "ready",
         4,

@@ -12,8 +12,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from mobile_worker.arithmetic.errors import KernelUnavailable
 from mobile_worker.errors import IdentityInUse
 from mobile_worker.session.identity import load_or_create
+from p2pmoe.cli.computing import KERNEL_VARIABLE
 from p2pmoe.cli.serve import model_path, register
 from p2pmoe.errors import ConfigurationError, P2pmoeError
 from tests.support.backbone_model import POCKET
@@ -41,6 +43,7 @@ def test_pocket_is_shipped_and_anything_else_is_a_path() -> None:
         (("--listen", "nowhere"), "--listen"),
         (("--wait-coverage", "7"), "--wait-coverage"),
         (("--context", "-3"), "--context"),
+        (("--threads", "0"), "--threads"),
         (("--invite", "/nonexistent/invite.json"), "invite"),
         (("--relay", "http://plain"), "relay"),
     ],
@@ -52,6 +55,15 @@ def test_bad_options_are_named(
     assert isinstance(error, Exception)
     assert word in str(error)
     assert getattr(error, "exit_code", None) == 2
+
+
+def test_a_kernel_that_there_is_not_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(KERNEL_VARIABLE, "abacus")
+    error = invoke("pocket", "--data", str(tmp_path))
+    assert isinstance(error, KernelUnavailable)
+    assert "abacus" in str(error)
 
 
 def test_a_missing_model_is_named(tmp_path: Path) -> None:
