@@ -21,9 +21,9 @@ from mobile_worker.arithmetic.coding import (
     BLOCK,
     ExpertInput,
     Floats,
+    check_chosen,
     check_coded,
     check_input,
-    check_rows,
 )
 from mobile_worker.arithmetic.decoded import DecodedCodes
 
@@ -47,7 +47,7 @@ class Upright:
         """Return these rows alone, or all for None; ShapeMismatch for no such row."""
         if rows is None:
             return self
-        check_rows(rows, self.n)
+        check_chosen(rows, self.n)
         return Upright(
             len(rows),
             None if self.codes is None else np.take(self.codes, rows, axis=2),

@@ -21,10 +21,10 @@ __all__ = [
     "ExpertInput",
     "Floats",
     "block_codes",
+    "check_chosen",
     "check_coded",
     "check_floats",
     "check_input",
-    "check_rows",
     "quantize_rows",
 ]
 
@@ -67,7 +67,7 @@ class ExpertInput:
 
     def take(self, rows: npt.NDArray[np.int64]) -> "ExpertInput":
         """Return the input of these rows alone, in this order; ShapeMismatch."""
-        check_rows(rows, self.n_rows)
+        check_chosen(rows, self.n_rows)
         coded = self.coded
         return ExpertInput(
             coded=None
@@ -123,7 +123,7 @@ def check_floats(x: Floats) -> None:
         raise ShapeMismatch(f"rows of {x.shape[1]} values are no multiple of {BLOCK}")
 
 
-def check_rows(rows: npt.NDArray[np.int64], n: int) -> None:
+def check_chosen(rows: npt.NDArray[np.int64], n: int) -> None:
     """Refuse to pick rows that are not among `n`, negative ones too; ShapeMismatch."""
     if not rows.size:
         return

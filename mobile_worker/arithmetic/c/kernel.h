@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define INLINE static inline __attribute__((always_inline))
+
 /* n_rows x n_cols weights in a format's own bytes, read in place. */
 struct matrix {
     int format;

@@ -8,11 +8,11 @@
    A matrix is (format, n_rows, n_cols, raw, bias or None); a call is (kind, alpha,
    limit, gate, up, down, rows or None). `n` rows of input come coded, as floats, or
    both; None stands for a kind that is not there. `stride` and `column` say where in
-   wider rows of `out` the products go; `result` is enum result of expert.h. Buffers are contiguous; every length is checked
-   against the shapes before anything is read or written, and what does not fit is a
-   ValueError. An outcome is 0 for done, 1 for a value that is not finite, 2 for a code
-   or scale that the coding cannot produce; out is then of no meaning. The arithmetic
-   runs without the interpreter's lock. */
+   wider rows of `out` the products go; `result` is enum result of expert.h. Buffers are
+   contiguous; every length is checked against the shapes before anything is read or
+   written, and what does not fit is a ValueError. An outcome is 0 for done, 1 for a value
+   that is not finite, 2 for a code or scale that the coding cannot produce; out is then
+   of no meaning. The arithmetic runs without the interpreter's lock. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

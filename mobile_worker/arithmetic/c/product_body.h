@@ -9,6 +9,7 @@
      splat, bits_and, bits_or, shift_right, shift_left     on ints
      look_up(indices, table)        bytes 0 to 15 become bytes of the table
      STORED_SIGN                    what is added to signed codes before `dot_any`
+     stored(v)                      signed codes with that added
      dot_any(sum, t[4], x)          sum + 16 codes (stored signed) times 16 of x
      dot_small(sum, t[4], x)        the same for codes 0 to 31 stored unsigned
      halves(v)                      the low 16 bits of each integer, an f16, as float

@@ -17,7 +17,7 @@
 
 typedef float lanes8 __attribute__((vector_size(32)));
 
-static inline __attribute__((always_inline)) lanes8 weights8(int format, const uint8_t *at)
+INLINE lanes8 weights8(int format, const uint8_t *at)
 {
     lanes8 values;
     if (format == F32)
@@ -31,7 +31,7 @@ static inline __attribute__((always_inline)) lanes8 weights8(int format, const u
 }
 
 /* Eight lanes by absolute index, then pairwise. */
-static inline __attribute__((always_inline)) void float_product(int format, const struct matrix *w, const struct input *x,
+INLINE void float_product(int format, const struct matrix *w, const struct input *x,
                           float *out, size_t stride)
 {
     size_t size = format == F32 ? 4 : 2, row_bytes = w->n_cols * size;

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "formats.h"
+#include "kernel.h"
 
-#define INLINE static inline __attribute__((always_inline))
 #define GROUPS 8
 #define HALF_BLOCK 18 /* bytes of a block of a half and four dwords */
 

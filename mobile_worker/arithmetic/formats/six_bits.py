@@ -9,9 +9,7 @@ import numpy as np
 
 from mobile_worker.arithmetic.formats.unpack import Bytes
 
-__all__ = ["SCALES_BYTES", "six_bit_minima", "six_bit_scales"]
-
-SCALES_BYTES = 12
+__all__ = ["six_bit_minima", "six_bit_scales"]
 
 
 def six_bit_scales(packed: Bytes) -> Bytes:

@@ -8,8 +8,8 @@ import numpy as np
 from mobile_worker.arithmetic.coding import (
     ExpertInput,
     Floats,
+    check_chosen,
     check_input,
-    check_rows,
 )
 from mobile_worker.arithmetic.errors import CodeRefused, NonFinite, ShapeMismatch
 from mobile_worker.arithmetic.formats.codecs import is_integer
@@ -99,7 +99,7 @@ def count_rows(calls: Sequence[KernelCall], rows: ExpertInput) -> list[int]:
     n = rows.n_rows
     for call in calls:
         if call.rows is not None:
-            check_rows(call.rows, n)
+            check_chosen(call.rows, n)
     return [n if call.rows is None else len(call.rows) for call in calls]
 
 

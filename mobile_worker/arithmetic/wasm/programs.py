@@ -124,19 +124,26 @@ def run_expert(
         h = program.make_ready(coded, n, n_ff)
     y = program.place(4 * n * n_embd)
     _product(program, down, weights.down_bias, (h, n), y)
-    n_bytes = n * result_row_bytes(profile, n_embd)
-    result = y
+    return _coded_results(program, y, (n, n_embd), profile)
+
+
+def _coded_results(
+    program: Program, y: int, shape: tuple[int, int], profile: Profile
+) -> bytes:
+    """Code the values at `y` f32 [n, n_embd] by the profile, and run what is noted."""
+    n, n_embd = shape
     if profile is Profile.R32:
         program.add(steps.check(y, n * n_embd))
-    else:
-        result = program.place(n_bytes)
-        program.add(steps.code(y, n, n_embd, _RESULT_Q[profile], result))
+        program.run()
+        return program.view(y, 4 * n * n_embd).tobytes()
+    n_bytes = n * result_row_bytes(profile, n_embd)
+    place = program.place(n_bytes)
+    program.add(steps.code(y, n, n_embd, _RESULT_Q[profile], place))
     program.run()
-    results = program.view(result, n_bytes)
-    if profile is not Profile.R32:
-        scales = results.reshape(n, -1)[:, -(n_embd // 8) :]
-        check_decodable(np.ascontiguousarray(scales).view(np.float32), profile)
-    return results.tobytes()
+    coded = program.view(place, n_bytes)
+    scales = coded.reshape(n, -1)[:, -(n_embd // 8) :]
+    check_decodable(np.ascontiguousarray(scales).view(np.float32), profile)
+    return coded.tobytes()
 
 
 def _put_rows(
