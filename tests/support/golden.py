@@ -5,10 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
+from mobile_worker.arithmetic.activation_kind import Activation, ActivationKind
+from mobile_worker.arithmetic.coding import CodedRows, ExpertInput
 from mobile_worker.arithmetic.formats.block_format import Format
-from mobile_worker.arithmetic.matrix import Matrix
+from mobile_worker.arithmetic.matrix import ExpertWeights, Matrix
 
-__all__ = ["golden", "to_floats", "to_matrix"]
+__all__ = ["golden", "to_expert", "to_floats", "to_matrix", "to_rows"]
 
 _FOLDER = Path(__file__).parents[1] / "vectors" / "arithmetic"
 
@@ -29,3 +31,34 @@ def to_matrix(text, name, n_rows, n_cols):
         n_cols=n_cols,
         raw=memoryview(bytes.fromhex(text)),
     )
+
+
+def to_rows(case):
+    """Return the input of a case of products.json or refused.json."""
+    n, n_cols = case["n"], case["n_cols"]
+    if "x" in case:
+        return ExpertInput(floats=to_floats(case["x"], n_cols))
+    codes = np.frombuffer(bytes.fromhex(case["codes"]), np.int8).reshape(n, n_cols)
+    scales = to_floats(case["scales"], n_cols // 32)
+    return ExpertInput(coded=CodedRows(codes=codes, scales=scales))
+
+
+def to_expert(case):
+    """Return the weights of a case of experts.json."""
+    n_ff, n_embd = case["n_ff"], case["n_embd"]
+    shapes = {"gate": (n_ff, n_embd), "up": (n_ff, n_embd), "down": (n_embd, n_ff)}
+    parts = {
+        part: to_matrix(case[part], name, *shapes[part])
+        for part, name in zip(shapes, case["formats"], strict=True)
+    }
+    biases = {
+        f"{part}_bias": to_floats(case[f"{part}_bias"])
+        for part in shapes
+        if f"{part}_bias" in case
+    }
+    activation = Activation(
+        kind=ActivationKind[case["activation"]],
+        alpha=case["alpha"],
+        limit=case["limit"],
+    )
+    return ExpertWeights(**parts, **biases, activation=activation)
