@@ -54,8 +54,8 @@ class Kernel(Protocol):
         """Return rows x matrix^T, f32 [n, matrix.n_rows].
 
         Integer formats read `rows.coded`, float formats `rows.floats`. Raises
-        ShapeMismatch if that is missing or of another width. May return non-finite
-        values; the caller checks.
+        ShapeMismatch if that is missing or of another width or type; nothing is
+        converted. May return non-finite values; the caller checks.
         """
         ...
 
@@ -71,7 +71,8 @@ class Kernel(Protocol):
     ) -> bytes:
         """Run all rows through one expert; return the results coded by the profile.
 
-        Raises NonFinite (error ARITH) if any value on the way is not finite.
+        Raises NonFinite (error ARITH) if any value on the way is not finite, or if what
+        a code of the result stands for is not.
         """
         ...
 

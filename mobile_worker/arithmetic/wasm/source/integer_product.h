@@ -22,7 +22,7 @@ struct tile {
 static v128_t sums[MAX_BATCH]; /* f32x4 of each row of input, a lane for each row */
 static struct tile any_tile;
 
-/* acc + dot * (s * xscale), five roundings. */
+/* acc + dot * (s * xscale): three roundings, for dot is a float exactly. */
 ALWAYS_INLINE v128_t accumulate(v128_t acc, v128_t dot, v128_t s, const float *x_scale)
 {
     v128_t scale = wasm_f32x4_mul(s, wasm_v128_load32_splat(x_scale));
