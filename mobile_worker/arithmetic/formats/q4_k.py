@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from mobile_worker.arithmetic.coding import Floats
 from mobile_worker.arithmetic.formats.block_format import Format
-from mobile_worker.arithmetic.formats.six_bits import six_bit_minima, six_bit_scales
-from mobile_worker.arithmetic.formats.unpack import blocks_of, half, in_widths, planes
+from mobile_worker.arithmetic.formats.six_bits import head_minima, head_scales
+from mobile_worker.arithmetic.formats.unpack import blocks_of, in_widths, planes
 from mobile_worker.arithmetic.matrix import Matrix
 
 __all__ = ["Q4K"]
@@ -35,12 +35,8 @@ class Q4K:
 
     def scales(self, matrix: Matrix) -> Floats:
         """Return the scales, f32 [n_rows, n_cols / 32]."""
-        blocks = blocks_of(matrix)
-        factors = six_bit_scales(blocks[:, :, 4:16]).astype(np.float32)
-        return (half(blocks, 0) * factors).reshape(matrix.n_rows, -1)
+        return head_scales(matrix)
 
     def minima(self, matrix: Matrix) -> Floats:
         """Return the minima, f32 [n_rows, n_cols / 32]."""
-        blocks = blocks_of(matrix)
-        factors = six_bit_minima(blocks[:, :, 4:16]).astype(np.float32)
-        return (half(blocks, 2) * factors).reshape(matrix.n_rows, -1)
+        return head_minima(matrix)
