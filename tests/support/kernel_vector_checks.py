@@ -5,10 +5,9 @@ from dataclasses import replace
 import numpy as np
 
 from mobile_worker.arithmetic.activation_kind import Activation, ActivationKind
-from mobile_worker.arithmetic.coding import CodedRows, ExpertInput, quantize_rows
-from mobile_worker.arithmetic.matrix import ExpertWeights
+from mobile_worker.arithmetic.coding import ExpertInput, quantize_rows
 from mobile_worker.arithmetic.profiles import Profile
-from tests.support.golden import golden, to_floats, to_matrix
+from tests.support.golden import golden, to_expert, to_floats, to_matrix, to_rows
 from tests.support.kernel_checks import (
     Check,
     Layout,
@@ -61,16 +60,8 @@ def activations(layout: Layout):
 
 
 def product_of(case: dict, layout: Layout) -> Check:
-    n, n_cols = case["n"], case["n_cols"]
-    if "x" in case:
-        rows = ExpertInput(floats=to_floats(case["x"], n_cols))
-    else:
-        codes = np.frombuffer(bytes.fromhex(case["codes"]), np.int8)
-        scales = to_floats(case["scales"], n_cols // 32)
-        coded = CodedRows(codes=codes.reshape(n, n_cols), scales=scales)
-        rows = ExpertInput(coded=coded)
-    matrix = to_matrix(case["raw"], case["format"], case["n_rows"], n_cols)
-    return product_check(matrix, rows, None, layout)
+    matrix = to_matrix(case["raw"], case["format"], case["n_rows"], case["n_cols"])
+    return product_check(matrix, to_rows(case), None, layout)
 
 
 def products(layout: Layout):
@@ -88,25 +79,8 @@ def refusals(layout: Layout):
 
 def experts(layout: Layout):
     for case in golden("experts.json"):
-        n_ff, n_embd = case["n_ff"], case["n_embd"]
-        shapes = {"gate": (n_ff, n_embd), "up": (n_ff, n_embd), "down": (n_embd, n_ff)}
-        parts = {
-            part: to_matrix(case[part], name, *shapes[part])
-            for part, name in zip(shapes, case["formats"], strict=True)
-        }
-        biases = {
-            f"{part}_bias": to_floats(case[f"{part}_bias"])
-            for part in shapes
-            if f"{part}_bias" in case
-        }
-        activation = Activation(
-            kind=ActivationKind[case["activation"]],
-            alpha=case["alpha"],
-            limit=case["limit"],
-        )
-        weights = ExpertWeights(**parts, **biases, activation=activation)
-        x = to_floats(case["x"], n_embd)
+        x = to_floats(case["x"], case["n_embd"])
         rows = ExpertInput(coded=quantize_rows(x), floats=x)
         for profile in Profile:
-            check = expert_check(weights, rows, None, int(profile), layout)
+            check = expert_check(to_expert(case), rows, None, int(profile), layout)
             yield to_golden(check, case[profile.name])

@@ -222,9 +222,12 @@ def test_rows_to_be_coded_must_fit() -> None:
 
 @built
 def test_thousands_of_hostile_calls_crash_nothing() -> None:
-    """In a process of its own, which a read out of bounds might end."""
+    """In a process of its own, which a read out of bounds might end.
+
+    `-X dev` has Python look for writes past the ends of what it allocated.
+    """
     done = subprocess.run(
-        [sys.executable, "-m", "tests.support.extension_fuzz"],
+        [sys.executable, "-X", "dev", "-m", "tests.support.extension_fuzz"],
         cwd=ROOT,
         capture_output=True,
         text=True,
