@@ -165,7 +165,8 @@ def random_expert(rng: np.random.Generator) -> Check:
         biases[f"{part}_bias"] = random_bias(rng, shape[0])
     n = few_rows(rng, 3 * n_embd * n_ff)
     kind = "modest" if rng.random() < 0.8 else random_kind(rng)
-    chosen = rng.integers(0, max(n, 1), int(rng.integers(0, 6)) if n else 0)
+    n_chosen = int(rng.integers(0, 6)) if rng.random() < 0.97 else 67
+    chosen = rng.integers(0, max(n, 1), n_chosen if n else 0)
     weights = ExpertWeights(**parts, **biases, activation=random_activation(rng))
     return expert_check(
         weights,
