@@ -24,6 +24,7 @@ from tests.support.kernel_driver import (
     Operation,
     Place,
     build_driver,
+    float_bits,
     need_tool,
     stream_of,
 )
@@ -109,6 +110,17 @@ def test_ten_thousand_random_calls(driver: Driver) -> None:
 def test_a_thousand_row_operations(driver: Driver) -> None:
     for own in driver.sets():
         run_checks(driver, own, the_row_checks())
+
+
+def test_what_is_no_number_comes_out_as_none(driver: Driver) -> None:
+    """A sanitiser sees a NaN that is made an integer on the way (in softmax's exp)."""
+    logits = np.array([[1.0, np.nan, 3.0]], np.float32)
+    numbers = (1, 3, 2, float_bits(1.0), 0, 1)
+    places = (Place(logits.tobytes()), Place(None))
+    case = Case(Operation.CHOOSE, numbers, places)
+    for own in driver.sets():
+        (answer,) = driver.run(own, [case])
+        assert np.isnan(np.frombuffer(answer.result[16:], "<f4")).all()
 
 
 def test_what_is_no_stream_is_refused(driver: Driver) -> None:
