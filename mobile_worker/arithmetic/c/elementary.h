@@ -18,21 +18,22 @@
 
 enum activation { SWIGLU = 0, SWIGLU_OAI = 1 };
 
-/* Round to the nearest integer, ties to even; |v| <= 2^22. */
-static inline float round_even(float v)
-{
-    const float magic = 0x1.8p23f;
-    return (v + magic) - magic;
-}
+/* Added and taken off again it rounds to the nearest integer, ties to even, for
+   |v| <= 2^22; between the two, the integer is what the bits exceed MAGIC_BITS by. */
+#define MAGIC 0x1.8p23f
+#define MAGIC_BITS 0x4B400000u
+
+static inline float round_even(float v) { return (v + MAGIC) - MAGIC; }
 
 static inline float at_least(float v, float low) { return v < low ? low : v; }
 static inline float at_most(float v, float high) { return v > high ? high : v; }
 
-/* e^z for z clamped to [-87, 88]; at most 0.99 ulp from the exact value. */
+/* e^z for z clamped to [-87, 88]; at most 0.99 ulp from the exact value. Not a number
+   stays none. */
 static inline float spec_exp(float z)
 {
     z = at_most(at_least(z, -87.0f), 88.0f);
-    float n = round_even(z * 1.44269504f);
+    float shifted = z * 1.44269504f + MAGIC, n = shifted - MAGIC;
     float r = (z - n * 0.693359375f) - n * -2.12194440e-4f;
     float p = 1.9875691500e-4f;
     p = p * r + 1.3981999507e-3f;
@@ -41,7 +42,7 @@ static inline float spec_exp(float z)
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     float y = (p * (r * r) + r) + 1.0f;
-    return y * bits_float((uint32_t)((int32_t)n + 127) << 23);
+    return y * bits_float((float_bits(shifted) - MAGIC_BITS + 127) << 23);
 }
 
 static inline float spec_sigmoid(float z)

@@ -8,6 +8,6 @@ from typing import Final
 __all__ = ["DIGESTS"]
 
 DIGESTS: Final = {
-    "plain": "214a258a52ce70d3765af903d8b203df4b46b1f8df0350d29c8506f7a4c11873",
-    "relaxed": "829d68f099a6a280a1ed723983aa55a374f30d797bb164c1402437ffdde911c2",
+    "plain": "94d9ca4632befcdfbb3284015085c0bc0c5d0836a5373c0d29494ace90f45445",
+    "relaxed": "9700481dda9cb27b198da30e330f0e75173d1f98d0aee466478a62855148aaf0",
 }
