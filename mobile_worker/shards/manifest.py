@@ -18,7 +18,6 @@ not exactly what `encode` would write is refused. No I/O.
 """
 
 import hashlib
-import math
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -50,6 +49,7 @@ _MAX_URL = 2048
 _MAX_NAME = 200
 _MAX_OFFSET = 1 << 60
 _MAX_SHARD_BYTES = 1 << 34
+_MAX_F32 = 3.4028234663852886e38  # the arithmetic uses such numbers as f32
 _SCHEMES = ("https://", "http://")
 
 
@@ -271,8 +271,8 @@ def _check_int(what: str, value: object, low: int, high: int) -> None:
 
 
 def _check_float(what: str, value: object) -> None:
-    if not isinstance(value, float) or not math.isfinite(value):
-        raise ManifestError(f"{what} is no finite number: {str(value)[:40]!r}")
+    if not isinstance(value, float) or not abs(value) <= _MAX_F32:  # nor NaN
+        raise ManifestError(f"{what} is no finite f32: {str(value)[:40]!r}")
 
 
 def _check_text(what: str, value: object, *, limit: int = _MAX_NAME) -> None:
