@@ -32,7 +32,7 @@ def print_json(document: object) -> None:
 
 def print_rows(columns: Sequence[str], rows: Sequence[Row], title: str = "") -> None:
     """Print rows of equal columns; `title` is shown on a terminal alone."""
-    if not sys.stdout.isatty():
+    if not _is_on_terminal():
         print("\t".join(columns))
         for row in rows:
             print("\t".join(str(row[column]) for column in columns))
@@ -68,7 +68,7 @@ def print_rows(columns: Sequence[str], rows: Sequence[Row], title: str = "") -> 
 def print_values(values: Row) -> None:
     """Print one name and value a line."""
     rows = [(name, str(value)) for name, value in values.items()]
-    if not sys.stdout.isatty():
+    if not _is_on_terminal():
         for row in [("name", "value"), *rows]:
             print("\t".join(row))
         return
@@ -76,6 +76,11 @@ def print_values(values: Row) -> None:
     for name, value in rows:
         if not _repeats(name, values):
             print(f"{name:<{width}}  {value}")
+
+
+def _is_on_terminal() -> bool:
+    """Say whether a person looks at it; a command started without stdout has None."""
+    return sys.stdout is not None and sys.stdout.isatty()
 
 
 def _is_for_eyes(column: str, columns: Sequence[str], rows: Sequence[Row]) -> bool:

@@ -53,6 +53,12 @@ def test_a_terminal_shows_what_eyes_can_use(capsys, monkeypatch):
     assert lines[-1] == cells
 
 
+def test_a_closed_stdout_takes_it_in_silence(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", None)
+    print_rows(("name", "n"), ROWS, "A title")
+    print_values({"x": 1})
+
+
 def test_nothing_is_cut_off_where_there_is_no_room(capsys, monkeypatch):
     on_a_terminal(monkeypatch, 20)
     print_rows(("a", "b"), [{"a": "x" * 30, "b": "y" * 30}])
