@@ -1,21 +1,44 @@
 """Memory for weights in large pages, where the system has them.
 
 Decoding streams gigabytes of weights a second through one core; with pages of 4 KiB a
-good part of that time goes into looking pages up, most of all on virtual machines. So
-weights of a megabyte and more get a mapping of their own for which large pages are
-asked. It is a request: without it, or where the system has none, all works the same.
+good part of that time goes into looking pages up, most of all on virtual machines. A
+matrix of a megabyte or two rarely covers a large page of its own, so weights of equal
+size share regions of 64 MiB for which large pages are asked. It is a request: without
+it, or where the system has no such pages, all works the same.
 
-The memory is zeros at first and goes back to the system when its last view goes.
-Anonymous memory only; no file is ever mapped here (fault B03).
+A slot whose last view has gone gives its memory back to the system at once and is the
+first to be used again; the addresses stay reserved, which costs nothing. Memory is
+zeros at first. Anonymous memory only; no file is ever mapped here (fault B03). Safe to
+use from threads: the finalizer of a view, which may run anywhere, takes no lock.
 """
 
 import mmap
+import threading
+import weakref
+from collections import deque
+from dataclasses import dataclass
 from typing import Final
+
+import numpy as np
 
 __all__ = ["weight_room"]
 
-_WORTH_A_MAPPING: Final = 1 << 20  # bytes; less than half a large page gains nothing
+_WORTH_A_SLOT: Final = 1 << 18  # bytes; less is the allocator's business
+_REGION: Final = 64 << 20
+_PAGE: Final = 4096
 _HUGE: Final = getattr(mmap, "MADV_HUGEPAGE", None)
+_FORGET: Final = getattr(mmap, "MADV_DONTNEED", None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    region: mmap.mmap
+    offset: int
+    n_bytes: int
+
+
+_free: Final[dict[int, deque[_Slot]]] = {}  # by the size of a slot
+_growing: Final = threading.Lock()
 
 
 def weight_room(n_bytes: int) -> memoryview:
@@ -24,11 +47,37 @@ def weight_room(n_bytes: int) -> memoryview:
     Raises:
         MemoryError: the system has not as much.
     """
-    if _HUGE is not None and n_bytes >= _WORTH_A_MAPPING:
+    if n_bytes >= _WORTH_A_SLOT and _HUGE is not None and _FORGET is not None:
         try:
-            room = mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-            room.madvise(_HUGE)
-            return memoryview(room)
-        except (OSError, OverflowError):  # no such pages, or too many mappings
-            pass
+            slot = _take(-(-n_bytes // _PAGE) * _PAGE)
+        except (OSError, OverflowError):  # no such pages, or no room for a region
+            return memoryview(bytearray(n_bytes))
+        room = np.frombuffer(slot.region, np.uint8, n_bytes, slot.offset)
+        weakref.finalize(room, _give_back, slot).atexit = False
+        return room.data
     return memoryview(bytearray(n_bytes))
+
+
+def _take(n_bytes: int) -> _Slot:
+    """Return a free slot of a size, of a new region if there is none; OSError."""
+    free = _free.setdefault(n_bytes, deque())
+    while True:
+        try:
+            return free.popleft()
+        except IndexError:
+            with _growing:
+                if not free:
+                    free.extend(_new_region(n_bytes))
+
+
+def _new_region(n_bytes: int) -> list[_Slot]:
+    n_slots = max(1, _REGION // n_bytes)
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    region = mmap.mmap(-1, n_slots * n_bytes, flags=flags)
+    region.madvise(_HUGE or 0)
+    return [_Slot(region, i * n_bytes, n_bytes) for i in range(n_slots)]
+
+
+def _give_back(slot: _Slot) -> None:
+    slot.region.madvise(_FORGET or 0, slot.offset, slot.n_bytes)
+    _free[slot.n_bytes].appendleft(slot)
