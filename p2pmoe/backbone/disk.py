@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from mobile_worker.arithmetic.coding import ExpertInput, Floats
-from mobile_worker.arithmetic.errors import MatrixMalformed
+from mobile_worker.arithmetic.errors import FormatUnsupported, MatrixMalformed
 from mobile_worker.arithmetic.formats.codecs import is_integer
 from mobile_worker.arithmetic.kernel import Kernel
 from mobile_worker.arithmetic.matrix import ExpertWeights
@@ -50,16 +50,24 @@ class ExpertFile:
         return read_expert(self._file, expert_ranges(self._file, expert))
 
     def weights(self, expert: ExpertId) -> ExpertWeights:
-        """Return an expert's matrices; ModelFileError also if they are no numbers."""
+        """Return an expert's matrices.
+
+        Raises:
+            ModelFileError: it was cut short, has no whole blocks or holds no numbers.
+            FormatUnsupported: naming the expert.
+        """
         ranges = expert_ranges(self._file, expert)
         shard = read_expert(self._file, ranges)
-        weights = expert_weights(shard, expert_layout(ranges, self._activation))
-        if expert not in self._checked:
-            try:
+        try:
+            weights = expert_weights(shard, expert_layout(ranges, self._activation))
+            if expert not in self._checked:
                 check_expert(weights, expert)
-            except MatrixMalformed as exc:
-                raise ModelFileError(self._file.path, str(exc)) from exc
-            self._checked.add(expert)
+                self._checked.add(expert)
+        except FormatUnsupported as exc:
+            reason = f"{self._file.path}, expert {expert}: {exc}"
+            raise FormatUnsupported(reason) from exc
+        except MatrixMalformed as exc:
+            raise ModelFileError(self._file.path, str(exc)) from exc
         return weights
 
     def code(self, layer: int, hidden: Floats, kernel: Kernel) -> ExpertInput:

@@ -289,14 +289,15 @@ class _Loader:
 
     def _feed_forward(self) -> FeedForward:
         suffix = "" if self._is_dense else "_shexp"
-        gate, up, down = (
-            read_matrix(self.file, f"blk.{self.number}.ffn_{part}{suffix}.weight")
+        names = [
+            f"blk.{self.number}.ffn_{part}{suffix}.weight"
             for part in ("gate", "up", "down")
-        )
+        ]
+        gate = read_matrix(self.file, names[0])
         if gate.n_cols != self.n_embd:
-            raise ModelRefused(
-                f"blk.{self.number}.ffn_gate{suffix} takes {gate.n_cols} values"
-            )
+            raise ModelRefused(f"tensor {names[0]} takes {gate.n_cols} values")
+        up = read_matrix(self.file, names[1], (gate.n_rows, self.n_embd))
+        down = read_matrix(self.file, names[2], (self.n_embd, gate.n_rows))
         activation = expert_activation(self.file)
         weights = ExpertWeights(gate=gate, up=up, down=down, activation=activation)
         return FeedForward(self.kernel, weights)

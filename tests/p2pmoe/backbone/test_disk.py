@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mobile_worker.arithmetic.errors import FormatUnsupported
+from mobile_worker.arithmetic.formats.block_format import Format
 from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
 from mobile_worker.expert_id import ExpertId
 from p2pmoe.backbone.cost import LocalCost
@@ -71,6 +73,18 @@ def test_an_expert_without_numbers_is_refused_and_named(tmp_path: Path) -> None:
         experts.weights(ExpertId(1, 1))
         with pytest.raises(ModelFileError, match=r"down of expert 1\.2: row 0 of a"):
             experts.weights(ExpertId(1, 2))
+
+
+def test_an_expert_of_an_unknown_format_is_refused_and_named(tmp_path: Path) -> None:
+    name = "blk.1.ffn_up_exps.weight"
+    bent = write_mini_m3(tmp_path / "m.gguf").read_bytes()
+    kind = bent.index(name.encode()) + len(name) + 4 + 3 * 8
+    path = tmp_path / "i8.gguf"
+    path.write_bytes(bent[:kind] + bytes([Format.I8, 0, 0, 0]) + bent[kind + 4 :])
+    with open_model(path) as model_file:
+        experts = ExpertFile(model_file)
+        with pytest.raises(FormatUnsupported, match=r"i8\.gguf, expert 1\.0: .* I8"):
+            experts.weights(ExpertId(1, 0))
 
 
 def test_rows_are_coded_as_the_layers_formats_need() -> None:

@@ -296,6 +296,29 @@ def test_a_weight_that_is_not_finite_is_refused_at_the_start(tmp_path: Path) -> 
         open_mini(tmp_path, tensors={name: bytes(raw)})
 
 
+@pytest.mark.parametrize(
+    ("name", "axis", "size", "reason"),
+    [
+        ("blk.0.ffn_gate.weight", 0, 32, "takes 32 values"),
+        ("blk.0.ffn_up.weight", 1, 16, r"is \[16, 64\]"),
+        ("blk.1.ffn_down_shexp.weight", 1, 32, r"is \[32, 32\]"),
+    ],
+)
+def test_a_dense_part_of_another_shape_is_named(
+    tmp_path: Path, name: str, axis: int, size: int, reason: str
+) -> None:
+    path = write_mini_m3(tmp_path / "m.gguf")
+    bent = bytearray(path.read_bytes())
+    at = bent.index(name.encode()) + len(name) + 4 + 8 * axis  # columns first
+    bent[at : at + 8] = size.to_bytes(8, "little")
+    path.write_bytes(bent)
+    with (
+        open_model(path) as model_file,
+        pytest.raises(ModelRefused, match=f"tensor {name} {reason}"),
+    ):
+        load_model(model_file, all_kernels()[0])
+
+
 @pytest.mark.parametrize("name", ["q8_0", "q4_0", "mxfp4", "q4_k_m", "iq4_xs", "q2_k"])
 def test_every_kernel_gives_the_same_logits_in_every_format(name: str) -> None:
     """The pocket files mix formats within experts; a prompt, then single steps."""
