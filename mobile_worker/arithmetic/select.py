@@ -136,6 +136,10 @@ def try_kernel(candidate: Candidate) -> Trial:
         )
     except ArithmeticRefused as error:
         return Trial(name=name, outcome=Outcome.FAILED, reason=str(error))
+    # What is left of an older install takes other arguments, or lacks a function.
+    except (AttributeError, TypeError, ValueError) as error:
+        reason = f"it is not of this version, reinstall p2pmoe: {error}"
+        return Trial(name=name, outcome=Outcome.FAILED, reason=reason)
     if not right:
         reason = "its self-test gives other bytes than the specification"
         return Trial(name=name, outcome=Outcome.FAILED, reason=reason)

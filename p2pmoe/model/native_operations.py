@@ -40,7 +40,7 @@ def operations_for(kernel: Kernel) -> RowOperations:
 def _native(instruction_set: str, n_threads: int) -> RowOperations:
     try:
         own = NativeRows(instruction_set, n_threads=n_threads)
-    except KernelUnavailable as error:
+    except (KernelUnavailable, AttributeError) as error:  # the latter: a stale build
         log.warning("%s; numpy computes attention and norms", error)
         return NUMPY_OPERATIONS
     differs = first_difference(own)
@@ -60,7 +60,11 @@ def first_difference(own: RowOperations) -> str | None:
         try:
             if run(own) != run(NUMPY_OPERATIONS):
                 return name
-        except (TypeError, ValueError):  # an extension of another version
+        except (
+            AttributeError,
+            TypeError,
+            ValueError,
+        ):  # an extension of another version
             return name
     return None
 

@@ -148,6 +148,16 @@ def test_the_reference_passes_its_trial() -> None:
     assert trial.rate_macs_s > 0
 
 
+def test_an_extension_of_another_version_is_not_used() -> None:
+    def open_stale(_: int) -> Kernel:
+        raise AttributeError("module '_kernel' has no attribute 'sets'")
+
+    stale = replace(CANDIDATES[0], open=open_stale)
+    trial = try_kernel(stale)
+    assert trial.outcome is Outcome.FAILED
+    assert trial.reason.startswith("it is not of this version, reinstall p2pmoe: ")
+
+
 def test_a_chosen_kernel_keeps_weights_within_what_it_is_given() -> None:
     choice, _ = choose({"numpy": 1.0})
     assert choice.keeps is Keeps.UNPACKED

@@ -41,6 +41,17 @@ def test_without_the_extension_numpy_serves(said: list[str]) -> None:
     assert "avx9" in said[0]
 
 
+def test_an_extension_of_another_version_leaves_it_to_numpy(
+    monkeypatch: pytest.MonkeyPatch, said: list[str]
+) -> None:
+    def stale(*_: object, **__: object) -> None:
+        raise AttributeError("no 'sets'")
+
+    monkeypatch.setattr(native_operations, "NativeRows", stale)
+    assert operations_for(OtherSet("avx2")) is NUMPY_OPERATIONS
+    assert said == ["no 'sets'; numpy computes attention and norms"]
+
+
 @pytest.mark.parametrize("name", row_sets())
 def test_what_runs_here_is_right(name: str) -> None:
     assert first_difference(NativeRows(name)) is None
