@@ -19,12 +19,9 @@ INLINE void read_half_blocks(struct strip *strip, int n_groups)
 {
     int n_bytes = HALF_BLOCK * n_groups;
     if (n_bytes % 16)
-        for (int lane = 0; lane < LANES; lane++) {
-            memcpy(strip->tail[lane], strip->rows[lane], (size_t)n_bytes);
-            strip->rows[lane] = strip->tail[lane];
-        }
+        move_strip(strip, (size_t)n_bytes, LANES);
     for (int i = 0; i < n_bytes; i += 16)
-        load_rows(strip->rows, (size_t)i, strip->raw + i / 4);
+        load_rows(strip->first + i, strip->stride, strip->raw + i / 4);
 }
 
 /* The four dwords of group g; returns its half. */
@@ -63,7 +60,7 @@ INLINE void read_q5_0(struct strip *strip, int n)
     gather(strip, n, 22, 0, 2);
     for (int lane = 0; lane < LANES; lane++)
         for (int g = 0; g < n; g++)
-            memcpy(&strip->s[GROUPS + g][lane], strip->rows[lane] + 22 * g + 2, 4);
+            memcpy(&strip->s[GROUPS + g][lane], row_of(strip, lane) + 22 * g + 2, 4);
 }
 
 INLINE ints fifth_bits_of(const struct strip *strip, int g)
@@ -85,7 +82,7 @@ INLINE void read_q5_1(struct strip *strip, int n)
     gather(strip, n, 24, 0, 4);
     for (int lane = 0; lane < LANES; lane++)
         for (int g = 0; g < n; g++)
-            memcpy(&strip->s[GROUPS + g][lane], strip->rows[lane] + 24 * g + 4, 4);
+            memcpy(&strip->s[GROUPS + g][lane], row_of(strip, lane) + 24 * g + 4, 4);
 }
 
 INLINE void group_q5_1(const struct strip *strip, int g, struct group *group)
@@ -100,8 +97,8 @@ INLINE void read_q8_0(struct strip *strip, int n) { gather(strip, n, 34, 0, 2); 
 
 INLINE void group_q8_0(const struct strip *strip, int g, struct group *group)
 {
-    load_rows(strip->rows, (size_t)(34 * g + 2), group->t);
-    load_rows(strip->rows, (size_t)(34 * g + 18), group->t + 4);
+    load_rows(strip->first + 34 * g + 2, strip->stride, group->t);
+    load_rows(strip->first + 34 * g + 18, strip->stride, group->t + 4);
     for (int k = 0; k < 8; k++)
         group->t[k] = stored(group->t[k]);
     group->s[0] = halves(words_of(strip, g));
@@ -195,7 +192,8 @@ INLINE void group_q5_k(const struct strip *strip, int g, struct group *group)
 INLINE void read_q6_k(struct strip *strip)
 {
     read_dwords(strip, 0, 0, 208);
-    load_rows(strip->rows, 194, strip->raw + 52); /* d is the end of its last dword */
+    /* d is the end of the last dword */
+    load_rows(strip->first + 194, strip->stride, strip->raw + 52);
 }
 
 INLINE void group_q6_k(const struct strip *strip, int g, struct group *group)
@@ -262,7 +260,7 @@ INLINE void read_nvfp4(struct strip *strip, int n)
 INLINE void group_nvfp4(const struct strip *strip, int g, struct group *group)
 {
     ints q[4];
-    load_rows(strip->rows, (size_t)(36 * (g / 2) + 4 + 16 * (g % 2)), q);
+    load_rows(strip->first + 36 * (g / 2) + 4 + 16 * (g % 2), strip->stride, q);
     for (int k = 0; k < 8; k++) { /* 8 bytes hold 16 columns: low nibbles, then high */
         ints own = q[k / 4 * 2 + k % 2];
         group->t[k] = k / 2 % 2 ? high_nibbles(own) : low_nibbles(own);

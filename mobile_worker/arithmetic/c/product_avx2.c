@@ -51,17 +51,18 @@ AVX2 ints look_up(ints indices, const int8_t *table)
 }
 
 /* Register i holds rows i and i+4, so that after the transposition lane l is row l. */
-AVX2 ints two_rows(const uint8_t *const *rows, int i, size_t at)
+AVX2 ints two_rows(const uint8_t *row, size_t stride)
 {
-    __m128i low = _mm_loadu_si128((const __m128i *)(rows[i] + at));
-    __m128i high = _mm_loadu_si128((const __m128i *)(rows[i + 4] + at));
+    __m128i low = _mm_loadu_si128((const __m128i *)row);
+    __m128i high = _mm_loadu_si128((const __m128i *)(row + 4 * stride));
     return _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
 }
 
-AVX2 void load_rows(const uint8_t *const *rows, size_t at, ints out[4])
+AVX2 void load_rows(const uint8_t *row, size_t stride, ints out[4])
 {
-    __m256i a = two_rows(rows, 0, at), b = two_rows(rows, 1, at);
-    __m256i c = two_rows(rows, 2, at), d = two_rows(rows, 3, at);
+    __m256i a = two_rows(row, stride), b = two_rows(row + stride, stride);
+    __m256i c = two_rows(row + 2 * stride, stride);
+    __m256i d = two_rows(row + 3 * stride, stride);
     __m256i ab_low = _mm256_unpacklo_epi32(a, b), ab_high = _mm256_unpackhi_epi32(a, b);
     __m256i cd_low = _mm256_unpacklo_epi32(c, d), cd_high = _mm256_unpackhi_epi32(c, d);
     out[0] = _mm256_unpacklo_epi64(ab_low, cd_low);

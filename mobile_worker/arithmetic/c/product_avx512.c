@@ -50,18 +50,19 @@ AVX512 __m128i sixteen(const uint8_t *from)
 }
 
 /* Register i holds rows i, i+4, i+8, i+12 reordered so that lane 4j+i is row 4j+i. */
-AVX512 ints four_rows(const uint8_t *const *rows, int i, size_t at)
+AVX512 ints four_rows(const uint8_t *row, size_t stride)
 {
-    __m512i v = _mm512_castsi128_si512(sixteen(rows[i] + at));
-    v = _mm512_inserti32x4(v, sixteen(rows[i + 4] + at), 1);
-    v = _mm512_inserti32x4(v, sixteen(rows[i + 8] + at), 2);
-    return _mm512_inserti32x4(v, sixteen(rows[i + 12] + at), 3);
+    __m512i v = _mm512_castsi128_si512(sixteen(row));
+    v = _mm512_inserti32x4(v, sixteen(row + 4 * stride), 1);
+    v = _mm512_inserti32x4(v, sixteen(row + 8 * stride), 2);
+    return _mm512_inserti32x4(v, sixteen(row + 12 * stride), 3);
 }
 
-AVX512 void load_rows(const uint8_t *const *rows, size_t at, ints out[4])
+AVX512 void load_rows(const uint8_t *row, size_t stride, ints out[4])
 {
-    __m512i a = four_rows(rows, 0, at), b = four_rows(rows, 1, at);
-    __m512i c = four_rows(rows, 2, at), d = four_rows(rows, 3, at);
+    __m512i a = four_rows(row, stride), b = four_rows(row + stride, stride);
+    __m512i c = four_rows(row + 2 * stride, stride);
+    __m512i d = four_rows(row + 3 * stride, stride);
     __m512i ab_low = _mm512_unpacklo_epi32(a, b), ab_high = _mm512_unpackhi_epi32(a, b);
     __m512i cd_low = _mm512_unpacklo_epi32(c, d), cd_high = _mm512_unpackhi_epi32(c, d);
     out[0] = _mm512_unpacklo_epi64(ab_low, cd_low);

@@ -4,7 +4,7 @@
 
      LANES                          output rows side by side in a register
      ints, floats                   LANES 32-bit integers, LANES floats
-     load_rows(rows, at, out[4])    16 bytes of each of LANES rows from `at` on; out[k]
+     load_rows(row, stride, out[4]) 16 bytes of each of LANES rows from `row` on; out[k]
                                     holds everyone's dword k
      splat, bits_and, bits_or, shift_right, shift_left     on ints
      look_up(indices, table)        bytes 0 to 15 become bytes of the table
@@ -107,14 +107,16 @@ INLINE void store_tile(const struct matrix *w, size_t first, size_t row, int n,
     }
 }
 
-/* Point the lanes at a strip of their rows; a last row stands in for those behind it. */
-INLINE void place_rows(const struct matrix *w, size_t first, size_t row_bytes, size_t at,
-                       struct strip *strip)
+/* Point at a strip of LANES rows; where fewer are left, at a copy whose lanes behind the
+   last row repeat it. */
+INLINE void place_strip(const struct matrix *w, size_t first, size_t row_bytes, size_t at,
+                        size_t strip_bytes, struct strip *strip)
 {
-    for (size_t lane = 0; lane < LANES; lane++) {
-        size_t own = first + lane < w->n_rows ? first + lane : w->n_rows - 1;
-        strip->rows[lane] = w->raw + own * row_bytes + at;
-    }
+    size_t left = row_bytes - at;
+    strip->first = w->raw + first * row_bytes + at;
+    strip->stride = row_bytes;
+    if (w->n_rows - first < LANES)
+        move_strip(strip, left < strip_bytes ? left : strip_bytes, (int)(w->n_rows - first));
 }
 
 /* Fetch the part of the next tile that lies as far in it as this strip in its own. */
@@ -145,7 +147,7 @@ INLINE void integer_product(int format, const struct matrix *w, const struct inp
                 acc[i] = f_splat(0.0f);
             for (size_t col = 0, at = 0; col < w->n_cols; col += STRIP, at += strip_bytes) {
                 size_t left = (w->n_cols - col) / 32;
-                place_rows(w, first, row_bytes, at, &strip);
+                place_strip(w, first, row_bytes, at, strip_bytes, &strip);
                 if (row == 0)
                     prefetch_strip(w, first, row_bytes, at, strip_bytes);
                 if (layout.values == STRIP || left >= GROUPS)

@@ -57,10 +57,10 @@ NEON ints look_up(ints indices, const int8_t *table)
 
 NEON int32x4_t sixteen(const uint8_t *from) { return vreinterpretq_s32_u8(vld1q_u8(from)); }
 
-NEON void load_rows(const uint8_t *const *rows, size_t at, ints out[4])
+NEON void load_rows(const uint8_t *row, size_t stride, ints out[4])
 {
-    int32x4_t a = sixteen(rows[0] + at), b = sixteen(rows[1] + at);
-    int32x4_t c = sixteen(rows[2] + at), d = sixteen(rows[3] + at);
+    int32x4_t a = sixteen(row), b = sixteen(row + stride);
+    int32x4_t c = sixteen(row + 2 * stride), d = sixteen(row + 3 * stride);
     int64x2_t ab_low = vreinterpretq_s64_s32(vzip1q_s32(a, b));
     int64x2_t ab_high = vreinterpretq_s64_s32(vzip2q_s32(a, b));
     int64x2_t cd_low = vreinterpretq_s64_s32(vzip1q_s32(c, d));

@@ -12,20 +12,36 @@
 #include "kernel.h"
 
 #define GROUPS 8
-#define HALF_BLOCK 18 /* bytes of a block of a half and four dwords */
+#define HALF_BLOCK 18             /* bytes of a block of a half and four dwords */
+#define MOST_BYTES (GROUPS * 34) /* of a strip's row: that of Q8_0 */
 
 struct strip {
-    const uint8_t *rows[LANES];            /* at the strip's first byte */
+    const uint8_t *first;                  /* the first row, at the strip's first byte */
+    size_t stride;                         /* bytes from row to row */
     ints raw[56];                          /* dwords of the rows' bytes */
     uint32_t words[GROUPS][LANES];         /* scales as they lie in the file */
     float s[2 * GROUPS][LANES];            /* scales by table; of Q5_0, Q5_1 fifth bits */
-    uint8_t tail[LANES][GROUPS * HALF_BLOCK + 16]; /* a row's end, with room behind it */
+    uint8_t tail[LANES][MOST_BYTES + 16];  /* a copy of the rows, with room behind each */
 };
 
 struct group {
     ints t[8];
     floats s[2], m[2]; /* [1] for columns 16 to 31 where they have their own */
 };
+
+INLINE const uint8_t *row_of(const struct strip *strip, int lane)
+{
+    return strip->first + (size_t)lane * strip->stride;
+}
+
+/* Copy the strip, whose rows have `n_bytes` each, to where it has room behind it. */
+INLINE void move_strip(struct strip *strip, size_t n_bytes, int n_rows)
+{
+    for (int lane = 0; lane < LANES; lane++)
+        memmove(strip->tail[lane], row_of(strip, lane < n_rows ? lane : n_rows - 1), n_bytes);
+    strip->first = strip->tail[0];
+    strip->stride = sizeof strip->tail[0];
+}
 
 INLINE ints low_nibbles(ints v) { return bits_and(v, splat(0x0F0F0F0F)); }
 INLINE ints high_nibbles(ints v) { return low_nibbles(shift_right(v, 4)); }
@@ -42,7 +58,7 @@ INLINE floats upper_half(ints v) { return halves(shift_right(v, 16)); }
 INLINE void read_dwords(struct strip *strip, int to, size_t at, int n_bytes)
 {
     for (int i = 0; i < n_bytes; i += 16)
-        load_rows(strip->rows, at + (size_t)i, strip->raw + to + i / 4);
+        load_rows(strip->first + at + i, strip->stride, strip->raw + to + i / 4);
 }
 
 /* `size` bytes at `at` in each block of `every` bytes. */
@@ -50,7 +66,7 @@ INLINE void gather(struct strip *strip, int n_groups, size_t every, size_t at, i
 {
     for (int lane = 0; lane < LANES; lane++)
         for (int g = 0; g < n_groups; g++) {
-            const uint8_t *q = strip->rows[lane] + every * (size_t)g + at;
+            const uint8_t *q = row_of(strip, lane) + every * (size_t)g + at;
             strip->words[g][lane] = size == 4 ? load_u32(q)
                                     : size == 2 ? load_u16(q) : q[0];
         }
@@ -67,7 +83,7 @@ INLINE ints words_of(const struct strip *strip, int g)
 INLINE void nibbles_at(const struct strip *strip, size_t at, ints t[8])
 {
     ints q[4];
-    load_rows(strip->rows, at, q);
+    load_rows(strip->first + at, strip->stride, q);
     for (int k = 0; k < 4; k++) {
         t[k] = low_nibbles(q[k]);
         t[k + 4] = high_nibbles(q[k]);
