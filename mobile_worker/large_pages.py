@@ -25,7 +25,7 @@ __all__ = ["weight_room"]
 
 _WORTH_A_SLOT: Final = 1 << 18  # bytes; less is the allocator's business
 _REGION: Final = 64 << 20
-_PAGE: Final = 4096
+_PAGE: Final = mmap.PAGESIZE  # 16 or 64 KiB on some ARM systems
 _HUGE: Final = getattr(mmap, "MADV_HUGEPAGE", None)
 _FORGET: Final = getattr(mmap, "MADV_DONTNEED", None)
 

@@ -99,9 +99,10 @@ class ResidentWeights:
                 copies.pop(key, None)
 
         copy = _Copy(key, first, first + n_bytes, weakref.ref(matrix, forget))
-        self._copies[key] = copy
-        self._oldest_first.append(copy)
+        # Found last and forgotten first: an interrupt leaves no address that is void.
         self._cursor = -(-copy.end // _ALIGNMENT) * _ALIGNMENT
+        self._oldest_first.append(copy)
+        self._copies[key] = copy
         return address
 
     def close(self) -> None:
@@ -142,6 +143,7 @@ class ResidentWeights:
             self._drop_oldest()
 
     def _drop_oldest(self) -> None:
-        oldest = self._oldest_first.popleft()
+        oldest = self._oldest_first[0]
         if self._copies.get(oldest.key) is oldest:
-            del self._copies[oldest.key]
+            self._copies.pop(oldest.key, None)
+        self._oldest_first.popleft()
