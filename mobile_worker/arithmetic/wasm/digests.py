@@ -8,6 +8,6 @@ from typing import Final
 __all__ = ["DIGESTS"]
 
 DIGESTS: Final = {
-    "plain": "94d9ca4632befcdfbb3284015085c0bc0c5d0836a5373c0d29494ace90f45445",
-    "relaxed": "9700481dda9cb27b198da30e330f0e75173d1f98d0aee466478a62855148aaf0",
+    "plain": "2af07b4f15a5d82975767539d4bce10b2724e889bf9c18543240d8400a1a87a4",
+    "relaxed": "e640f6a76b9ece0e9c8066eb20be9a5f6c65da448f163dfd694ad6e2cd82b7cd",
 }
