@@ -61,7 +61,7 @@ def call_arguments(call: KernelCall) -> CallArguments:
     activation = weights.activation
     rows = call.rows
     if rows is not None:
-        rows = np.require(rows, np.int64, ("C", "A"))
+        rows = np.array(rows, np.int64)  # ours: nobody changes them once checked
     return (
         int(activation.kind),
         activation.alpha,

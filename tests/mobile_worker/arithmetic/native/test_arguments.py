@@ -58,6 +58,13 @@ def test_values_are_made_contiguous_and_aligned():
         assert np.array_equal(ready, x)
 
 
+def test_chosen_rows_are_copied_so_that_no_thread_changes_them_once_checked():
+    chosen = np.array([3, 0], np.int64)
+    *_, own = call_arguments(KernelCall(weights=WEIGHTS, rows=chosen))
+    chosen[:] = 1 << 40
+    assert own.tolist() == [3, 0]
+
+
 def test_rows_come_in_the_kinds_they_have():
     codes, scales, floats, n = row_arguments(ROWS)
     assert (codes.shape, scales.shape, floats.shape, n) == ((5, 64), (5, 2), (5, 64), 5)
