@@ -43,6 +43,8 @@ class FormatUnsupported(ArithmeticRefused):
 class KernelUnavailable(ArithmeticRefused):
     """A kernel that is unknown, not there on this machine, or wrong on it."""
 
+    advice = "p2pmoe bench kernels lists what this machine has"
+
 
 class MatrixMalformed(ArithmeticRefused):
     """A matrix whose bytes do not fit its shape or hold what is no weight."""

@@ -27,6 +27,7 @@ from mobile_worker.arithmetic.candidates import (
 )
 from mobile_worker.arithmetic.errors import ArithmeticRefused, KernelUnavailable
 from mobile_worker.arithmetic.kernel import Kernel
+from mobile_worker.arithmetic.native.extension import BUILD_AGAIN
 from mobile_worker.arithmetic.rate import measure_rate
 from mobile_worker.arithmetic.self_test import self_test
 from mobile_worker.arithmetic.self_test_digest import SELF_TEST_DIGEST
@@ -35,6 +36,7 @@ __all__ = [
     "KernelChoice",
     "Outcome",
     "Trial",
+    "check_kernel",
     "check_kernel_name",
     "choose_kernel",
     "pick",
@@ -98,13 +100,13 @@ class KernelChoice:
     def warnings(self) -> tuple[str, ...]:
         """Lines on what should be otherwise: wrong kernels, a native one not built."""
         lines = [
-            f"kernel {trial.name} is not used: {trial.reason}"
+            f"kernel {trial.name} is not used: {_with_advice(trial)}"
             for trial in self.trials
             if trial.outcome is Outcome.FAILED
         ]
         native = [t for t in self.trials if family_of(t.name) == "native"]
         if native and all(trial.outcome is Outcome.MISSING for trial in native):
-            lines.append(f"{native[0].reason}: {native[0].advice}")
+            lines.append(_with_advice(native[0]))
         return tuple(lines)
 
 
@@ -121,12 +123,37 @@ def check_kernel_name(wanted: str) -> None:
         )
 
 
+def check_kernel(candidates: Sequence[Candidate], wanted: str) -> None:
+    """Refuse a kernel or family that cannot be had here; nothing is computed.
+
+    Raises:
+        KernelUnavailable: `wanted` is unknown, or not there on this machine.
+    """
+    choose_kernel(candidates, wanted, attempt=_open_only)
+
+
 def try_kernel(candidate: Candidate) -> Trial:
     """Open a candidate, test it, and measure its rate."""
+    return _tried(candidate, _test_and_measure)
+
+
+def _test_and_measure(name: str, kernel: Kernel) -> Trial:
+    if self_test(kernel) != SELF_TEST_DIGEST:
+        reason = "its self-test gives other bytes than the specification"
+        return Trial(name=name, outcome=Outcome.FAILED, reason=reason)
+    rate_macs_s = measure_rate(kernel, within_s=TRIAL_S)
+    return Trial(name=name, outcome=Outcome.PASSED, rate_macs_s=rate_macs_s)
+
+
+def _open_only(candidate: Candidate) -> Trial:
+    return _tried(candidate, lambda name, _: Trial(name=name, outcome=Outcome.PASSED))
+
+
+def _tried(candidate: Candidate, use: Callable[[str, Kernel], Trial]) -> Trial:
+    """Open a candidate and use it; a trial that says so where that cannot be."""
     name = candidate.name
     try:
-        kernel = candidate.open(0)
-        right = self_test(kernel) == SELF_TEST_DIGEST
+        return use(name, candidate.open(0))
     except KernelUnavailable as error:
         return Trial(
             name=name,
@@ -138,16 +165,12 @@ def try_kernel(candidate: Candidate) -> Trial:
         return Trial(name=name, outcome=Outcome.FAILED, reason=str(error))
     # What is left of an older install takes other arguments, or lacks a function.
     except (AttributeError, TypeError, ValueError) as error:
-        reason = f"it is not of this version, reinstall p2pmoe: {error}"
-        return Trial(name=name, outcome=Outcome.FAILED, reason=reason)
-    if not right:
-        reason = "its self-test gives other bytes than the specification"
-        return Trial(name=name, outcome=Outcome.FAILED, reason=reason)
-    return Trial(
-        name=name,
-        outcome=Outcome.PASSED,
-        rate_macs_s=measure_rate(kernel, within_s=TRIAL_S),
-    )
+        return Trial(
+            name=name,
+            outcome=Outcome.FAILED,
+            reason=f"it is not of this version ({error})",
+            advice=f"build it again: {BUILD_AGAIN}",
+        )
 
 
 def choose_kernel(
@@ -172,7 +195,7 @@ def choose_kernel(
             trials.append(attempt(candidate))
     chosen = pick(trials)
     if chosen is None:
-        raise _none_left(wanted, trials)
+        raise _none_left(wanted, candidates, trials)
     return KernelChoice(
         candidate=next(c for c in candidates if c.name == chosen.name),
         rate_macs_s=chosen.rate_macs_s,
@@ -206,7 +229,14 @@ def _untried(name: str, reason: str) -> Trial:
     return Trial(name=name, outcome=Outcome.UNTRIED, reason=reason)
 
 
-def _none_left(wanted: str | None, trials: Sequence[Trial]) -> KernelUnavailable:
+def _with_advice(trial: Trial) -> str:
+    return f"{trial.reason}: {trial.advice}" if trial.advice else trial.reason
+
+
+def _none_left(
+    wanted: str | None, candidates: Sequence[Candidate], trials: Sequence[Trial]
+) -> KernelUnavailable:
+    """Return the error where nothing passed, with what can be had instead."""
     tried = [trial for trial in trials if trial.outcome is not Outcome.UNTRIED]
     named = dict.fromkeys(f"{trial.name}: {trial.reason}" for trial in tried)
     bare = dict.fromkeys(trial.reason for trial in tried)
@@ -216,8 +246,23 @@ def _none_left(wanted: str | None, trials: Sequence[Trial]) -> KernelUnavailable
             f"no kernel computes rightly on this machine ({reasons})",
             advice="reinstall p2pmoe and numpy; do not serve from this machine",
         )
-    advice = next((trial.advice for trial in tried if trial.advice), "")
+    if any(trial.outcome is Outcome.FAILED for trial in tried):
+        advice = next((trial.advice for trial in tried if trial.advice), "")
+        return KernelUnavailable(
+            f"the kernel {wanted} cannot be used here ({reasons})",
+            advice=advice or "unset P2PMOE_KERNEL, and the best one here is taken",
+        )
+    here = [each.name for each in candidates if _is_here(each)]
+    if family_of(wanted) in map(family_of, here):
+        return KernelUnavailable(
+            f"there is no kernel {wanted} on this machine",
+            advice=f"it has {', '.join(here)}",
+        )
     return KernelUnavailable(
-        f"the kernel {wanted} cannot be used here ({reasons})",
-        advice=advice or "unset P2PMOE_KERNEL, and the best one here is taken",
+        f"there is no kernel {wanted} on this machine ({reasons})",
+        advice=tried[0].advice,
     )
+
+
+def _is_here(candidate: Candidate) -> bool:
+    return _open_only(candidate).outcome is Outcome.PASSED

@@ -16,6 +16,7 @@ __all__ = ["Machine", "check_limits", "default_domain", "this_machine", "usable_
 
 _SHARE_OF_FREE = 0.9
 _MIN_MEMORY_BYTES = 4 << 20
+_THREADS_A_CPU = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +62,11 @@ def check_limits(machine: Machine, *, memory_bytes: int, n_threads: int) -> None
             f"{_mib(free)} that are free",
             advice=f"give --memory {int(_SHARE_OF_FREE * free) >> 20}M or less",
         )
-    if not 1 <= n_threads <= 4 * machine.n_cpus:
+    most = _THREADS_A_CPU * machine.n_cpus
+    if not 1 <= n_threads <= most:
         raise LimitRefused(
             f"{n_threads} threads on {machine.n_cpus} processors",
-            advice=f"give --threads from 1 to {machine.n_cpus}",
+            advice=f"give --threads from 1 to {most}",
         )
 
 

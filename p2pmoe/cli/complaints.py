@@ -1,9 +1,9 @@
 """Errors made for people, as the one line that the command line prints.
 
 Each package's error tree carries `advice` and `exit_code`; this module only finds the
-error that a person should see, inside trio's exception groups too, and the command
-line's own usage errors. What a peer or a file wrote into an error cannot steer the
-terminal: a line holds printable characters only.
+error that a person should see, inside trio's exception groups too, the command line's
+own usage errors, and packages of an extra that is not installed. What a peer or a file
+wrote into an error cannot steer the terminal: a line holds printable characters only.
 """
 
 import dataclasses
@@ -11,6 +11,7 @@ import errno
 
 from ledger.errors import LedgerError
 from mobile_worker.errors import WorkerError
+from p2pmoe.cli.extras import missing_extra
 from p2pmoe.errors import P2pmoeError
 from relay.errors import RelayError
 
@@ -41,6 +42,8 @@ def complaint_of(error: BaseException) -> Complaint | None:
         if isinstance(leaf, _FAMILIES):
             return _complaint(str(leaf), leaf.advice, leaf.exit_code)
     for leaf in leaves:
+        if isinstance(leaf, ModuleNotFoundError) and (missing := missing_extra(leaf)):
+            return _complaint(str(missing), missing.advice, missing.exit_code)
         if isinstance(leaf, OSError) and leaf.errno in _DISK_ADVICE:
             where = f" ({leaf.filename})" if leaf.filename else ""
             return _complaint(f"{leaf.strerror}{where}", _DISK_ADVICE[leaf.errno], 2)
@@ -60,8 +63,9 @@ def _usage(error: BaseException) -> Complaint | None:
 
 def _complaint(message: str, advice: str, exit_code: int) -> Complaint:
     text = message.rstrip(".")
+    stop = "" if text.endswith(("?", "!")) else "."
     then = advice[:1].upper() + advice[1:]
-    line = " ".join((f"{text}. {then}" if then else text).split())
+    line = " ".join((f"{text}{stop} {then}" if then else text).split())
     shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line)
     return Complaint(line=shown, exit_code=exit_code)
 

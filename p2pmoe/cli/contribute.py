@@ -52,7 +52,14 @@ Domain = Annotated[
         metavar="NAME", help="Failure domain; what fails together shares one."
     ),
 ]
-Threads = Annotated[int, typer.Option(metavar="N", help="Threads that compute.")]
+Threads = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        help="Threads that compute calls, 1 to 4 a processor; the native kernel alone "
+        "shares one call among them.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Report as JSON lines on stdout.")]
 ReadyFile = Annotated[
     Path | None,

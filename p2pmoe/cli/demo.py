@@ -1,6 +1,8 @@
 """`p2pmoe demo`: the whole network on one machine, and what it did.
 
-Exit code 1 if anything that the demo claims does not hold.
+Exit code 1 if anything that the demo claims does not hold. What its processes would
+only say in their logs, each for itself, is said here: packages that are missing, a
+kernel that is not there, a native one that was not built.
 """
 
 import json
@@ -40,10 +42,14 @@ def _demo(
     """Run a whole network here, lose a worker, pay the others."""
     import trio
 
+    from p2pmoe.cli.computing import line_without_native, wanted_kernel
+    from p2pmoe.cli.extras import check_extra
     from p2pmoe.demo.folder import demo_folder
     from p2pmoe.demo.screen import TerminalScreen, print_facts
     from p2pmoe.demo.story import Script, play
 
+    check_extra("serve")
+    wanted = wanted_kernel()
     script = Script(prompt=prompt, max_tokens=max_tokens, seed=seed)
     screen = TerminalScreen(sys.stderr if as_json else sys.stdout)
     with demo_folder(keep) as folder:
@@ -55,5 +61,7 @@ def _demo(
         print(json.dumps(facts.as_json()))
     else:
         print_facts(facts, sys.stdout)
+    if wanted is None and (line := line_without_native()):
+        print(line, file=sys.stderr)
     if not facts.holds:
         raise typer.Exit(1)

@@ -74,7 +74,9 @@ ReadyFile = Annotated[
 Threads = Annotated[
     int | None,
     typer.Option(
-        metavar="N", help="Threads that share an expert; else the cores, at most 8."
+        metavar="N",
+        help="Threads that share an expert (native kernel), 1 to 256; else the cores, "
+        "at most 8.",
     ),
 ]
 Pretokenizer = Annotated[

@@ -30,9 +30,21 @@ def print_json(document: object) -> None:
     print(json.dumps(document, indent=2, ensure_ascii=False))
 
 
-def print_rows(columns: Sequence[str], rows: Sequence[Row], title: str = "") -> None:
-    """Print rows of equal columns; `title` is shown on a terminal alone."""
+def print_rows(
+    columns: Sequence[str],
+    rows: Sequence[Row],
+    title: str = "",
+    *,
+    keep_title: bool = False,
+) -> None:
+    """Print rows of equal columns.
+
+    `title` is shown on a terminal alone, unless `keep_title`: one without which the
+    figures say nothing, as their unit, is told on stderr where stdout is a pipe.
+    """
     if not _is_on_terminal():
+        if keep_title:
+            print(title, file=sys.stderr)
         print("\t".join(columns))
         for row in rows:
             print("\t".join(str(row[column]) for column in columns))

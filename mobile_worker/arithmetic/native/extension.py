@@ -4,13 +4,28 @@ It is optional: an install without a compiler has none, and everything works wit
 """
 
 import importlib
-from typing import Protocol, cast
+from pathlib import Path
+from typing import Final, Protocol, cast
 
 from mobile_worker.arithmetic.errors import KernelUnavailable
 
-__all__ = ["Extension", "load_extension"]
+__all__ = ["BUILD_AGAIN", "Extension", "build_again", "load_extension"]
 
 _MODULE = "mobile_worker.arithmetic.native._kernel"
+_IN_A_CLONE: Final = "rm -f .venv/.installed && make .venv/.installed"
+# Without --no-cache-dir pip takes the wheel that it built without a compiler.
+_BY_PIP: Final = (
+    "pip install --force-reinstall --no-deps --no-cache-dir p2pmoe, "
+    "or the folder that it came from"
+)
+
+
+def build_again(home: Path) -> str:
+    """Return the command that builds the extension anew; `home` holds the packages."""
+    return _IN_A_CLONE if (home / "Makefile").exists() else _BY_PIP
+
+
+BUILD_AGAIN: Final = build_again(Path(__file__).resolve().parents[3])
 
 
 class Extension(Protocol):
@@ -44,6 +59,6 @@ def load_extension() -> Extension:
     except ImportError as error:
         raise KernelUnavailable(
             "the native kernel was not built",
-            advice="install a C compiler and reinstall p2pmoe for the native kernel, "
-            "which is several times faster",
+            advice="install a C compiler (it is several times faster), then "
+            f"{BUILD_AGAIN}",
         ) from error

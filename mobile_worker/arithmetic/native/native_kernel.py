@@ -77,8 +77,8 @@ class NativeKernel:
         sets = self._extension.sets()
         if isa is not None and isa not in sets:
             raise KernelUnavailable(
-                f"no native kernel {isa[:40]!r} here",
-                advice=f"this machine has {', '.join(sets)}",
+                f"there is no kernel native/{isa[:40]} on this machine",
+                advice=f"it has {', '.join(f'native/{each}' for each in sets)}",
             )
         self.isa = isa or sets[0]
         self.n_threads = max(1, n_threads)

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from mobile_worker.arithmetic.coding import Floats
 from mobile_worker.arithmetic.errors import KernelUnavailable
+from mobile_worker.arithmetic.native.extension import BUILD_AGAIN
 
 __all__ = ["ChoiceRule", "NativeRows", "row_sets"]
 
@@ -79,7 +80,7 @@ class NativeRows:
         if instruction_set not in sets:
             raise KernelUnavailable(
                 f"no native row operations for {instruction_set[:40]!r} here",
-                advice="reinstall where a C compiler is",
+                advice=f"install a C compiler, then {BUILD_AGAIN}",
             )
         self.name = f"native/{instruction_set}"
         self._rows = importlib.import_module(_MODULE)

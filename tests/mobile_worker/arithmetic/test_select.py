@@ -8,11 +8,13 @@ import pytest
 from mobile_worker.arithmetic.candidates import KERNEL_NAMES, Candidate, Keeps
 from mobile_worker.arithmetic.errors import KernelUnavailable
 from mobile_worker.arithmetic.kernel import Kernel
+from mobile_worker.arithmetic.native.extension import BUILD_AGAIN
 from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
 from mobile_worker.arithmetic.select import (
     KernelChoice,
     Outcome,
     Trial,
+    check_kernel,
     check_kernel_name,
     choose_kernel,
     pick,
@@ -30,6 +32,10 @@ def open_numpy(decoded_bytes: int) -> Kernel:
 
 def open_flawed(decoded_bytes: int) -> Kernel:
     return OneBitKernel(decoded_cache_bytes=decoded_bytes)
+
+
+def open_missing(_: int) -> Kernel:
+    raise KernelUnavailable("not built", advice=ADVICE)
 
 
 CANDIDATES = tuple(
@@ -114,13 +120,40 @@ def test_one_that_is_asked_for_is_taken_however_slow(wanted: str, chosen: str) -
 
 
 def test_what_is_asked_for_and_not_there_is_an_error_with_its_reason() -> None:
+    unbuilt = [
+        replace(each, open=open_missing) if each.family == "native" else each
+        for each in CANDIDATES
+    ]
     with pytest.raises(KernelUnavailable) as caught:
-        choose({"numpy": 1.0}, wanted="native")
-    assert str(caught.value) == "the kernel native cannot be used here (not built)"
+        choose_kernel(unbuilt, "native")
+    assert str(caught.value) == "there is no kernel native on this machine (not built)"
     assert caught.value.advice == ADVICE
     with pytest.raises(KernelUnavailable, match=r"native/avx2 .*other bytes") as caught:
         choose({}, wanted="native/avx2", failing="native/avx2")
     assert "P2PMOE_KERNEL" in caught.value.advice
+
+
+def test_what_is_not_there_is_answered_with_names_that_are() -> None:
+    other = [
+        replace(each, open=open_missing) if each.name == "native/neon" else each
+        for each in CANDIDATES
+    ]
+    for check in (check_kernel, choose_kernel):
+        with pytest.raises(KernelUnavailable) as caught:
+            check(other, "native/neon")
+        message = "there is no kernel native/neon on this machine"
+        assert str(caught.value) == message
+        assert caught.value.advice == (
+            "it has native/avx512, native/avx2, native/portable, "
+            "wasm/relaxed, wasm/plain, numpy"
+        )
+
+
+def test_a_check_opens_and_computes_nothing() -> None:
+    flawed = replace(CANDIDATES[-1], open=open_flawed)
+    check_kernel([flawed], "numpy")
+    with pytest.raises(KernelUnavailable, match="there is no kernel 'abacus'"):
+        check_kernel(CANDIDATES, "abacus")
 
 
 @pytest.mark.parametrize("name", ["", "Numpy", "native/", "avx2", "native/avx2 ", "x"])
@@ -155,7 +188,10 @@ def test_an_extension_of_another_version_is_not_used() -> None:
     stale = replace(CANDIDATES[0], open=open_stale)
     trial = try_kernel(stale)
     assert trial.outcome is Outcome.FAILED
-    assert trial.reason.startswith("it is not of this version, reinstall p2pmoe: ")
+    assert trial.reason.startswith("it is not of this version (module '_kernel' has")
+    assert trial.advice == f"build it again: {BUILD_AGAIN}"
+    choice = choose_kernel([stale, CANDIDATES[-1]])
+    assert choice.warnings[0].endswith(trial.advice)
 
 
 def test_a_chosen_kernel_keeps_weights_within_what_it_is_given() -> None:

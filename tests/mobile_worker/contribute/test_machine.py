@@ -39,6 +39,13 @@ def test_b15_limits_that_cannot_be_kept(
     assert caught.value.advice
 
 
+def test_the_threads_that_are_advised_are_those_that_are_taken() -> None:
+    with pytest.raises(LimitRefused) as caught:
+        check_limits(LAPTOP, memory_bytes=GIB, n_threads=17)
+    assert caught.value.advice == "give --threads from 1 to 16"
+    check_limits(LAPTOP, memory_bytes=GIB, n_threads=16)
+
+
 def test_limits_that_fit() -> None:
     check_limits(LAPTOP, memory_bytes=9 * GIB, n_threads=16)
     silent = Machine(memory_bytes=None, free_memory_bytes=None, n_cpus=1)

@@ -48,7 +48,8 @@ CANDIDATES = (
 def invoke(monkeypatch: pytest.MonkeyPatch, *arguments: str):
     monkeypatch.setattr(bench, "_WITHIN_S", 0.0)
     monkeypatch.setattr(
-        "mobile_worker.arithmetic.candidates.kernel_candidates", lambda _: CANDIDATES
+        "mobile_worker.arithmetic.candidates.kernel_candidates",
+        lambda n_threads=1: CANDIDATES,
     )
     app = typer.Typer()
     register(app)
@@ -78,6 +79,7 @@ def test_tables_name_every_kernel_and_say_what_to_do(
     assert lines[5].split("\t") == ["format", "rows", "numpy"]
     assert lines[6].startswith("F32\t1\t")
     assert result.stderr.splitlines() == [
+        "Multiply-adds a second, in G",
         "kernel wasm/plain is not used: "
         "its self-test gives other bytes than the specification",
         "not built: install a C compiler",
@@ -86,11 +88,47 @@ def test_tables_name_every_kernel_and_say_what_to_do(
 
 def test_json_holds_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     document = json.loads(invoke(monkeypatch, "--json").stdout)
-    assert document["chosen"] == "numpy"
+    assert (document["chosen"], document["forced_by"]) == ("numpy", None)
     native, wasm, numpy = document["kernels"]
     assert (native["state"], native["reason"]) == ("missing", "not built")
     assert (wasm["state"], wasm["self_test"]) == ("failed", "wrong")
     assert numpy["macs_per_second"]["Q4_0"]["8"] > 0
+
+
+def test_one_that_is_forced_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KERNEL_VARIABLE, "numpy")
+    lines = invoke(monkeypatch).stdout.splitlines()
+    assert lines[3].split("\t") == [
+        "numpy",
+        "chosen",
+        "right",
+        "forced by P2PMOE_KERNEL=numpy",
+    ]
+    document = json.loads(invoke(monkeypatch, "--json").stdout)
+    assert document["forced_by"] == "P2PMOE_KERNEL=numpy"
+
+
+def test_of_several_passes_the_best_rate_is_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    n_formats_by_rows = len(FORMATS) * len(bench.N_ROWS)
+    disturbed = [7] * n_formats_by_rows + [9] * n_formats_by_rows
+    measured = iter([*disturbed, *[8] * n_formats_by_rows])
+    monkeypatch.setattr(
+        "mobile_worker.arithmetic.rate.rate_of", lambda *_, **__: next(measured)
+    )
+    rates = bench._rates(NumpyKernel(), 0.0)
+    assert rates == {each: dict.fromkeys(bench.N_ROWS, 9) for each in FORMATS}
+    assert next(measured, None) is None
+
+
+def test_its_help_is_not_cut_short() -> None:
+    app = typer.Typer(rich_markup_mode=None)
+    register(app)
+    app.command("other")(lambda: None)
+    shown = CliRunner().invoke(app, ["bench", "--help"]).stdout
+    (line,) = [each for each in shown.splitlines() if "  kernels  " in each]
+    assert line.endswith("machine's kernels.")
 
 
 def test_a_kernel_that_is_not_there_ends_in_one_line(

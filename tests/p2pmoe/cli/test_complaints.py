@@ -22,6 +22,20 @@ def test_message_and_advice_stand_on_one_line():
     assert complaint.exit_code == 3
 
 
+def test_a_question_keeps_its_own_mark():
+    complaint = complaint_of(P2pmoeError("did you mean 'kernels'?", advice="see help"))
+    assert complaint is not None
+    assert complaint.line == "did you mean 'kernels'? See help"
+
+
+def test_a_package_that_an_extra_brings_is_for_people():
+    complaint = complaint_of(ModuleNotFoundError("gone", name="starlette.types"))
+    assert complaint is not None
+    assert complaint.line.endswith("Install them: pip install 'p2pmoe[serve]'")
+    assert complaint.exit_code == 2
+    assert complaint_of(ModuleNotFoundError("gone", name="abacus")) is None
+
+
 def test_an_error_inside_nurseries_is_found():
     group = ExceptionGroup("outer", [ExceptionGroup("inner", [Advised("deep")])])
     complaint = complaint_of(group)

@@ -17,6 +17,13 @@ def test_plain_columns_in_a_pipe(capsys):
     assert err == ""
 
 
+def test_a_title_that_says_the_unit_is_kept_on_stderr(capsys):
+    print_rows(("name", "n"), ROWS, "In G", keep_title=True)
+    out, err = capsys.readouterr()
+    assert out == "name\tn\na\t1\nb\t20\n"
+    assert err == "In G\n"
+
+
 def on_a_terminal(monkeypatch, n_columns):
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", str(n_columns))

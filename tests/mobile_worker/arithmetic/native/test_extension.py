@@ -9,7 +9,11 @@ import pytest
 
 from mobile_worker.arithmetic.errors import KernelUnavailable
 from mobile_worker.arithmetic.formats.block_format import Format
-from mobile_worker.arithmetic.native.extension import load_extension
+from mobile_worker.arithmetic.native.extension import (
+    BUILD_AGAIN,
+    build_again,
+    load_extension,
+)
 from mobile_worker.arithmetic.native.native_kernel import native_sets
 from mobile_worker.arithmetic.self_test import FORMATS, fixed_matrix
 
@@ -244,4 +248,11 @@ def test_without_it_the_advice_is_a_compiler(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(KernelUnavailable, match="not built") as caught:
         load_extension()
     assert "C compiler" in caught.value.advice
+    assert caught.value.advice.endswith(BUILD_AGAIN)
     assert native_sets() == ()
+
+
+def test_a_clone_is_built_by_make_and_an_install_by_pip(tmp_path: Path) -> None:
+    assert build_again(ROOT) == BUILD_AGAIN
+    assert BUILD_AGAIN == "rm -f .venv/.installed && make .venv/.installed"
+    assert " --no-cache-dir " in build_again(tmp_path)
