@@ -162,31 +162,38 @@ INLINE floats k_number(const struct strip *strip, int minimum, int j)
     return to_floats(byte_of(&four, j % 4));
 }
 
-INLINE void k_group(const struct strip *strip, int g, const ints *q, struct group *group)
+INLINE void k_numbers(const struct strip *strip, int g, struct group *group)
 {
-    for (int k = 0; k < 8; k++)
-        group->t[k] = g % 2 ? high_nibbles(q[8 * (g / 2) + k])
-                            : low_nibbles(q[8 * (g / 2) + k]);
     group->s[0] = f_mul(halves(strip->raw[0]), k_number(strip, 0, g));
     group->m[0] = f_mul(upper_half(strip->raw[0]), k_number(strip, 1, g));
 }
 
 INLINE void read_q4_k(struct strip *strip) { read_dwords(strip, 0, 0, 144); }
 
+/* High nibbles are sixteen times their codes where they lie; a product of bytes without
+   a sign may take them so, and divide once instead of shifting eight times. */
 INLINE void group_q4_k(const struct strip *strip, int g, struct group *group)
 {
-    k_group(strip, g, strip->raw + 4, group);
+    const ints *q = strip->raw + 4 + 8 * (g / 2);
+    group->shift = g % 2 && UNSIGNED_BYTES ? 4 : 0;
+    for (int k = 0; k < 8; k++)
+        group->t[k] = g % 2 == 0        ? low_nibbles(q[k])
+                      : UNSIGNED_BYTES ? bits_and(q[k], splat((int32_t)0xF0F0F0F0))
+                                       : high_nibbles(q[k]);
+    k_numbers(strip, g, group);
 }
 
 INLINE void read_q5_k(struct strip *strip) { read_dwords(strip, 0, 0, 176); }
 
 INLINE void group_q5_k(const struct strip *strip, int g, struct group *group)
 {
-    k_group(strip, g, strip->raw + 12, group);
+    const ints *q = strip->raw + 12 + 8 * (g / 2);
     for (int k = 0; k < 8; k++) {
+        ints low = g % 2 ? high_nibbles(q[k]) : low_nibbles(q[k]);
         ints high = bits_and(shift_right(strip->raw[4 + k], g), splat(0x01010101));
-        group->t[k] = bits_or(group->t[k], shift_left(high, 4));
+        group->t[k] = bits_or(low, shift_left(high, 4));
     }
+    k_numbers(strip, g, group);
 }
 
 INLINE void read_q6_k(struct strip *strip)

@@ -13,6 +13,7 @@
 
 #define LANES 8
 #define STORED_SIGN 0
+#define UNSIGNED_BYTES 0
 #define AVX2 static inline __attribute__((always_inline))
 
 typedef __m256i ints;
@@ -22,6 +23,7 @@ AVX2 ints splat(int32_t v) { return _mm256_set1_epi32(v); }
 AVX2 ints bits_and(ints a, ints b) { return _mm256_and_si256(a, b); }
 AVX2 ints bits_or(ints a, ints b) { return _mm256_or_si256(a, b); }
 AVX2 ints shift_right(ints v, int n) { return _mm256_srli_epi32(v, n); }
+AVX2 ints shift_right_signed(ints v, int n) { return _mm256_srai_epi32(v, n); }
 AVX2 ints shift_left(ints v, int n) { return _mm256_slli_epi32(v, n); }
 AVX2 ints stored(ints v) { return v; }
 AVX2 floats f_splat(float v) { return _mm256_set1_ps(v); }

@@ -13,6 +13,7 @@
 
 #define LANES 16
 #define STORED_SIGN 128
+#define UNSIGNED_BYTES 1
 #define AVX512 static inline __attribute__((always_inline))
 
 typedef __m512i ints;
@@ -22,6 +23,7 @@ AVX512 ints splat(int32_t v) { return _mm512_set1_epi32(v); }
 AVX512 ints bits_and(ints a, ints b) { return _mm512_and_si512(a, b); }
 AVX512 ints bits_or(ints a, ints b) { return _mm512_or_si512(a, b); }
 AVX512 ints shift_right(ints v, int n) { return _mm512_srli_epi32(v, (unsigned)n); }
+AVX512 ints shift_right_signed(ints v, int n) { return _mm512_srai_epi32(v, (unsigned)n); }
 AVX512 ints shift_left(ints v, int n) { return _mm512_slli_epi32(v, (unsigned)n); }
 AVX512 ints stored(ints v) { return _mm512_xor_si512(v, splat((int32_t)0x80808080)); }
 AVX512 floats f_splat(float v) { return _mm512_set1_ps(v); }

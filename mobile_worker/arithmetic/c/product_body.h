@@ -6,8 +6,9 @@
      ints, floats                   LANES 32-bit integers, LANES floats
      load_rows(row, stride, out[4]) 16 bytes of each of LANES rows from `row` on; out[k]
                                     holds everyone's dword k
-     splat, bits_and, bits_or, shift_right, shift_left     on ints
+     splat, bits_and, bits_or, shift_right, shift_right_signed, shift_left     on ints
      look_up(indices, table)        bytes 0 to 15 become bytes of the table
+     UNSIGNED_BYTES                 whether the dots take codes to 255, exactly
      STORED_SIGN                    what is added to signed codes before `dot_any`
      stored(v)                      signed codes with that added
      dot_any(sum, t[4], x)          sum + 16 codes (stored signed) times 16 of x
@@ -44,6 +45,8 @@ INLINE floats add_part(int format, floats acc, const struct group *group, int pa
     for (int k = 4 * part; k < (is_halved(format) ? 4 * part + 4 : 8); k += 4)
         dot = has_small_codes(format) ? dot_small(dot, group->t + k, x + 4 * k)
                                     : dot_any(dot, group->t + k, x + 4 * k);
+    if (format == Q4_K && UNSIGNED_BYTES)
+        dot = shift_right_signed(dot, group->shift);
     acc = f_add(acc, f_mul(to_floats(dot), f_mul(group->s[part], x_scale)));
     if (has_min(format))
         acc = f_sub(acc, f_mul(f_splat((float)sum), f_mul(group->m[part], x_scale)));

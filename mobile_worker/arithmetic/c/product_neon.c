@@ -13,6 +13,7 @@
 
 #define LANES 4
 #define STORED_SIGN 0
+#define UNSIGNED_BYTES 0
 #define NEON static inline __attribute__((always_inline))
 
 typedef int32x4_t ints;
@@ -34,6 +35,8 @@ NEON ints shift_right(ints v, int n)
 {
     return vreinterpretq_s32_u32(vshlq_u32(vreinterpretq_u32_s32(v), splat(-n)));
 }
+
+NEON ints shift_right_signed(ints v, int n) { return vshlq_s32(v, splat(-n)); }
 
 NEON ints shift_left(ints v, int n) { return vshlq_s32(v, splat(n)); }
 

@@ -27,6 +27,7 @@ struct strip {
 struct group {
     ints t[8];
     floats s[2], m[2]; /* [1] for columns 16 to 31 where they have their own */
+    int shift;         /* codes of Q4_K are 2^shift times too large */
 };
 
 INLINE const uint8_t *row_of(const struct strip *strip, int lane)

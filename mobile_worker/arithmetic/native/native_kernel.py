@@ -227,15 +227,14 @@ class NativeKernel:
         for call in calls:
             check_width(call.weights.gate, rows)
             check_width(call.weights.up, rows)
-        n_rows = [len(out) for out in outs]
-        work = [n * macs(c.weights) for n, c in zip(n_rows, calls, strict=True)]
-        n_parts = self._n_parts(sum(work))
-        if n_parts == 1:
+        if self._pool is None:
             own = tuple([call_arguments(call) for call in calls])
             self._compute(own, inputs, result, tuple(outs))
             return
+        n_rows = [len(out) for out in outs]
+        work = [n * macs(c.weights) for n, c in zip(n_rows, calls, strict=True)]
         jobs = []
-        for part in split_calls(work, n_rows, n_parts):
+        for part in split_calls(work, n_rows, self._n_parts(sum(work))):
             cut = [cut_call(calls[at], outs[at], *span) for at, *span in part]
             own = tuple(call_arguments(call) for call, _ in cut)
             jobs.append((own, inputs, result, tuple(place for _, place in cut)))
