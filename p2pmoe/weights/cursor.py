@@ -5,6 +5,7 @@ allocated for it. `needs N bytes, has M` means the file is shorter than it says;
 other refusal means that a number is out of its bound. Buffers one block at a time.
 """
 
+import hashlib
 import os
 import struct
 from pathlib import Path
@@ -63,6 +64,14 @@ class Cursor:
     def remaining(self) -> int:
         """Bytes from the position to the end of the file."""
         return self._size - self.position
+
+    def digest_before(self, n_bytes: int) -> bytes:
+        """Return SHA-256 of `n_bytes`, u64, and of all before the position."""
+        digest = hashlib.sha256(n_bytes.to_bytes(8, "little"))
+        for start in range(0, self.position, _BLOCK_BYTES):
+            length = min(_BLOCK_BYTES, self.position - start)
+            digest.update(read_at(self.path, self._fd, start, length))
+        return digest.digest()
 
     def take(self, n_bytes: int, field: str) -> bytes:
         """Return the next bytes; ModelFileTruncated if there are not that many."""

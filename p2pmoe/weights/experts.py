@@ -14,6 +14,7 @@ from mobile_worker.expert_id import ExpertId
 from p2pmoe.weights.errors import ModelFileError, UnsupportedModel
 from p2pmoe.weights.gguf import Tensor
 from p2pmoe.weights.model_file import ModelFile
+from p2pmoe.weights.model_header import ModelHeader
 from p2pmoe.weights.names import (
     EXPERT_EXTRAS,
     MERGED_NAMES,
@@ -67,7 +68,7 @@ class ExpertRanges:
         return self.gate.n_bytes + self.up.n_bytes + self.down.n_bytes
 
 
-def expert_layers(model: ModelFile) -> tuple[int, ...]:
+def expert_layers(model: ModelHeader) -> tuple[int, ...]:
     """Return the layers that have routed experts, ascending.
 
     Raises:
@@ -93,7 +94,7 @@ def expert_layers(model: ModelFile) -> tuple[int, ...]:
 
 
 def expert_ranges(
-    model: ModelFile, expert: ExpertId, *, half_order: HalfOrder | None = None
+    model: ModelHeader, expert: ExpertId, *, half_order: HalfOrder | None = None
 ) -> ExpertRanges:
     """Return where an expert's three matrices lie.
 
@@ -121,7 +122,7 @@ def read_expert(model: ModelFile, ranges: ExpertRanges) -> memoryview:
 
 
 def _gate_and_up(
-    model: ModelFile, expert: ExpertId, half_order: HalfOrder | None
+    model: ModelHeader, expert: ExpertId, half_order: HalfOrder | None
 ) -> tuple[MatrixRange, MatrixRange]:
     merged = [
         stem
@@ -145,7 +146,7 @@ def _gate_and_up(
     return (second, first) if half_order is HalfOrder.UP_FIRST else (first, second)
 
 
-def _matrix(model: ModelFile, expert: ExpertId, matrix: ExpertMatrix) -> MatrixRange:
+def _matrix(model: ModelHeader, expert: ExpertId, matrix: ExpertMatrix) -> MatrixRange:
     stacked = stacked_name(expert.layer, matrix)
     single = single_name(expert.layer, matrix, expert.index)
     if stacked in model.tensors and single in model.tensors:
@@ -164,7 +165,7 @@ def _matrix(model: ModelFile, expert: ExpertId, matrix: ExpertMatrix) -> MatrixR
     )
 
 
-def _slice(model: ModelFile, tensor: Tensor, index: int) -> MatrixRange:
+def _slice(model: ModelHeader, tensor: Tensor, index: int) -> MatrixRange:
     n_expert = model_size(model, "expert_count")
     if len(tensor.shape) != 3 or tensor.shape[0] != n_expert:
         reason = f"has shape {tensor.shape}, not [{n_expert}, rows, columns]"
@@ -195,7 +196,7 @@ def _halves(whole: MatrixRange) -> tuple[MatrixRange, MatrixRange]:
     return first, second
 
 
-def _check_chain(model: ModelFile, expert: ExpertId, ranges: ExpertRanges) -> None:
+def _check_chain(model: ModelHeader, expert: ExpertId, ranges: ExpertRanges) -> None:
     n_embd = model_size(model, "embedding_length")
     n_ff = ranges.gate.n_rows
     shapes = {

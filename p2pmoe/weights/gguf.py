@@ -85,10 +85,16 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """Everything before the tensor data, with tensors in file order."""
+    """Everything before the tensor data, with tensors in file order.
+
+    `n_bytes` is the size of the address space that holds all tensors; `fingerprint`,
+    32 bytes, stands for the header's own bytes and that size.
+    """
 
     metadata: dict[str, MetadataValue]
     tensors: dict[str, Tensor]
+    n_bytes: int
+    fingerprint: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,8 +105,8 @@ class _Entry:
     offset: int  # into the tensor data
 
 
-def parse_header(cursor: Cursor) -> Header:
-    """Read the header from the front of a file.
+def parse_header(cursor: Cursor, *, is_whole: bool = True) -> Header:
+    """Read the header from the front of a file; if it `is_whole`, its data is there.
 
     Raises:
         ModelFileTruncated: The file ends before what the header promises.
@@ -125,15 +131,19 @@ def parse_header(cursor: Cursor) -> Header:
             metadata[key] = _value(cursor, kind, f"key {key[:80]!r}")
     entries = [_entry(cursor, number) for number in range(n_tensors)]
     data_start = -(-cursor.position // alignment) * alignment
-    size = cursor.position + cursor.remaining
     tensors: dict[str, Tensor] = {}
     for entry in entries:
         tensor = _tensor(cursor, entry, alignment, data_start)
         if tensor.name in tensors:
             raise _bad(cursor, entry, "name", "occurs twice")
         tensors[tensor.name] = tensor
-    _check_extents(cursor, list(tensors.values()), size)
-    return Header(metadata=metadata, tensors=tensors)
+    n_bytes = _check_extents(cursor, list(tensors.values()), is_whole=is_whole)
+    return Header(
+        metadata=metadata,
+        tensors=tensors,
+        n_bytes=n_bytes,
+        fingerprint=cursor.digest_before(n_bytes),
+    )
 
 
 def _check_start(cursor: Cursor) -> None:
@@ -239,17 +249,16 @@ def _tensor(cursor: Cursor, entry: _Entry, alignment: int, data_start: int) -> T
     )
 
 
-def _check_extents(cursor: Cursor, tensors: list[Tensor], size: int) -> None:
+def _check_extents(cursor: Cursor, tensors: list[Tensor], *, is_whole: bool) -> int:
+    """Return the bytes that a file with these tensors has at least."""
     ordered = sorted(tensors, key=lambda tensor: tensor.offset)
-    for tensor in ordered:
-        if tensor.offset + tensor.n_bytes > size:
-            needed = max(other.offset + other.n_bytes for other in ordered)
-            raise ModelFileTruncated(
-                cursor.path,
-                f"needs {needed} bytes, has {size}",
-                tensor=tensor.name,
-                field="extent",
-            )
+    ends = [tensor.offset + tensor.n_bytes for tensor in ordered]
+    needed = max(ends, default=cursor.position)
+    size = cursor.position + cursor.remaining
+    if is_whole and needed > size:
+        cut = next(t for t, end in zip(ordered, ends, strict=True) if end > size)
+        reason = f"needs {needed} bytes, has {size}"
+        raise ModelFileTruncated(cursor.path, reason, tensor=cut.name, field="extent")
     for before, after in pairwise(ordered):
         if before.offset + before.n_bytes > after.offset:
             raise ModelFileError(
@@ -258,6 +267,7 @@ def _check_extents(cursor: Cursor, tensors: list[Tensor], size: int) -> None:
                 tensor=after.name,
                 field="offset",
             )
+    return needed
 
 
 def _bad(cursor: Cursor, entry: _Entry, field: str, reason: str) -> ModelFileError:

@@ -1,41 +1,42 @@
-"""An open model file: its metadata, its tensors, and positioned reads.
+"""An open model: its header, and positioned reads of its tensors.
 
-The file is opened once and never mapped: if it is replaced by a rename, reads go on
-from the old file; if it is cut short, a read raises ModelFileTruncated and the process
-lives on (fault B03). Reads may come from several threads at once.
+`open_model` wants all bytes to be there, `read_header` only the header's. Files are
+opened once and never mapped: if one is replaced by a rename, reads go on from the old
+file; if it is cut short, a read raises ModelFileTruncated and the process lives on
+(fault B03). Reads may come from several threads at once.
 """
 
-import os
-import stat
-import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Self
 
 from mobile_worker.large_pages import weight_room
-from p2pmoe.weights.cursor import Cursor, read_at, read_into
+from p2pmoe.weights.byte_source import ByteSource, FileBytes, OpenFile
+from p2pmoe.weights.cursor import Cursor
 from p2pmoe.weights.errors import ModelFileError, UnsupportedModel
-from p2pmoe.weights.gguf import Header, Tensor, parse_header
-from p2pmoe.weights.metadata import Metadata
+from p2pmoe.weights.gguf import Header, parse_header
+from p2pmoe.weights.model_header import ModelHeader
 
-__all__ = ["ModelFile", "open_model"]
+__all__ = ["ModelFile", "open_model", "read_header"]
 
 
-class ModelFile:
-    """A GGUF file whose header was accepted; close it, or use it as a context.
+class ModelFile(ModelHeader):
+    """A model whose header was accepted; close it, or use it as a context.
 
-    `n_bytes` is the file's size when it was opened.
+    `n_bytes` is the size of its address space when it was opened.
     """
 
-    def __init__(self, path: Path, fd: int, n_bytes: int, header: Header) -> None:
-        """Take over the open file `fd`; callers use `open_model`."""
-        self.path = path
-        self.n_bytes = n_bytes
-        self.metadata = Metadata(path, header.metadata)
-        self._tensors = header.tensors
-        self._fd = fd
-        self._close = weakref.finalize(self, os.close, fd)
+    def __init__(
+        self,
+        path: Path,
+        source: ByteSource,
+        header: Header,
+        *,
+        folder: Path | None = None,
+    ) -> None:
+        """Take over `source`, in which the tensors of `header` lie."""
+        super().__init__(path, header, n_bytes=source.n_bytes, folder=folder)
+        self._source = source
 
     def __enter__(self) -> Self:
         return self
@@ -44,23 +45,15 @@ class ModelFile:
         self.close()
 
     def close(self) -> None:
-        """Close the file; later reads raise ModelFileError."""
-        self._close()
+        """Close the files; later reads raise ModelFileError."""
+        self._source.close()
 
-    @property
-    def tensors(self) -> Mapping[str, Tensor]:
-        """All tensors by name, in file order; read-only."""
-        return MappingProxyType(self._tensors)
-
-    def tensor(self, name: str) -> Tensor:
-        """Return where a tensor lies; ModelFileError if the file has none such."""
-        try:
-            return self._tensors[name]
-        except KeyError:
-            raise ModelFileError(self.path, "is missing", tensor=name) from None
+    def stamp(self) -> bytes:
+        """Return bytes that change when a file of the model is written to."""
+        return self._source.stamp()
 
     def read(self, name: str) -> bytes:
-        """Return the bytes of a whole tensor, in the file's own block format.
+        """Return the bytes of a whole tensor, in its own block format.
 
         Raises:
             ModelFileTruncated: The file was cut short since it was opened.
@@ -70,12 +63,12 @@ class ModelFile:
         return self.read_range(tensor.offset, tensor.n_bytes)
 
     def read_range(self, offset: int, n_bytes: int) -> bytes:
-        """Return `n_bytes` from `offset` of the file; raises as `read`."""
-        if not self._close.alive:
-            raise ModelFileError(self.path, "is closed")
+        """Return `n_bytes` from `offset`; raises as `read`."""
         if offset < 0 or n_bytes < 0:
             raise ModelFileError(self.path, f"no range {offset} + {n_bytes}")
-        return read_at(self.path, self._fd, offset, n_bytes)
+        place = bytearray(n_bytes)
+        self._source.read_into(offset, memoryview(place))
+        return bytes(place)
 
     def load(self, name: str) -> memoryview:
         """Return the bytes of a tensor to compute with, in large pages; as `read`."""
@@ -84,47 +77,43 @@ class ModelFile:
 
     def load_ranges(self, ranges: Sequence[tuple[int, int]]) -> memoryview:
         """Return ranges (offset, bytes) one behind the other; as `load` and `read`."""
-        if not self._close.alive:
-            raise ModelFileError(self.path, "is closed")
         if any(offset < 0 or n_bytes < 0 for offset, n_bytes in ranges):
             raise ModelFileError(self.path, f"no ranges {ranges}")
         room = weight_room(sum(n_bytes for _, n_bytes in ranges))
         at = 0
         for offset, n_bytes in ranges:
-            read_into(self.path, self._fd, offset, room[at : at + n_bytes])
+            self._source.read_into(offset, room[at : at + n_bytes])
             at += n_bytes
         return room.toreadonly()
 
 
 def open_model(path: Path) -> ModelFile:
-    """Open a GGUF file and check its whole header.
+    """Open a model and check its whole header.
 
     Raises:
         ModelFileTruncated: "needs N bytes, has M": it ends before its tensors do.
         UnsupportedModel: Another version, byte order, or one part of a split model.
         ModelFileError: It cannot be opened, or is no valid GGUF file.
     """
+    file = OpenFile(path)
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError as exc:
-        unopened = ModelFileError(path, f"cannot be opened: {exc.strerror}")
-        unopened.advice = "name a GGUF file that can be read, or `pocket`"
-        raise unopened from exc
-    try:
-        n_bytes = _size(path, fd)
-        header = parse_header(Cursor(path, fd, n_bytes))
+        header = parse_header(Cursor(path, file.fd, file.n_bytes))
         _refuse_parts(path, header)
     except BaseException:
-        os.close(fd)
+        file.close()
         raise
-    return ModelFile(path, fd, n_bytes, header)
+    return ModelFile(path, FileBytes([file]), header)
 
 
-def _size(path: Path, fd: int) -> int:
-    state = os.fstat(fd)
-    if not stat.S_ISREG(state.st_mode):
-        raise ModelFileError(path, "is no regular file")
-    return state.st_size
+def read_header(path: Path) -> ModelHeader:
+    """Read a model's header, whose tensor data need not be there; as `open_model`."""
+    file = OpenFile(path)
+    try:
+        header = parse_header(Cursor(path, file.fd, file.n_bytes), is_whole=False)
+        _refuse_parts(path, header)
+    finally:
+        file.close()
+    return ModelHeader(path, header, n_bytes=file.n_bytes)
 
 
 def _refuse_parts(path: Path, header: Header) -> None:

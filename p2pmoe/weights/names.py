@@ -17,7 +17,7 @@ from enum import Enum, unique
 
 from mobile_worker.arithmetic.activation import Activation, ActivationKind
 from p2pmoe.weights.errors import UnsupportedModel
-from p2pmoe.weights.model_file import ModelFile
+from p2pmoe.weights.model_header import ModelHeader
 
 __all__ = [
     "EXPERT_EXTRAS",
@@ -65,12 +65,12 @@ class ExpertMatrix(Enum):
     DOWN = "down"
 
 
-def architecture(model: ModelFile) -> str:
+def architecture(model: ModelHeader) -> str:
     """Return the file's architecture, such as "minimax-m3"."""
     return model.metadata.text("general.architecture")
 
 
-def model_size(model: ModelFile, name: str, default: int | None = None) -> int:
+def model_size(model: ModelHeader, name: str, default: int | None = None) -> int:
     """Return a size from the metadata, such as "expert_count", without its prefix.
 
     Raises:
@@ -79,7 +79,7 @@ def model_size(model: ModelFile, name: str, default: int | None = None) -> int:
     return model.metadata.integer(f"{architecture(model)}.{name}", default)
 
 
-def expert_activation(model: ModelFile) -> Activation:
+def expert_activation(model: ModelHeader) -> Activation:
     """Return the activation of the model's routed experts.
 
     Raises:

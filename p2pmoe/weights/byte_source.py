@@ -1,0 +1,131 @@
+"""Where the bytes of a model lie: one address space, whatever holds it.
+
+A `ByteSource` fills any range of its `n_bytes`, from any thread. `FileBytes` lays open
+files end to end (the parts of a split set; one file is a set of one). A safetensors
+folder is a source of its own that computes what it is asked for. Files are read by
+position and never mapped: one cut short raises ModelFileTruncated for that read alone
+(fault B03), one replaced by a rename goes on being read as it was.
+"""
+
+import hashlib
+import os
+import stat
+import weakref
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Protocol
+
+from p2pmoe.weights.cursor import read_into
+from p2pmoe.weights.errors import ModelFileError
+
+__all__ = ["ByteSource", "FileBytes", "OpenFile"]
+
+
+class ByteSource(Protocol):
+    """The bytes of a model, by position; safe to use from several threads."""
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes in all; ranges lie in 0..n_bytes."""
+        ...
+
+    def read_into(self, offset: int, place: memoryview) -> None:
+        """Fill `place`, which is writable bytes, with what lies at `offset`.
+
+        Raises:
+            ModelFileTruncated: A file ends before the range does.
+            ModelFileError: It cannot be read, or the source is closed.
+        """
+        ...
+
+    def stamp(self) -> bytes:
+        """Return bytes that change when a file behind the source is written to."""
+        ...
+
+    def close(self) -> None:
+        """Give the files free; later reads raise ModelFileError."""
+        ...
+
+
+class OpenFile:
+    """A regular file, open for positioned reads; `n_bytes` is its size when opened.
+
+    `path` is for messages; the file is the one opened, whatever the path names later.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open `path`; ModelFileError if it cannot be or is no regular file."""
+        self.path = path
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+        try:
+            self.fd = os.open(path, flags)
+        except OSError as exc:
+            unopened = ModelFileError(path, f"cannot be opened: {exc.strerror}")
+            unopened.advice = "name a model file that can be read, or `pocket`"
+            raise unopened from exc
+        self._close = weakref.finalize(self, os.close, self.fd)
+        state = os.fstat(self.fd)
+        if not stat.S_ISREG(state.st_mode):
+            self.close()
+            raise ModelFileError(path, "is no regular file")
+        self.n_bytes = state.st_size
+
+    def read_into(self, offset: int, place: memoryview) -> None:
+        """Fill `place` with the bytes at `offset`; raises as a `ByteSource`."""
+        if not self._close.alive:
+            raise ModelFileError(self.path, "is closed")
+        read_into(self.path, self.fd, offset, place)
+
+    def stamp(self) -> bytes:
+        """Return the file's size and time of change; ModelFileError."""
+        if not self._close.alive:
+            raise ModelFileError(self.path, "is closed")
+        state = os.fstat(self.fd)
+        return f"{state.st_size} {state.st_mtime_ns}\n".encode()
+
+    def close(self) -> None:
+        """Close the file; a second time does nothing."""
+        self._close()
+
+
+class FileBytes:
+    """Open files laid end to end, without a gap; owns and closes them."""
+
+    def __init__(self, files: Sequence[OpenFile]) -> None:
+        """Take over `files`, one or more, in their order."""
+        self._files = tuple(files)
+        self._starts = (0, *accumulate(file.n_bytes for file in files))
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all files together."""
+        return self._starts[-1]
+
+    def starts(self) -> tuple[int, ...]:
+        """Return where each file begins."""
+        return self._starts[:-1]
+
+    def read_into(self, offset: int, place: memoryview) -> None:
+        """Fill `place` with the bytes at `offset`; see `ByteSource`."""
+        filled = 0
+        while filled < place.nbytes:
+            at = offset + filled
+            number = min(bisect_right(self._starts, at), len(self._files)) - 1
+            within = at - self._starts[number]
+            file = self._files[number]
+            n_bytes = place.nbytes - filled
+            if number < len(self._files) - 1:
+                n_bytes = min(n_bytes, file.n_bytes - within)
+            file.read_into(within, place[filled : filled + n_bytes])
+            filled += n_bytes
+
+    def stamp(self) -> bytes:
+        """Return a digest of the files' sizes and times of change."""
+        return hashlib.sha256(b"".join(file.stamp() for file in self._files)).digest()
+
+    def close(self) -> None:
+        """Close all files."""
+        for file in self._files:
+            file.close()
