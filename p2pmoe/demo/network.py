@@ -12,7 +12,13 @@ from typing import Any
 import httpx
 import trio
 
-from p2pmoe.demo.processes import Child, ChildFailed, Stage
+from p2pmoe.local_network.network import (
+    START_WITHIN_S,
+    WorkerOptions,
+    start_relay,
+    start_worker,
+)
+from p2pmoe.local_network.processes import Child, ChildFailed, Stage
 
 __all__ = [
     "Api",
@@ -23,11 +29,12 @@ __all__ = [
     "wait_until_ready",
 ]
 
-START_WITHIN_S = 60.0
 COVER_WITHIN_S = 90.0
 _POLL_S = 0.1
-_HUB_MEMORY, _EDGE_MEMORY = "8M", "5M"  # of experts: none can hold all of them
-_OPENING_CREDIT = "1000"  # credits an operator lends each new backbone
+# Of experts none can hold all of them.
+_HUB = WorkerOptions(memory="8M", hub=True)
+_EDGE = WorkerOptions(memory="5M")
+_OPENING_CREDIT = 1000  # credits an operator lends each new backbone
 
 Progress = Callable[[str, float], None]
 
@@ -81,20 +88,13 @@ async def raise_network(stage: Stage, ram: str, progress: Progress) -> DemoNetwo
         ChildFailed: A process ended, or coverage took too long.
     """
     progress("relay, market and ledger", 0.0)
-    relay_folder = stage.folder / "relay"
-    relay = await stage.start(
-        "relay",
-        [
-            *("relay", "--self-signed", "--listen", "127.0.0.1:0"),
-            *("--data", str(relay_folder), "--opening-credit", _OPENING_CREDIT),
-        ],
-    )
-    invite = str((await relay.ready(START_WITHIN_S))["invite"])
+    relay = await start_relay(stage, opening_credit=_OPENING_CREDIT)
     progress("backbone and four workers", 0.1)
+    invite = relay.invite
     backbone = await start_backbone(stage, "backbone", ["--invite", invite], ram)
-    workers = [await _start_worker(stage, "hub", invite, hub=True)]
+    workers = [await start_worker(stage, "hub", invite, _HUB)]
     workers += [
-        await _start_worker(stage, f"edge-{n}", invite, hub=False) for n in (1, 2, 3)
+        await start_worker(stage, f"edge-{n}", invite, _EDGE) for n in (1, 2, 3)
     ]
     names = {}
     for child in workers:
@@ -102,12 +102,12 @@ async def raise_network(stage: Stage, ram: str, progress: Progress) -> DemoNetwo
     api = await api_of(backbone)
     await wait_until_ready(api, backbone, progress)
     return DemoNetwork(
-        relay=relay,
+        relay=relay.child,
         backbone=backbone,
         workers=tuple(workers),
         names=names,
         api=api,
-        ledger_folder=relay_folder / "ledger",
+        ledger_folder=relay.folder / "ledger",
     )
 
 
@@ -128,18 +128,6 @@ async def api_of(backbone: Child) -> Api:
     """Return the API of a backbone once it listens."""
     host, port = (await backbone.ready(START_WITHIN_S))["listen"]
     return Api(host, port)
-
-
-async def _start_worker(stage: Stage, name: str, invite: str, *, hub: bool) -> Child:
-    options = ["--hub", "--listen", "127.0.0.1:0"] if hub else []
-    memory = _HUB_MEMORY if hub else _EDGE_MEMORY
-    return await stage.start(
-        name,
-        [
-            *("contribute", "--invite", invite, "--yes", "--memory", memory),
-            *("--data", str(stage.folder / name), "--domain", name, *options),
-        ],
-    )
 
 
 async def wait_until_ready(api: Api, backbone: Child, progress: Progress) -> None:

@@ -23,7 +23,7 @@ from p2pmoe.demo.network import (
     start_backbone,
     wait_until_ready,
 )
-from p2pmoe.demo.processes import PROGRAM, ChildFailed, Stage
+from p2pmoe.local_network.processes import PROGRAM, ChildFailed, Stage
 
 __all__ = ["Screen", "Script", "play"]
 

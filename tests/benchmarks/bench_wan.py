@@ -20,7 +20,7 @@ from pathlib import Path
 import trio
 
 from p2pmoe.demo.network import api_of, start_backbone, wait_until_ready
-from p2pmoe.demo.processes import Stage
+from p2pmoe.local_network.processes import Stage
 from p2pmoe.network.invite import read_invite
 from tests.benchmarks.figures import Figure, figure
 from tests.benchmarks.network_processes import (

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import httpx
 
-from p2pmoe.demo.processes import Child, Stage
+from p2pmoe.local_network.processes import Child, Stage
 from p2pmoe.network.invite import Invite, read_invite, write_invite
 
 __all__ = ["ask", "start_relay", "start_worker", "through_port"]

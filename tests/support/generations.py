@@ -14,7 +14,7 @@ import trio
 
 from p2pmoe.client import ApiError, Completion, complete
 from p2pmoe.demo.network import Api, wait_until_ready
-from p2pmoe.demo.processes import Stage
+from p2pmoe.local_network.processes import Stage
 
 __all__ = ["PROMPTS", "Generation", "Prompt", "moments", "texts_of_a_single_process"]
 

@@ -23,7 +23,7 @@ from mobile_worker.servings.filing import SpoolKind
 from p2pmoe.client import Completion
 from p2pmoe.demo.facts import Metrics
 from p2pmoe.demo.network import Api, wait_until_ready
-from p2pmoe.demo.processes import Child, Stage
+from p2pmoe.local_network.processes import Child, Stage
 from tests.support.generations import Generation, Prompt
 
 __all__ = [

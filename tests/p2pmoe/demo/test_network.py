@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from p2pmoe.demo.network import DemoNetwork, wait_until_ready
-from p2pmoe.demo.processes import ChildFailed
+from p2pmoe.local_network.processes import ChildFailed
 from tests.support.trio_test import trio_test
 
 

@@ -8,8 +8,8 @@ import pytest
 from p2pmoe.client import Completion
 from p2pmoe.demo import story
 from p2pmoe.demo.facts import Metrics
-from p2pmoe.demo.processes import ChildFailed
 from p2pmoe.demo.story import Script
+from p2pmoe.local_network.processes import ChildFailed
 from tests.support.trio_test import trio_test
 
 

@@ -1,4 +1,4 @@
-"""Child processes of the demo: start, wait until ready, stop, kill.
+"""Child processes of a network on this machine: start, wait until ready, stop, kill.
 
 Each child is this same program with another command, its output in a log file of its
 own. Only processes started here are ever signalled, by their own handle.
@@ -27,14 +27,14 @@ PROGRAM = (sys.executable, "-P", "-m", "p2pmoe")
 
 
 class ChildFailed(P2pmoeError):
-    """A process of the demo ended or stayed silent where it should have worked."""
+    """A process of ours ended or stayed silent where it should have worked."""
 
     exit_code = 1
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Child:
-    """One process of the demo, by name."""
+    """One process of ours, by name."""
 
     name: str
     process: trio.Process
@@ -99,7 +99,7 @@ class Child:
 
 
 class Stage:
-    """Where the demo's processes live: a folder, and every child started in it."""
+    """Where the processes live: a folder, and every child started in it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -125,7 +125,7 @@ class Stage:
         return child
 
     async def stop_all(self, within_s: float = 10.0) -> None:
-        """End every child that still runs; none outlives the demo."""
+        """End every child that still runs; none outlives us."""
         with trio.CancelScope(shield=True):
             async with trio.open_nursery() as nursery:
                 for child in self.children:
@@ -133,6 +133,6 @@ class Stage:
 
 
 def _environment() -> dict[str, str]:
-    # One BLAS thread each: five processes share the machine.
+    # One BLAS thread each: several processes share the machine.
     one = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
     return {**os.environ, **one, "PYTHONUNBUFFERED": "1"}

@@ -1,4 +1,4 @@
-"""Children of the demo: readiness, early ends and stopping, with real processes."""
+"""Children of a local network: readiness, early ends, stopping; real processes."""
 
 import json
 import signal
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from p2pmoe.demo import processes
-from p2pmoe.demo.processes import Child, ChildFailed, Stage
+from p2pmoe.local_network import processes
+from p2pmoe.local_network.processes import Child, ChildFailed, Stage
 from tests.support.trio_test import trio_test
 
 READY = "import json,sys;open(sys.argv[-1],'w').write(json.dumps({'port': 7}))"
