@@ -37,6 +37,7 @@ from mobile_worker.shards.manifest import Manifest
 from p2pmoe.api.app import ApiParts
 from p2pmoe.api.preparation import ServedModel
 from p2pmoe.api.server import ListenAddress, serve_api
+from p2pmoe.backbone.attached import attach
 from p2pmoe.backbone.engine import Engine, EngineParts, open_engine
 from p2pmoe.backbone.generation import (
     FailureKind,
@@ -45,7 +46,7 @@ from p2pmoe.backbone.generation import (
     GenerationRun,
     Phase,
 )
-from p2pmoe.backbone.joining import Joined, Joining, join
+from p2pmoe.backbone.joining import Joined, Joining
 from p2pmoe.backbone.local_side import LocalOptions, LocalSide
 from p2pmoe.backbone.metrics import engine_page, local_page, network_page
 from p2pmoe.backbone.readiness import ReadinessGate
@@ -250,35 +251,22 @@ class Service:
             self_test=SELF_TEST_DIGEST,
             network=access.network,
         )
-        token = trio.lowlevel.current_trio_token()
         with Spool(self.config.data / "spool") as spool:
             async with open_node(settings, clock=self._clock) as node:
-                joined = join(
-                    Joining(
-                        node=node,
-                        sign=identity.sign,
-                        clock=self._clock,
-                        local=self._needed_local(),
-                        manifest=manifest,
-                        spool=spool,
-                        counters=self.counters,
-                        tuning=self.config.tuning,
-                        on_coverage=self._cover,
-                    )
+                joining = Joining(
+                    node=node,
+                    sign=identity.sign,
+                    clock=self._clock,
+                    local=self._needed_local(),
+                    manifest=manifest,
+                    spool=spool,
+                    counters=self.counters,
+                    tuning=self.config.tuning,
+                    on_coverage=self._cover,
                 )
-                await joined.bookkeeper.restore()
-                self._joined = joined
-                dispatcher = joined.dispatcher
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(joined.side.run)
-                    yield Network(
-                        fleet=joined.fleet,
-                        submit=lambda work: token.run_sync_soon(dispatcher.start, work),
-                        report=lambda ticket, passed: token.run_sync_soon(
-                            functools.partial(dispatcher.checked, ticket, passed=passed)
-                        ),
-                    )
-                    nursery.cancel_scope.cancel()
+                async with attach(joining) as attached:
+                    self._joined = attached.joined
+                    yield attached.network
 
     async def _follow_use(self, local: LocalSide) -> None:
         while True:

@@ -16,13 +16,13 @@ from mobile_worker.expert_id import ExpertId
 from mobile_worker.links.node import NodeSettings
 from mobile_worker.session.identity import Identity
 from mobile_worker.shards.manifest import Manifest
+from p2pmoe.backbone.attached import attach
 from p2pmoe.backbone.disk import ExpertFile
 from p2pmoe.backbone.engine import Engine, EngineParts, EngineRun, open_engine
-from p2pmoe.backbone.exchange import CheckTicket, LayerWork
 from p2pmoe.backbone.generation import GenerationRequest
-from p2pmoe.backbone.joining import Joined, Joining, join
+from p2pmoe.backbone.joining import Joined, Joining
 from p2pmoe.backbone.local_side import LocalOptions, LocalSide
-from p2pmoe.backbone.scattered import Network, ScatteredExperts
+from p2pmoe.backbone.scattered import ScatteredExperts
 from p2pmoe.backbone.trace import BackboneCounters
 from p2pmoe.config import DiskPolicy, Tuning
 from p2pmoe.model.sampler import SamplingSettings
@@ -148,54 +148,35 @@ async def scattered_backbone(
     identity = Identity.generate()
     counters = BackboneCounters()
     settings = NodeSettings(identity=identity, role=Role.BACKBONE)
-    token = trio.lowlevel.current_trio_token()
     backbones: list[Backbone] = []
     with Spool(world.folder / f"backbone-{identity.peer_id.hex()[:8]}") as spool:
         async with world.network.open_node(settings) as node:
-            joined = join(
-                Joining(
-                    node=node,
-                    sign=identity.sign,
-                    clock=world.clock,
-                    local=local,
-                    manifest=world.manifest,
-                    spool=spool,
+            joining = Joining(
+                node=node,
+                sign=identity.sign,
+                clock=world.clock,
+                local=local,
+                manifest=world.manifest,
+                spool=spool,
+                counters=counters,
+                tuning=tuning or Tuning(),
+                on_coverage=lambda: [b.note_change() for b in backbones],
+            )
+            async with attach(joining) as attached:
+                joined, places = attached.joined, local.places(attached.network)
+                engine_parts = EngineParts(
+                    model=local.model,
+                    experts=lambda trace, deadline: ScatteredExperts(
+                        places, trace, deadline
+                    ),
+                    cancel=joined.dispatcher.cancel,
                     counters=counters,
-                    tuning=tuning or Tuning(),
-                    on_coverage=lambda: [b.note_change() for b in backbones],
+                    monotonic=time.monotonic,
+                    **parts,
                 )
-            )
-            dispatcher = joined.dispatcher
-
-            def submit(work: LayerWork) -> None:
-                token.run_sync_soon(dispatcher.start, work)
-
-            def report(ticket: CheckTicket, passed: bool | None) -> None:
-                call = functools.partial(dispatcher.checked, ticket, passed=passed)
-                token.run_sync_soon(call)
-
-            places = local.places(
-                Network(fleet=joined.fleet, submit=submit, report=report)
-            )
-            async with (
-                trio.open_nursery() as nursery,
-                open_engine(
-                    EngineParts(
-                        model=local.model,
-                        experts=lambda trace, deadline: ScatteredExperts(
-                            places, trace, deadline
-                        ),
-                        cancel=dispatcher.cancel,
-                        counters=counters,
-                        monotonic=time.monotonic,
-                        **parts,
-                    )
-                ) as engine,
-            ):
-                nursery.start_soon(joined.side.run)
-                backbones.append(Backbone(engine, local, counters, joined))
-                yield backbones[0]
-                nursery.cancel_scope.cancel()
+                async with open_engine(engine_parts) as engine:
+                    backbones.append(Backbone(engine, local, counters, joined))
+                    yield backbones[0]
 
 
 async def generate(
