@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mobile_worker.arithmetic.coding import Floats
+from p2pmoe.model.attention import AttentionRule
 from p2pmoe.model.indexer import Indexer
 from p2pmoe.model.kv_cache import LayerCache, empty_layer
 from p2pmoe.model.linear import Linear
@@ -61,7 +62,8 @@ class AttentionLayer:
         heads = self.qkv(a).reshape(n, -1, self.head_dim)
         n_turned = self.n_heads + self.n_kv_heads
         turned = self.operations.rms_norm(heads[:, :n_turned], self.qk_norm, self.eps)
-        self.operations.turn(turned, *self.rope.tables(first, n))
+        tables = self.rope.tables(first, n)
+        self.operations.turn(turned, *tables, interleaved=False)
         kept.keys[:, :, first:end] = turned[:, self.n_heads :].transpose(1, 2, 0)
         kept.values[first:end] = heads[:, n_turned:]
         seen = None
@@ -69,5 +71,8 @@ class AttentionLayer:
             seen = self.indexer.seen(a, kept.index_keys, first)
         queries = turned[:, : self.n_heads]
         queries = queries.reshape(n, self.n_kv_heads, -1, self.head_dim)
-        mixed = self.operations.attend(queries, kept.keys, kept.values, first, seen)
+        rule = AttentionRule(scale=1.0 / self.head_dim**0.5)
+        mixed = self.operations.attend(
+            queries, kept.keys, kept.values, first, rule, seen
+        )
         return self.output(mixed.reshape(n, -1))

@@ -1,10 +1,18 @@
 """Which experts a router's logits choose, and how their results are weighed.
 
-Scores are f32: softmax or sigmoid of the logits. The selection bias is added for
-choosing only, never for mixing. Equal scores go to the lower expert id. Mixing weights
-are the chosen scores; with the norm flag divided by their sum (over the chosen in
-ascending id); then times the routed scale. Faults B12 and B13 of the reference list are
-its tests.
+Everything is f32. Scores are the softmax or the sigmoid of the logits, or the logits
+themselves (SOFTMAX_OF_CHOSEN). For choosing only, never for mixing, the selection bias
+is added; the result ranks the experts. With groups, experts lie in `n_groups` equal
+runs; a group is ranked by the rounded sum of its two best ranks if scores are sigmoids
+(its one rank if it has a single expert), else by its best; all but the `n_groups_used`
+best groups are masked with -inf. Then the `top_k` best ranks are chosen. What is equal
+goes to the lower id, of groups as of experts; what is no number comes last.
+
+Mixing weights are the chosen scores, for SOFTMAX_OF_CHOSEN their softmax; with the norm
+flag divided by their sum (over the chosen in ascending id); then times the routed
+scale. A softmax is exp(fl(logit - most)), summed in eight lanes (lane id % 8, or slot
+% 8 of the chosen in ascending id), and one division each. Faults B12 and B13 of the
+reference list are its tests.
 """
 
 from dataclasses import dataclass
@@ -16,6 +24,7 @@ import numpy.typing as npt
 from mobile_worker.arithmetic.coding import Floats
 from mobile_worker.arithmetic.elementary import exp, sigmoid
 from mobile_worker.arithmetic.lanes import sum_in_lanes
+from p2pmoe.model.errors import ModelRefused
 
 __all__ = ["RouterSettings", "ScoreFunction", "choose"]
 
@@ -26,6 +35,7 @@ class ScoreFunction(IntEnum):
 
     SOFTMAX = 1
     SIGMOID = 2
+    SOFTMAX_OF_CHOSEN = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +46,20 @@ class RouterSettings:
     top_k: int
     norm: bool  # divide the chosen scores by their sum
     scale: float  # routed scaling factor
+    n_groups: int = 1
+    n_groups_used: int = 1  # of which experts may be chosen
+
+    def check(self, n_expert: int) -> None:
+        """Raise ModelRefused if experts cannot be chosen so from `n_expert`."""
+        groups = f"{self.n_groups_used} of {self.n_groups} groups"
+        if not 1 <= self.n_groups_used <= self.n_groups:
+            raise ModelRefused(f"{groups} of experts")
+        if n_expert % self.n_groups:
+            raise ModelRefused(f"{n_expert} experts in {self.n_groups} groups")
+        n_left = n_expert // self.n_groups * self.n_groups_used
+        if not 1 <= self.top_k <= n_left:
+            where = "" if self.n_groups == 1 else f", {groups}, which hold {n_left}"
+            raise ModelRefused(f"top {self.top_k} of {n_expert} experts{where}")
 
 
 def choose(
@@ -43,18 +67,17 @@ def choose(
 ) -> tuple[npt.NDArray[np.int64], Floats]:
     """Choose experts by `logits` f32 [n_tokens, n_expert] and weigh them.
 
-    Returns their ids, ascending, and their weights, [n_tokens, top_k] both.
+    `bias` f32 [n_expert] counts for choosing only; `settings` have been checked.
+    Returns the ids, ascending, and the weights, [n_tokens, top_k] both.
     """
-    if settings.score_function is ScoreFunction.SIGMOID:
-        scores = sigmoid(logits)
-    else:
-        scores = exp(logits - np.maximum.reduce(logits, axis=1, keepdims=True))
-        scores /= sum_in_lanes(scores)
+    scores = _scores(logits, settings.score_function)
     ranked = scores if bias is None else scores + bias
-    # Stable, so that the lower id comes first among equals.
-    best = np.argsort(-ranked, axis=1, kind="stable")[:, : settings.top_k]
-    experts = np.sort(best, axis=1)
+    if settings.n_groups > 1:
+        ranked = _without_other_groups(ranked, settings)
+    experts = _best(ranked, settings.top_k)
     weights = np.take_along_axis(scores, experts, axis=1)
+    if settings.score_function is ScoreFunction.SOFTMAX_OF_CHOSEN:
+        weights = _softmax(weights)
     if settings.norm:
         total = weights[:, :1].copy()
         for slot in range(1, settings.top_k):
@@ -62,3 +85,36 @@ def choose(
         weights /= total
     weights *= np.float32(settings.scale)
     return experts, weights
+
+
+def _scores(logits: Floats, function: ScoreFunction) -> Floats:
+    if function is ScoreFunction.SIGMOID:
+        return sigmoid(logits)
+    return _softmax(logits) if function is ScoreFunction.SOFTMAX else logits
+
+
+def _softmax(logits: Floats) -> Floats:
+    """Return the softmax over the last axis."""
+    scores = exp(logits - np.maximum.reduce(logits, axis=1, keepdims=True))
+    scores /= sum_in_lanes(scores)
+    return scores
+
+
+def _without_other_groups(ranked: Floats, settings: RouterSettings) -> Floats:
+    """Return a copy that is -inf in all groups but the best."""
+    groups = ranked.reshape(len(ranked), settings.n_groups, -1)
+    in_order = -np.sort(-groups, axis=2)  # the best first, no number last
+    best = in_order[:, :, 0]
+    if settings.score_function is ScoreFunction.SIGMOID and groups.shape[2] > 1:
+        best = best + in_order[:, :, 1]
+    kept = _best(best, settings.n_groups_used)[..., None]
+    masked = np.full_like(groups, -np.inf)
+    np.put_along_axis(masked, kept, np.take_along_axis(groups, kept, axis=1), axis=1)
+    return masked.reshape(ranked.shape)
+
+
+def _best(ranks: Floats, n: int) -> npt.NDArray[np.int64]:
+    """Return the ids of the `n` best of each row, ascending."""
+    # Stable, so that the lower id comes first among equals.
+    best = np.argsort(-ranks, axis=1, kind="stable")[:, :n]
+    return np.sort(best, axis=1)

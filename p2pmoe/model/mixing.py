@@ -1,4 +1,4 @@
-"""The weighted sum that mixes expert results.
+"""The weighted sum that mixes expert results, and the gate of a shared expert.
 
 Specification 02, "Combine": acc = fl(acc + fl(weight * y)) over the slots ascending,
 starting at 0.
@@ -9,8 +9,9 @@ from typing import Final
 import numpy as np
 
 from mobile_worker.arithmetic.coding import Floats
+from mobile_worker.arithmetic.elementary import sigmoid
 
-__all__ = ["weighted_sum"]
+__all__ = ["gate_rows", "weighted_sum"]
 
 _ZERO: Final = np.float32(0.0)
 
@@ -24,3 +25,12 @@ def weighted_sum(values: Floats, weights: Floats) -> Floats:
     terms = values * weights[:, :, None]
     total: Floats = np.add.reduce(terms, axis=1, initial=_ZERO)
     return total
+
+
+def gate_rows(values: Floats, logits: Floats) -> Floats:
+    """Return f32 `values` [n, n_embd] times their rows' gate, fl(y * sigmoid(logit)).
+
+    `logits` [n, 1], a lane product with one row of weights: how Qwen2-MoE weighs its
+    shared expert.
+    """
+    return values * sigmoid(logits)

@@ -38,18 +38,23 @@ class Rope:
         return np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
 
 
-def turn(heads: Floats, cosines: Floats, sines: Floats) -> None:
+def turn(heads: Floats, cosines: Floats, sines: Floats, interleaved: bool) -> None:
     """Turn `heads` [n, n_heads, head_dim] in place, row i by row i of the tables.
 
-    `cosines` and `sines` [n, half]; values beyond the first 2 * half pass.
+    `cosines` and `sines` [n, half]; values beyond the first 2 * half pass. Pair k is
+    values 2 k and 2 k + 1 if `interleaved`, else k and k + half. Each value is two
+    products, rounded, and their difference or sum: fl(fl(l * cos) - fl(r * sin)) and
+    fl(fl(r * cos) + fl(l * sin)).
     """
     cos, sin = cosines[:, None, :], sines[:, None, :]
     half = cos.shape[2]
-    left = heads[:, :, :half]
-    right = heads[:, :, half : 2 * half]
+    if interleaved:
+        left, right = heads[:, :, 0 : 2 * half : 2], heads[:, :, 1 : 2 * half : 2]
+    else:
+        left, right = heads[:, :, :half], heads[:, :, half : 2 * half]
     turned_left = left * cos
     turned_left -= right * sin
     turned_right = right * cos
     turned_right += left * sin
-    heads[:, :, :half] = turned_left
-    heads[:, :, half : 2 * half] = turned_right
+    left[...] = turned_left
+    right[...] = turned_right

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from mobile_worker.arithmetic.coding import Floats
 from mobile_worker.arithmetic.lanes import lane_matmul, lane_weights
 from p2pmoe.model import attention, choice, mixing, norm, rope
-from p2pmoe.model.attention import Mask
+from p2pmoe.model.attention import AttentionRule, Mask
 from p2pmoe.model.choice import RouterSettings
 
 __all__ = ["NUMPY_OPERATIONS", "NumpyOperations", "RowOperations"]
@@ -40,10 +40,13 @@ class RowOperations(Protocol):
         """
         ...
 
-    def turn(self, heads: Floats, cosines: Floats, sines: Floats) -> None:
-        """Turn contiguous `heads` [n, n_heads, head_dim] in place, in halves.
+    def turn(
+        self, heads: Floats, cosines: Floats, sines: Floats, interleaved: bool
+    ) -> None:
+        """Turn contiguous `heads` [n, n_heads, head_dim] in place.
 
-        The tables are [n, half], row by row, as `Rope.tables` returns them.
+        The tables are [n, half], row by row, as `Rope.tables` returns them. Pairs are
+        neighbours if `interleaved`, else half apart.
         """
         ...
 
@@ -53,17 +56,19 @@ class RowOperations(Protocol):
         keys: Floats,
         values: Floats,
         first: int,
+        rule: AttentionRule,
         seen: Mask | None,
     ) -> Floats:
-        """Attend causally over a KV cache; returns [n, n_kv_heads, group, head_dim].
+        """Attend causally over a KV cache; returns [n, n_kv_heads, group, value_dim].
 
         Args:
             queries: [n, n_kv_heads, group, head_dim]; row i is position first + i.
             keys: [n_kv_heads, head_dim, >= first + n], contiguous.
-            values: [>= first + n, n_kv_heads, head_dim], contiguous.
+            values: [>= first + n, n_kv_heads, value_dim], contiguous.
             first: The position of the first row.
-            seen: Which positions each row may see beyond causality, bool
-                [n, n_kv_heads, first + n]; None for all.
+            rule: Scale, window, soft cap and sinks.
+            seen: Which positions each row may see beyond causality and window, bool
+                [n, n_kv_heads, first + n]; None for all. Each row sees its own.
         """
         ...
 
@@ -108,9 +113,11 @@ class NumpyOperations:
         """See `norm.rms_norm`."""
         return norm.rms_norm(x, weight, eps)
 
-    def turn(self, heads: Floats, cosines: Floats, sines: Floats) -> None:
+    def turn(
+        self, heads: Floats, cosines: Floats, sines: Floats, interleaved: bool
+    ) -> None:
         """See `rope.turn`."""
-        rope.turn(heads, cosines, sines)
+        rope.turn(heads, cosines, sines, interleaved)
 
     def attend(
         self,
@@ -118,10 +125,11 @@ class NumpyOperations:
         keys: Floats,
         values: Floats,
         first: int,
+        rule: AttentionRule,
         seen: Mask | None,
     ) -> Floats:
         """See `attention.attend`."""
-        return attention.attend(queries, keys, values, first, seen)
+        return attention.attend(queries, keys, values, first, rule, seen)
 
     def dot_scores(self, queries: Floats, keys: Floats, n_keys: int) -> Floats:
         """See `attention.dot_scores`."""

@@ -7,6 +7,7 @@ are zero, minus zero, subnormal, or equal to each other.
 
 import numpy as np
 
+from p2pmoe.model.attention import AttentionRule
 from p2pmoe.model.choice import RouterSettings, ScoreFunction
 
 __all__ = ["CASES", "attention_case", "values"]
@@ -25,7 +26,7 @@ def values(rng, *shape):
 
 
 def attention_case(rng):
-    """Return queries, keys, values, first, seen; every row sees its own position."""
+    """Return the arguments of `attend`; every row sees its own position."""
     n, n_kv, group = (int(rng.integers(1, high)) for high in (5, 4, 9))
     head_dim = int(rng.choice(HEAD_DIMS))
     value_dim = int(rng.choice([head_dim, head_dim, 24]))
@@ -40,6 +41,7 @@ def attention_case(rng):
         values(rng, n_kv, head_dim, capacity),
         values(rng, capacity, n_kv, value_dim),
         first,
+        AttentionRule(scale=1.0 / head_dim**0.5),
         seen,
     )
 
@@ -49,7 +51,7 @@ def attend(own, rng):
 
 
 def dot_scores(own, rng):
-    queries, keys, _, _, _ = attention_case(rng)
+    queries, keys, *_ = attention_case(rng)
     n_keys = int(rng.integers(0, keys.shape[2] + 1))
     return own.dot_scores(queries, keys, n_keys).tobytes()
 
@@ -66,7 +68,7 @@ def turn(own, rng):
     heads = values(rng, n, n_heads, 2 * half + int(rng.integers(0, 5)))
     angles = rng.random((n, half)) * 6.3
     cosines, sines = np.cos(angles), np.sin(angles)
-    own.turn(heads, cosines.astype(np.float32), sines.astype(np.float32))
+    own.turn(heads, cosines.astype(np.float32), sines.astype(np.float32), False)
     return heads.tobytes()
 
 

@@ -33,9 +33,9 @@ class RowRecorder:
         expected = b"".join(each.tobytes() for each in results)
         self.checks.append(Check(case, 0, expected))
 
-    def attend(self, queries, keys, values, first, seen):
-        out = NUMPY_OPERATIONS.attend(queries, keys, values, first, seen)
-        n, n_kv, _, head_dim = queries.shape
+    def attend(self, queries, keys, values, first, rule, seen):
+        out = NUMPY_OPERATIONS.attend(queries, keys, values, first, rule, seen)
+        n, n_kv, *_ = queries.shape
         turn = len(self.checks)
         sizes = (*queries.shape, values.shape[2], keys.shape[2], first, 1 + turn % n)
         part = (0, n, 0, n_kv)  # rows and KV heads; now and then not all of them
@@ -45,7 +45,7 @@ class RowRecorder:
         written = np.full((*out.shape[:-1], 4 * out.shape[-1]), PADDING, np.uint8)
         written.view("<f4")[rows, heads] = out[rows, heads]
         places = ((queries, 4), (keys, 4), (values, 4), (seen, 1))
-        numbers = (*sizes, float_bits(1.0 / head_dim**0.5), *part, len(values))
+        numbers = (*sizes, float_bits(rule.scale), *part, len(values))
         self._keep(Operation.ATTEND, numbers, places, written)
         return out
 
@@ -62,9 +62,9 @@ class RowRecorder:
         self._keep(Operation.RMS_NORM, sizes, ((x, 4), (weight, 4)), out)
         return out
 
-    def turn(self, heads, cosines, sines) -> None:
+    def turn(self, heads, cosines, sines, interleaved) -> None:
         before = heads.copy()
-        NUMPY_OPERATIONS.turn(heads, cosines, sines)
+        NUMPY_OPERATIONS.turn(heads, cosines, sines, interleaved)
         places = ((before, 4), (cosines, 4), (sines, 4))
         sizes = (*heads.shape, cosines.shape[1])
         self._keep(Operation.TURN, sizes, places, heads)

@@ -22,12 +22,36 @@ from mobile_worker.arithmetic.coding import Floats
 from mobile_worker.arithmetic.errors import KernelUnavailable
 from mobile_worker.arithmetic.native.extension import BUILD_AGAIN
 
-__all__ = ["ChoiceRule", "NativeRows", "row_sets"]
+__all__ = ["AttentionRule", "ChoiceRule", "NativeRows", "row_sets"]
 
 _MODULE: Final = "mobile_worker.arithmetic.native._rows"
 _SIGMOID: Final = 2  # GGUF's expert_gating_func; 1 is softmax
 _WORTH_A_THREAD: Final = 1 << 20  # multiply-adds of scores, some 0.1 ms with values
 _contiguous = np.ascontiguousarray
+
+
+class AttentionRule(Protocol):
+    """How scores become weights, as `NativeRows.attend` reads it."""
+
+    @property
+    def scale(self) -> float:
+        """What a dot product is multiplied with."""
+        ...
+
+    @property
+    def window(self) -> int | None:
+        """Positions that a row sees, itself included; None for all."""
+        ...
+
+    @property
+    def soft_cap(self) -> float | None:
+        """What scores are drawn below."""
+        ...
+
+    @property
+    def sinks(self) -> Floats | None:
+        """One more logit a head, without a value; [n_kv_heads, group]."""
+        ...
 
 
 class ChoiceRule(Protocol):
@@ -102,8 +126,13 @@ class NativeRows:
         self._rows.rms_norm(self._set, x, weight, float(eps), y)
         return y
 
-    def turn(self, heads: Floats, cosines: Floats, sines: Floats) -> None:
-        """Turn contiguous `heads` [n, n_heads, head_dim] in place; tables [n, half]."""
+    def turn(
+        self, heads: Floats, cosines: Floats, sines: Floats, interleaved: bool
+    ) -> None:
+        """Turn contiguous `heads` [n, n_heads, head_dim] in place; tables [n, half].
+
+        Pairs are neighbours if `interleaved`, else half apart.
+        """
         self._rows.turn(self._set, heads, cosines, sines)
 
     def attend(
@@ -112,6 +141,7 @@ class NativeRows:
         keys: Floats,
         values: Floats,
         first: int,
+        rule: AttentionRule,
         seen: npt.NDArray[np.bool_] | None,
     ) -> Floats:
         """Attend causally; returns [n, n_kv_heads, group, value_dim].
@@ -120,12 +150,11 @@ class NativeRows:
         >= first + n], `values` [>= first + n, n_kv_heads, value_dim], `seen` bool
         [n, n_kv_heads, first + n] or None. Row i is position first + i.
         """
-        scale = 1.0 / queries.shape[3] ** 0.5
         result = np.empty((*queries.shape[:3], values.shape[2]), np.float32)
         if seen is not None:
             seen = _contiguous(seen)
         queries = _contiguous(queries)
-        whole = (self._set, queries, keys, values, first, seen, scale, result)
+        whole = (self._set, queries, keys, values, first, seen, rule.scale, result)
         self._each_part(partial(self._rows.attend, *whole), queries, first)
         return result
 

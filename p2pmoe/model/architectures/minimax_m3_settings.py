@@ -61,7 +61,7 @@ def read_settings(model_file: ModelFile) -> Settings:
     metadata = model_file.metadata
     prefix = f"{ARCHITECTURE}."
     function = positive(model_file, "expert_gating_func", ScoreFunction.SIGMOID)
-    if function not in set(ScoreFunction):
+    if function not in {ScoreFunction.SOFTMAX, ScoreFunction.SIGMOID}:
         raise ModelRefused(f"unknown expert_gating_func {function}")
     settings = Settings(
         n_heads=positive(model_file, "attention.head_count"),

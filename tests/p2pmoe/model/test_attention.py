@@ -2,10 +2,12 @@ import numpy as np
 import pytest
 
 from p2pmoe.model import attention
+from p2pmoe.model.attention import AttentionRule
 from tests.support import arithmetic_oracle as oracle
 
 RNG = np.random.default_rng(11)
 N_KV, GROUP, DIM = 2, 2, 16
+RULE = AttentionRule(scale=1.0 / DIM**0.5)
 
 
 def plain_row(query, keys, values, positions):
@@ -39,7 +41,7 @@ def case(first: int, n: int):
 @pytest.mark.parametrize(("first", "n"), [(0, 1), (0, 5), (12, 1), (13, 4)])
 def test_equal_to_the_plain_loop(first: int, n: int) -> None:
     queries, keys, values, _ = case(first, n)
-    result = attention.attend(queries, keys, values, first, None)
+    result = attention.attend(queries, keys, values, first, RULE, None)
     for i in range(n):
         positions = list(range(first + i + 1))
         for kv in range(N_KV):
@@ -58,7 +60,7 @@ def test_each_kv_head_sees_its_own_positions() -> None:
     seen = np.ones((2, N_KV, 8), np.bool_)
     seen[:, 0, 0:4] = False
     seen[1, 1, 2:6] = False
-    result = attention.attend(queries, keys, values, first, seen)
+    result = attention.attend(queries, keys, values, first, RULE, seen)
     for i in range(2):
         for kv in range(N_KV):
             positions = [t for t in range(first + i + 1) if seen[i, kv, t]]
@@ -76,12 +78,16 @@ def test_the_way_work_is_cut_changes_nothing(
     terms: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queries, keys, values, first = case(10, 20)
-    whole = attention.attend(queries, keys, values, first, None)
+    whole = attention.attend(queries, keys, values, first, RULE, None)
     monkeypatch.setattr(attention, "_MAX_TERMS", terms)
     monkeypatch.setattr(attention, "_MIN_TILE", 7)
-    assert np.array_equal(attention.attend(queries, keys, values, first, None), whole)
+    assert np.array_equal(
+        attention.attend(queries, keys, values, first, RULE, None), whole
+    )
     for i in range(20):
-        alone = attention.attend(queries[i : i + 1], keys, values, first + i, None)
+        alone = attention.attend(
+            queries[i : i + 1], keys, values, first + i, RULE, None
+        )
         assert np.array_equal(alone[0], whole[i])
 
 

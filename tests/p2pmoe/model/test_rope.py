@@ -5,7 +5,7 @@ from p2pmoe.model.rope import Rope, turn
 
 def turned(rope: Rope, heads: np.ndarray, first: int) -> np.ndarray:
     result = heads.copy()
-    turn(result, *rope.tables(first, len(heads)))
+    turn(result, *rope.tables(first, len(heads)), interleaved=False)
     return result
 
 

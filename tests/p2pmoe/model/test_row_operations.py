@@ -6,11 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mobile_worker.arithmetic.native.rows import NativeRows, row_sets
+from p2pmoe.model.attention import AttentionRule
 from p2pmoe.model.row_operations import NUMPY_OPERATIONS
 from tests.support.row_cases import CASES, attention_case, values
 
 NATIVE = [NativeRows(name) for name in row_sets()]
 EVERY = [NUMPY_OPERATIONS, *NATIVE]
+RULE = AttentionRule(scale=0.125)
 SEEDS = st.integers(0, 2**32 - 1)
 
 
@@ -45,12 +47,12 @@ def test_native_gives_numpys_bytes_ten_thousand_times(own, case, seed: int) -> N
 @given(seed=SEEDS)
 @settings(max_examples=30, deadline=None)
 def test_attention_of_a_row_alone_is_its_attention_in_a_batch(own, seed: int) -> None:
-    queries, keys, kept, first, seen = attention_case(np.random.default_rng(seed))
-    together = own.attend(queries, keys, kept, first, seen)
+    queries, keys, kept, first, rule, seen = attention_case(np.random.default_rng(seed))
+    together = own.attend(queries, keys, kept, first, rule, seen)
     for i in range(len(queries)):
         at = first + i
         mask = None if seen is None else seen[i : i + 1, :, : at + 1]
-        alone = own.attend(queries[i : i + 1], keys, kept, at, mask)
+        alone = own.attend(queries[i : i + 1], keys, kept, at, rule, mask)
         assert alone.tobytes() == together[i].tobytes()
 
 
@@ -79,10 +81,10 @@ def test_threads_change_nothing(own, n_threads: int) -> None:
     n, capacity = 64, 700
     queries, keys = values(rng, n, 2, 3, 64), values(rng, 2, 64, capacity)
     kept = values(rng, capacity, 2, 64)
-    together = own.attend(queries, keys, kept, 600, None)
+    together = own.attend(queries, keys, kept, 600, RULE, None)
 
     def attend_row(i: int) -> bytes:
-        return own.attend(queries[i : i + 1], keys, kept, 600 + i, None).tobytes()
+        return own.attend(queries[i : i + 1], keys, kept, 600 + i, RULE, None).tobytes()
 
     with ThreadPoolExecutor(n_threads) as pool:
         assert b"".join(pool.map(attend_row, range(n))) == together.tobytes()
@@ -101,8 +103,8 @@ def test_spread_over_threads_attention_is_the_same(
     seen[np.arange(n), :, first + np.arange(n)] = True
     spread = NativeRows(own.name.removeprefix("native/"), n_threads=n_threads)
     for mask in (None, seen):
-        expected = own.attend(queries, keys, kept, first, mask)
-        found = spread.attend(queries, keys, kept, first, mask)
+        expected = own.attend(queries, keys, kept, first, RULE, mask)
+        found = spread.attend(queries, keys, kept, first, RULE, mask)
         assert found.tobytes() == expected.tobytes()
 
 
@@ -113,9 +115,9 @@ def test_rows_taken_in_portions_are_the_same(own) -> None:
     n, first = 40, 1500
     queries, keys = values(rng, n, 1, 8, 16), values(rng, 1, 16, first + n)
     kept = values(rng, first + n, 1, 16)
-    together = own.attend(queries, keys, kept, first, None)
+    together = own.attend(queries, keys, kept, first, RULE, None)
     parts = [
-        own.attend(queries[i : i + 7], keys, kept, first + i, None)
+        own.attend(queries[i : i + 7], keys, kept, first + i, RULE, None)
         for i in range(0, n, 7)
     ]
     assert np.concatenate(parts).tobytes() == together.tobytes()

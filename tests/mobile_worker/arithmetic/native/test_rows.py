@@ -11,6 +11,7 @@ import pytest
 from mobile_worker.arithmetic.errors import KernelUnavailable
 from mobile_worker.arithmetic.native import rows
 from mobile_worker.arithmetic.native.rows import NativeRows, row_sets
+from p2pmoe.model.attention import AttentionRule
 
 SETS = sorted(row_sets().items(), key=lambda item: item[1])
 built = pytest.mark.skipif(not SETS, reason="the extension was not built here")
@@ -215,7 +216,8 @@ def test_no_rows_at_all_are_computed(name: str) -> None:
 def test_values_that_are_no_numbers_come_out_as_such(own: str, _) -> None:
     queries, keys, kept = floats(1, 1, 1, 8), floats(1, 8, 300), floats(300, 1, 8)
     keys[0, 3, 7] = np.nan
-    assert np.isnan(NativeRows(own).attend(queries, keys, kept, 299, None)).all()
+    rule = AttentionRule(scale=0.5)
+    assert np.isnan(NativeRows(own).attend(queries, keys, kept, 299, rule, None)).all()
     logits = np.array([[1.0, np.nan, 3.0]], np.float32)
     rule = SimpleNamespace(score_function=1, top_k=2, norm=True, scale=1.0)
     experts, weights = NativeRows(own).choose(logits, None, rule)
