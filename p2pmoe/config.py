@@ -84,7 +84,7 @@ class ServeConfig:
     n_context: int = 0
     wait_coverage: float = 1.0
     ready_file: Path | None = None
-    pretokenizer: str | None = None
+    pre_tokenizer: str | None = None
     api_key: str | None = None
     kernel: str | None = None
     n_threads: int = 1

@@ -163,7 +163,7 @@ class Service:
     def _load(self) -> _Loaded:
         config = self.config
         tokenizer = load_tokenizer(
-            self._file, pretokenizer_override=config.pretokenizer
+            self._file, pretokenizer_override=config.pre_tokenizer
         )
         local = LocalSide(
             self._file,

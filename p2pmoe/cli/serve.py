@@ -79,7 +79,7 @@ Threads = Annotated[
         "at most 8.",
     ),
 ]
-Pretokenizer = Annotated[
+PreTokenizer = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="Use this pre-tokenizer whatever the file says."),
 ]
@@ -107,7 +107,7 @@ def _serve(
     wait_coverage: Coverage = 1.0,
     threads: Threads = None,
     ready_file: ReadyFile = None,
-    pretokenizer: Pretokenizer = None,
+    pre_tokenizer: PreTokenizer = None,
     api_key_file: KeyFile = None,
 ) -> None:
     """Serve a model whose experts may live on other machines."""
@@ -133,7 +133,7 @@ def _serve(
         n_context=context,
         wait_coverage=wait_coverage,
         ready_file=ready_file,
-        pretokenizer=pretokenizer,
+        pre_tokenizer=pre_tokenizer,
         api_key=read_api_key(api_key_file) or None,
         kernel=wanted_kernel(),
         n_threads=default_threads() if threads is None else threads,

@@ -24,7 +24,7 @@ class PretokenizerUnknown(TokenizerError):
     Guessing would give fluent but wrong answers (fault B10), so it is refused.
     """
 
-    advice = "if you are sure of the right one, name it with --pretokenizer"
+    advice = "if you are sure of the right one, name it with --pre-tokenizer"
 
 
 class TextRefused(P2pmoeError):

@@ -51,7 +51,7 @@ CASES: dict[str, tuple[bytes, str]] = {
 }
 # keys of a model that could run, one bent: what the line must say
 BENT: dict[str, tuple[dict[str, object], str]] = {
-    "no-pretokenizer": ({"tokenizer.ggml.pre": None}, "--pretokenizer"),
+    "no-pretokenizer": ({"tokenizer.ggml.pre": None}, "--pre-tokenizer"),
     "more-tokens-than-embeddings": ({}, "embeddings"),
     "too-many-layers": ({"minimax-m3.block_count": 1 << 31}, "block_count"),
     "negative-heads": (

@@ -152,7 +152,7 @@ async def test_too_little_memory_ends_the_start(tmp_path: Path) -> None:
 
 @trio_test
 async def test_an_unknown_pretokenizer_ends_the_start(tmp_path: Path) -> None:
-    service = Service(config(tmp_path, pretokenizer="nonsense"), SystemClock())
+    service = Service(config(tmp_path, pre_tokenizer="nonsense"), SystemClock())
     await fails(service, Exception, "nonsense")
 
 
