@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Self
 
 from mobile_worker.large_pages import weight_room
-from p2pmoe.weights.byte_source import ByteSource, FileBytes, OpenFile
-from p2pmoe.weights.cursor import Cursor
+from p2pmoe.weights.byte_source import ByteSource
 from p2pmoe.weights.errors import ModelFileError, UnsupportedModel
-from p2pmoe.weights.gguf import Header, parse_header
+from p2pmoe.weights.find import CheckpointFolder, find_model
+from p2pmoe.weights.gguf import Header
+from p2pmoe.weights.gguf_set import open_gguf, read_gguf
 from p2pmoe.weights.model_header import ModelHeader
 
 __all__ = ["ModelFile", "open_model", "read_header"]
@@ -88,36 +89,24 @@ class ModelFile(ModelHeader):
 
 
 def open_model(path: Path) -> ModelFile:
-    """Open a model and check its whole header.
+    """Open a model and check its whole header; what paths mean is in find.py.
 
     Raises:
         ModelFileTruncated: "needs N bytes, has M": it ends before its tensors do.
-        UnsupportedModel: Another version, byte order, or one part of a split model.
-        ModelFileError: It cannot be opened, or is no valid GGUF file.
+        UnsupportedModel: Another version, byte order or format, or no language model.
+        ModelFileError: It cannot be opened, is no valid model, or parts are missing.
     """
-    file = OpenFile(path)
-    try:
-        header = parse_header(Cursor(path, file.fd, file.n_bytes))
-        _refuse_parts(path, header)
-    except BaseException:
-        file.close()
-        raise
-    return ModelFile(path, FileBytes([file]), header)
+    found = find_model(path)
+    if isinstance(found, CheckpointFolder):
+        raise UnsupportedModel(found.folder, "safetensors cannot be opened yet")
+    model = open_gguf(found.path)
+    return ModelFile(model.path, model.source, model.header)
 
 
 def read_header(path: Path) -> ModelHeader:
     """Read a model's header, whose tensor data need not be there; as `open_model`."""
-    file = OpenFile(path)
-    try:
-        header = parse_header(Cursor(path, file.fd, file.n_bytes), is_whole=False)
-        _refuse_parts(path, header)
-    finally:
-        file.close()
-    return ModelHeader(path, header, n_bytes=file.n_bytes)
-
-
-def _refuse_parts(path: Path, header: Header) -> None:
-    parts = header.metadata.get("split.count", 1)
-    if isinstance(parts, int) and parts > 1:
-        reason = f"is one of {parts} parts; merge them into one file first"
-        raise UnsupportedModel(path, reason, field="key 'split.count'")
+    found = find_model(path)
+    if isinstance(found, CheckpointFolder):
+        raise UnsupportedModel(found.folder, "safetensors cannot be opened yet")
+    first, header, n_bytes = read_gguf(found.path)
+    return ModelHeader(first, header, n_bytes=n_bytes)

@@ -1,0 +1,166 @@
+"""What a path that a person names means: GGUF files, or a safetensors folder.
+
+    FILE.safetensors, FILE.index.json, config.json   its folder, which has a config.json
+    any other file                                   that GGUF file
+    a folder with config.json and *.safetensors      that folder, GGUF files or not
+    another folder                                   its one GGUF file, or one set
+
+A set's parts are named NAME-00001-of-00003.gguf and so on; any part stands for the set.
+In a folder, hidden files and what lies beside models on hubs (vision projectors,
+importance matrices) are passed over. A choice is never guessed: more than one is an
+error that lists them. Only names are looked at; nothing is opened.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from p2pmoe.weights.errors import ModelFileError, UnsupportedModel
+
+__all__ = [
+    "CheckpointFolder",
+    "GgufPart",
+    "find_model",
+    "listed",
+    "part_name",
+    "part_of",
+]
+
+_PART = re.compile(r"(?P<stem>.+)-(?P<number>[0-9]{5})-of-(?P<count>[0-9]{5})\.gguf")
+_BESIDE_MODELS = re.compile(r"mmproj|imatrix", re.IGNORECASE)
+_PICKLED = (".bin", ".pt", ".pth")
+_MAX_LISTED = 32
+_CONFIG = "config.json"
+_NAME_A_FILE = "name a GGUF file, a part of a set, or a safetensors folder"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointFolder:
+    """A folder with config.json and *.safetensors."""
+
+    folder: Path
+
+
+@dataclass(frozen=True, slots=True)
+class GgufPart:
+    """A GGUF file, perhaps one part of a set."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class PartName:
+    """What the name of a part says: `number` counts from 1."""
+
+    stem: str
+    number: int
+    count: int
+
+
+def find_model(path: Path) -> CheckpointFolder | GgufPart:
+    """Return what `path` means.
+
+    Raises:
+        UnsupportedModel: A checkpoint in a format that is not read here.
+        ModelFileError: A folder without a model, or with more than one.
+    """
+    if path.is_dir():
+        return _in_folder(path)
+    name = path.name.lower()
+    if name.endswith((".safetensors", ".index.json")) or name == _CONFIG:
+        if not path.is_file():
+            raise _error(path, "is no file", _NAME_A_FILE)
+        if not (path.parent / _CONFIG).is_file():
+            reason = f"has no {_CONFIG} beside it"
+            raise _error(path, reason, "fetch the whole folder of the model")
+        return CheckpointFolder(path.parent)
+    if name.endswith(_PICKLED):
+        raise _pickled(path)
+    return GgufPart(path)
+
+
+def part_of(path: Path) -> PartName | None:
+    """Read a file's name as that of a part of a set; None if it is none."""
+    match = _PART.fullmatch(path.name)
+    if match is None:
+        return None
+    number, count = int(match["number"]), int(match["count"])
+    if not 1 <= number <= count:
+        return None
+    return PartName(match["stem"], number, count)
+
+
+def part_name(stem: str, number: int, count: int) -> str:
+    """Return the name of one part of a set."""
+    return f"{stem}-{number:05d}-of-{count:05d}.gguf"
+
+
+def listed(names: list[str]) -> str:
+    """Return names for one line of a message: all, or the first of very many."""
+    shown = ", ".join(name[:120] for name in names[:_MAX_LISTED])
+    more = len(names) - _MAX_LISTED
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _in_folder(folder: Path) -> CheckpointFolder | GgufPart:
+    names = _names(folder)
+    has_config = _CONFIG in names
+    has_safetensors = any(name.endswith(".safetensors") for name in names)
+    if has_config and has_safetensors:
+        return CheckpointFolder(folder)
+    models = _models(folder, names)
+    if len(models) == 1:
+        return GgufPart(models[0])
+    if models:
+        reason = f"holds {len(models)} models: {listed([m.name for m in models])}"
+        raise _error(folder, reason, "name one of them")
+    if has_safetensors:
+        reason = f"holds safetensors but no {_CONFIG}"
+        raise _error(folder, reason, "fetch the whole folder of the model")
+    if any(name.endswith(_PICKLED) for name in names):
+        raise _pickled(folder)
+    raise _error(folder, "holds no model", _elsewhere(folder, names))
+
+
+def _models(folder: Path, names: list[str]) -> list[Path]:
+    """Return the GGUF files of a folder, the first part there is for each set."""
+    found: dict[tuple[str, int], Path] = {}
+    for name in names:
+        if name.lower().endswith(".gguf") and not _BESIDE_MODELS.search(name):
+            part = part_of(Path(name))
+            key = (part.stem, part.count) if part else (name, 0)
+            found.setdefault(key, folder / name)
+    return list(found.values())
+
+
+def _elsewhere(folder: Path, names: list[str]) -> str:
+    """Return advice: the folders below this one that do hold models."""
+    inner = [
+        name
+        for name in names
+        if (folder / name).is_dir()
+        and any(
+            other.lower().endswith((".gguf", ".safetensors"))
+            for other in _names(folder / name)
+        )
+    ]
+    return f"models lie in: {listed(inner)}" if inner else _NAME_A_FILE
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(p.name for p in folder.iterdir() if not p.name.startswith("."))
+    except OSError as exc:
+        raise ModelFileError(folder, f"cannot be listed: {exc.strerror}") from exc
+
+
+def _pickled(path: Path) -> UnsupportedModel:
+    refused = UnsupportedModel(path, "PyTorch's pickled files are never opened")
+    refused.advice = "fetch the model as safetensors or GGUF"
+    return refused
+
+
+def _error(path: Path, reason: str, advice: str) -> ModelFileError:
+    error = ModelFileError(path, reason)
+    error.advice = advice
+    return error

@@ -1,0 +1,180 @@
+"""A GGUF model of one file or of several: one header, one address space.
+
+The first part of a split set carries the metadata; every part carries `split.no`
+(from 0), `split.count`, `split.tensors.count` (of all parts) and tensors of its own.
+The parts lie end to end, so a tensor's offset is its part's start plus its own. All
+parts must be there, in one folder, named NAME-00001-of-00003.gguf; each is checked
+like a file of its own, and then that they are of one set: count, numbers, architecture,
+no tensor twice, as many tensors as they say.
+
+A file whose `split.count` is missing, 0 or 1 is a whole model, whatever its name.
+"""
+
+import hashlib
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from pathlib import Path
+
+from p2pmoe.weights.byte_source import FileBytes, OpenFile
+from p2pmoe.weights.cursor import Cursor
+from p2pmoe.weights.errors import ModelFileError, UnsupportedModel
+from p2pmoe.weights.find import listed, part_name, part_of
+from p2pmoe.weights.gguf import Header, Tensor, parse_header
+from p2pmoe.weights.metadata import Metadata
+
+__all__ = ["GgufModel", "open_gguf", "read_gguf"]
+
+_NUMBER, _COUNT, _TENSORS = "split.no", "split.count", "split.tensors.count"
+_TYPE, _ARCHITECTURE = "general.type", "general.architecture"
+_MAX_PARTS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class GgufModel:
+    """An open model; `path` is its file, or the first part of its set."""
+
+    path: Path
+    source: FileBytes
+    header: Header
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    file: OpenFile
+    header: Header
+    metadata: Metadata
+
+    @property
+    def path(self) -> Path:
+        return self.file.path
+
+
+def open_gguf(path: Path, *, is_whole: bool = True) -> GgufModel:
+    """Open a GGUF file, or the set that it is a part of, and check all headers.
+
+    If the model `is_whole`, the tensors' bytes must be there.
+
+    Raises:
+        ModelFileTruncated: "needs N bytes, has M": a part ends before its tensors do.
+        UnsupportedModel: Another version or byte order, or no language model.
+        ModelFileError: A file cannot be opened or is no valid GGUF file, or parts are
+            missing or of another set.
+    """
+    with ExitStack() as opened:
+
+        def open_part(place: Path) -> _Part:
+            file = OpenFile(place)
+            opened.callback(file.close)
+            cursor = Cursor(place, file.fd, file.n_bytes)
+            header = parse_header(cursor, is_whole=is_whole)
+            return _Part(file, header, Metadata(place, header.metadata))
+
+        named = open_part(path)
+        paths = _paths_of_set(named)
+        parts = [named if place == path else open_part(place) for place in paths]
+        if len(parts) > 1:
+            _check_set(parts)
+        _check_type(parts[0])
+        source = FileBytes([part.file for part in parts])
+        header = _joined(parts) if len(parts) > 1 else named.header
+        opened.pop_all()
+    return GgufModel(paths[0], source, header)
+
+
+def read_gguf(path: Path) -> tuple[Path, Header, int]:
+    """Return the path, header and present bytes of a model; raises as `open_gguf`."""
+    model = open_gguf(path, is_whole=False)
+    model.source.close()
+    return model.path, model.header, model.source.n_bytes
+
+
+def _paths_of_set(named: _Part) -> list[Path]:
+    """Return the paths of all parts, in order; of a whole file, its own."""
+    path = named.path
+    count = named.metadata.integer(_COUNT, 1, high=_MAX_PARTS)
+    if count <= 1:
+        return [path]
+    name = part_of(path)
+    if name is None:
+        reason = f"is one of {count} parts, and its name does not say which"
+        error = ModelFileError(path, reason, field=f"key {_COUNT!r}")
+        error.advice = f"name it like {part_name('MODEL', 1, count)}, as it was"
+        raise error
+    if name.count != count:
+        reason = f"says {count} parts, its name says {name.count}"
+        raise ModelFileError(path, reason, field=f"key {_COUNT!r}")
+    numbers = range(1, count + 1)
+    names = [part_name(name.stem, number, count) for number in numbers]
+    missing = [other for other in names if not (path.parent / other).is_file()]
+    if missing:
+        reason = f"{len(missing)} of its {count} parts are missing: {listed(missing)}"
+        error = ModelFileError(path, reason)
+        error.advice = "put all parts into one folder"
+        raise error
+    return [path.parent / other for other in names]
+
+
+def _check_set(parts: list[_Part]) -> None:
+    """Refuse parts that are not of one set."""
+    first = parts[0].metadata
+    n_tensors = first.integer(_TENSORS)
+    architecture = first.text(_ARCHITECTURE)
+    for number, part in enumerate(parts):
+        said = part.metadata
+        pairs = {
+            _NUMBER: (said.integer(_NUMBER), number),
+            _COUNT: (said.integer(_COUNT), len(parts)),
+            _TENSORS: (said.integer(_TENSORS), n_tensors),
+            _ARCHITECTURE: (said.text(_ARCHITECTURE, architecture), architecture),
+        }
+        for key, (value, wanted) in pairs.items():
+            if value != wanted:
+                reason = f"{value!r} is not {wanted!r}: no part of this set"
+                raise ModelFileError(part.path, reason, field=f"key {key!r}")
+    _check_tensors(parts, n_tensors)
+
+
+def _check_tensors(parts: list[_Part], n_tensors: int) -> None:
+    holders: dict[str, _Part] = {}
+    for part in parts:
+        for name in part.header.tensors:
+            holder = holders.setdefault(name, part)
+            if holder is not part:
+                reason = f"is in {holder.path.name} as well"
+                raise ModelFileError(part.path, reason, tensor=name)
+    if len(holders) != n_tensors:
+        reason = f"the parts hold {len(holders)} tensors, not {n_tensors}"
+        raise ModelFileError(parts[0].path, reason, field=f"key {_TENSORS!r}")
+
+
+def _check_type(part: _Part) -> None:
+    """Refuse what hubs keep beside models: projectors, adapters, matrices."""
+    kind = part.metadata.text(_TYPE, "model")
+    if kind != "model":
+        reason = f"is no model but of type {kind[:40]!r}"
+        refused = UnsupportedModel(part.path, reason, field=f"key {_TYPE!r}")
+        refused.advice = "name the model's own file, which lies beside it"
+        raise refused
+
+
+def _joined(parts: list[_Part]) -> Header:
+    """Return one header for parts that lie end to end.
+
+    A part counts with its file's size, or, where only its header is there, with the
+    bytes that its tensors need.
+    """
+    sizes = [max(part.file.n_bytes, part.header.n_bytes) for part in parts]
+    starts = [0, *accumulate(sizes)][:-1]
+    tensors: dict[str, Tensor] = {}
+    for part, start in zip(parts, starts, strict=True):
+        for name, tensor in part.header.tensors.items():
+            tensors[name] = replace(tensor, offset=start + tensor.offset)
+    digests = b"".join(part.header.fingerprint for part in parts)
+    metadata = parts[0].header.metadata.items()
+    return Header(
+        metadata={k: v for k, v in metadata if not k.startswith("split.")},
+        tensors=tensors,
+        n_bytes=starts[-1] + parts[-1].header.n_bytes,
+        fingerprint=hashlib.sha256(digests).digest(),
+    )

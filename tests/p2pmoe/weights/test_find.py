@@ -1,0 +1,106 @@
+from pathlib import Path
+
+import pytest
+
+from p2pmoe.weights.errors import ModelFileError, UnsupportedModel
+from p2pmoe.weights.find import (
+    CheckpointFolder,
+    GgufPart,
+    find_model,
+    listed,
+    part_name,
+    part_of,
+)
+
+
+def fill(folder: Path, *names: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    for name in names:
+        (folder / name).write_bytes(b"")
+    return folder
+
+
+@pytest.mark.parametrize(
+    "named",
+    ["", "model.safetensors", "model.safetensors.index.json", "config.json"],
+)
+def test_a_checkpoint_is_its_folder_whatever_of_it_is_named(
+    tmp_path: Path, named: str
+) -> None:
+    fill(tmp_path, "config.json", "model.safetensors", "model.safetensors.index.json")
+    fill(tmp_path, "model-f32.gguf", "tokenizer.json")
+    assert find_model(tmp_path / named) == CheckpointFolder(tmp_path)
+
+
+def test_a_file_is_itself_even_where_it_is_not_there(tmp_path: Path) -> None:
+    assert find_model(tmp_path / "m.gguf") == GgufPart(tmp_path / "m.gguf")
+    fill(tmp_path, "config.json", "model.safetensors", "m.gguf")
+    assert find_model(tmp_path / "m.gguf") == GgufPart(tmp_path / "m.gguf")
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["m.gguf"],
+        ["m.GGUF", "README.md", "config.json"],
+        ["m.gguf", "mmproj-F16.gguf", "imatrix_unsloth.gguf", "._m.gguf"],
+    ],
+)
+def test_a_folder_with_one_file_is_that_file(tmp_path: Path, names: list[str]) -> None:
+    fill(tmp_path, *names)
+    assert find_model(tmp_path) == GgufPart(tmp_path / names[0])
+
+
+def test_a_folder_with_one_set_is_that_set_though_parts_are_missing(
+    tmp_path: Path,
+) -> None:
+    fill(tmp_path, "m-00002-of-00003.gguf", "m-00003-of-00003.gguf")
+    assert find_model(tmp_path) == GgufPart(tmp_path / "m-00002-of-00003.gguf")
+
+
+def test_more_than_one_model_is_refused_and_all_are_listed(tmp_path: Path) -> None:
+    fill(tmp_path, "m-00001-of-00002.gguf", "m-00002-of-00002.gguf", "n.gguf")
+    with pytest.raises(
+        ModelFileError, match=r"holds 2 models: m-00001-of-00002\.gguf, n\.gguf"
+    ) as caught:
+        find_model(tmp_path)
+    assert caught.value.advice == "name one of them"
+
+
+def test_folders_without_a_model_say_what_is_missing(tmp_path: Path) -> None:
+    empty = fill(tmp_path / "empty", "mmproj.gguf")
+    with pytest.raises(ModelFileError, match="holds no model"):
+        find_model(empty)
+    fill(fill(tmp_path / "hub", "README.md") / "Q4_K_M", "m.gguf")
+    with pytest.raises(ModelFileError, match="holds no model") as caught:
+        find_model(tmp_path / "hub")
+    assert caught.value.advice == "models lie in: Q4_K_M"
+    bare = fill(tmp_path / "bare", "model.safetensors")
+    with pytest.raises(ModelFileError, match=r"safetensors but no config\.json"):
+        find_model(bare)
+    with pytest.raises(ModelFileError, match=r"no config\.json beside it"):
+        find_model(bare / "model.safetensors")
+    with pytest.raises(ModelFileError, match="is no file"):
+        find_model(bare / "other.safetensors")
+
+
+def test_pickled_weights_are_never_opened(tmp_path: Path) -> None:
+    fill(tmp_path, "config.json", "pytorch_model.bin")
+    for path in (tmp_path, tmp_path / "pytorch_model.bin"):
+        with pytest.raises(UnsupportedModel, match="pickled") as caught:
+            find_model(path)
+        assert "safetensors or GGUF" in caught.value.advice
+
+
+def test_names_of_parts_are_read_and_written() -> None:
+    part = part_of(Path("a-b-00002-of-00010.gguf"))
+    assert part is not None
+    assert (part.stem, part.number, part.count) == ("a-b", 2, 10)
+    assert part_name("a-b", 2, 10) == "a-b-00002-of-00010.gguf"
+    for name in ("m.gguf", "m-00000-of-00002.gguf", "m-00003-of-00002.gguf"):
+        assert part_of(Path(name)) is None
+
+
+def test_very_many_names_are_cut() -> None:
+    assert listed(["a", "b"]) == "a, b"
+    assert listed(["a"] * 40).endswith("a and 8 more")
