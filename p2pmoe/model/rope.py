@@ -1,14 +1,17 @@
 """Rotary position embedding from tables that grow as positions are reached.
 
-The first `n_rotated` values of a head are turned, the others pass. Value i and value
-i + n_rotated / 2 form a pair (the "neox" order); pair i turns by
-position * base^(-2 i / n_rotated). The tables are computed in f64 and rounded once; a
-file may promise any context, so none is made before it is used.
+The first `n_rotated` values of a head are turned, the others pass. A pair is value i
+and value i + n_rotated / 2 (the "neox" order), or neighbours 2i and 2i + 1
+(interleaved); pair i turns by position * frequency[i], and cosine and sine carry the
+magnitude of the settings. The tables are computed in f64 and rounded once; a file may
+promise any context, so none is made before it is used. What a file's metadata means is
+`rope_settings`' affair.
 """
 
 import numpy as np
 
 from mobile_worker.arithmetic.coding import Floats
+from p2pmoe.model.rope_settings import RopeSettings
 
 __all__ = ["Rope", "turn"]
 
@@ -18,10 +21,11 @@ _FIRST_POSITIONS = 1024
 class Rope:
     """Cosines and sines by position, each [n_positions, n_rotated / 2]."""
 
-    def __init__(self, n_rotated: int, base: float) -> None:
+    def __init__(self, settings: RopeSettings) -> None:
         """Begin with the first positions."""
-        exponents = np.arange(0, n_rotated, 2, dtype=np.float64) / n_rotated
-        self._frequencies = base**-exponents
+        self.interleaved = settings.interleaved
+        self._frequencies = settings.frequencies()
+        self._magnitude = settings.magnitude
         self._tables = self._make(_FIRST_POSITIONS)
 
     def tables(self, first: int, n: int) -> tuple[Floats, Floats]:
@@ -35,7 +39,10 @@ class Rope:
     def _make(self, n_positions: int) -> tuple[Floats, Floats]:
         positions = np.arange(n_positions, dtype=np.float64)
         angles = positions[:, None] * self._frequencies
-        return np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+        cosines, sines = np.cos(angles), np.sin(angles)
+        cosines *= self._magnitude
+        sines *= self._magnitude
+        return cosines.astype(np.float32), sines.astype(np.float32)
 
 
 def turn(heads: Floats, cosines: Floats, sines: Floats, interleaved: bool) -> None:

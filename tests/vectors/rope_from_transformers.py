@@ -16,7 +16,7 @@ import numpy as np
 from transformers import PreTrainedConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-POSITIONS = [0, 1, 63, 200, 4096, 131071, 1000000]
+POSITIONS = [0, 1, 63, 200, 4096, 131071]
 
 
 def config(head_dim: int, n_context: int, **rope: object) -> PreTrainedConfig:

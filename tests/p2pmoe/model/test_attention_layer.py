@@ -13,12 +13,13 @@ from p2pmoe.model.block_selection import BlockSelection
 from p2pmoe.model.indexer import Indexer
 from p2pmoe.model.linear import Linear
 from p2pmoe.model.rope import Rope
+from p2pmoe.model.rope_settings import RopeSettings
 from p2pmoe.model.row_operations import NUMPY_OPERATIONS
 
 N_HEADS, N_KV_HEADS, HEAD_DIM, N_EMBD = 4, 2, 8, 32
 KERNEL = NumpyKernel()
 EPS = np.float32(1e-6)
-ROPE = Rope(4, 10000.0)
+ROPE = Rope(RopeSettings(n_rotated=4, base=10000.0, interleaved=False))
 
 
 def linear(name: str, n_rows: int, n_cols: int = N_EMBD) -> Linear:

@@ -11,6 +11,7 @@ from p2pmoe.model.block_selection import BlockSelection
 from p2pmoe.model.indexer import Indexer
 from p2pmoe.model.linear import Linear
 from p2pmoe.model.rope import Rope
+from p2pmoe.model.rope_settings import RopeSettings
 from p2pmoe.model.row_operations import NUMPY_OPERATIONS
 
 N_HEADS, INDEX_DIM, N_EMBD = 2, 8, 32
@@ -21,7 +22,7 @@ INDEXER = Indexer(
     key=Linear(KERNEL, fixed_matrix("k", Format.Q8_0, INDEX_DIM, N_EMBD)),
     key_norm=np.ones(INDEX_DIM, np.float32),
     selection=BlockSelection(top_k=2, block_size=4, n_local=1),
-    rope=Rope(4, 10000.0),
+    rope=Rope(RopeSettings(n_rotated=4, base=10000.0, interleaved=False)),
     eps=np.float32(1e-6),
     operations=NUMPY_OPERATIONS,
 )
