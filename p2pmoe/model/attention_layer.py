@@ -1,8 +1,11 @@
-"""A layer's attention: projections, QK norm per head, rotary, cache, output.
+"""A layer's attention with grouped queries (GQA): projections, cache, output.
 
-    Wo attend(rope(norm_q(Wq a)), rope(norm_k(Wk a)), Wv a)
+    q, k, v = split(Wqkv a + bqkv)
+    q, k    = turn(clip(norm_q q)), turn(clip(norm_k k)),   v = clip(v)
+    result  = Wo attend(q, k, v) + bo
 
-for grouped queries (GQA). The layer's own norm and the residual are the architecture's.
+Biases, norms, clip, window and sinks are each there or not; see the architecture. The
+layer's own norm and the residual are the decoder's.
 """
 
 from dataclasses import dataclass
@@ -14,8 +17,10 @@ from p2pmoe.model.attention import AttentionRule
 from p2pmoe.model.indexer import Indexer
 from p2pmoe.model.kv_cache import LayerCache, empty_layer
 from p2pmoe.model.linear import Linear
+from p2pmoe.model.qk_norm import QkNorm
 from p2pmoe.model.rope import Rope
 from p2pmoe.model.row_operations import RowOperations
+from p2pmoe.model.settings import HeadSettings
 
 __all__ = ["AttentionLayer"]
 
@@ -24,27 +29,28 @@ __all__ = ["AttentionLayer"]
 class AttentionLayer:
     """One layer's attention; block-sparse if it has an indexer."""
 
-    n_heads: int
-    n_kv_heads: int
-    head_dim: int
+    heads: HeadSettings
     qkv: Linear  # to (n_heads + 2 * n_kv_heads) * head_dim
-    qk_norm: Floats  # [n_heads + n_kv_heads, head_dim]
     output: Linear  # from n_heads * head_dim
-    indexer: Indexer | None
     rope: Rope
-    eps: np.float32
+    rule: AttentionRule
     operations: RowOperations
+    qk_norm: QkNorm | None = None
+    clip: float | None = None  # largest magnitude of queries, keys and values
+    indexer: Indexer | None = None
 
     def empty_cache(self, n_tokens: int) -> LayerCache:
         """Return memory for `n_tokens` positions.
 
         Index keys have room only if a context this long can leave a block out.
         """
-        indexer = self.indexer
+        own, indexer = self.heads, self.indexer
         index_dim = None
         if indexer is not None and n_tokens > indexer.selection.n_all:
             index_dim = indexer.index_dim
-        return empty_layer(n_tokens, self.n_kv_heads, self.head_dim, index_dim)
+        return empty_layer(
+            n_tokens, own.n_kv_heads, own.head_dim, own.head_dim, index_dim
+        )
 
     def __call__(self, a: Floats, kept: LayerCache, first: int) -> Floats:
         """Return the output f32 [n, n_embd] and write the rows' keys and values.
@@ -57,22 +63,36 @@ class AttentionLayer:
         Raises:
             NonFinite: a matrix takes coded rows and the input is not finite.
         """
-        n = len(a)
+        n, own = len(a), self.heads
         end = first + n
-        heads = self.qkv(a).reshape(n, -1, self.head_dim)
-        n_turned = self.n_heads + self.n_kv_heads
-        turned = self.operations.rms_norm(heads[:, :n_turned], self.qk_norm, self.eps)
-        tables = self.rope.tables(first, n)
-        self.operations.turn(turned, *tables, interleaved=False)
-        kept.keys[:, :, first:end] = turned[:, self.n_heads :].transpose(1, 2, 0)
-        kept.values[first:end] = heads[:, n_turned:]
+        turned, values = self._project(a)
+        self.operations.turn(
+            turned, *self.rope.tables(first, n), interleaved=self.rope.interleaved
+        )
+        kept.keys[:, :, first:end] = turned[:, own.n_heads :].transpose(1, 2, 0)
+        kept.values[first:end] = values
         seen = None
         if self.indexer is not None and kept.index_keys is not None:
             seen = self.indexer.seen(a, kept.index_keys, first)
-        queries = turned[:, : self.n_heads]
-        queries = queries.reshape(n, self.n_kv_heads, -1, self.head_dim)
-        rule = AttentionRule(scale=1.0 / self.head_dim**0.5)
+        queries = turned[:, : own.n_heads]
+        queries = queries.reshape(n, own.n_kv_heads, -1, own.head_dim)
         mixed = self.operations.attend(
-            queries, kept.keys, kept.values, first, rule, seen
+            queries, kept.keys, kept.values, first, self.rule, seen
         )
         return self.output(mixed.reshape(n, -1))
+
+    def _project(self, a: Floats) -> tuple[Floats, Floats]:
+        """Return what is turned, queries then keys, contiguous, and the values."""
+        own = self.heads
+        heads = self.qkv(a).reshape(len(a), -1, own.head_dim)
+        n_turned = own.n_heads + own.n_kv_heads
+        turned, values = heads[:, :n_turned], heads[:, n_turned:]
+        if self.qk_norm is not None:
+            turned = self.qk_norm(turned)
+        if self.clip is not None:
+            limit = np.float32(self.clip)
+            turned, values = (
+                np.clip(turned, -limit, limit),
+                np.clip(values, -limit, limit),
+            )
+        return np.ascontiguousarray(turned), values

@@ -57,12 +57,12 @@ class Indexer:
         end = first + len(a)
         tables = self.rope.tables(first, len(a))
         key = own.rms_norm(self.key(a)[:, None, :], self.key_norm, self.eps)
-        own.turn(key, *tables, interleaved=False)
+        own.turn(key, *tables, interleaved=self.rope.interleaved)
         index_keys[0, :, first:end] = key[:, 0].T
         if end <= self.selection.n_all:
             return None
         queries = self.query(a).reshape(len(a), -1, self.index_dim)
         queries = own.rms_norm(queries, self.query_norm, self.eps)
-        own.turn(queries, *tables, interleaved=False)
+        own.turn(queries, *tables, interleaved=self.rope.interleaved)
         scores = own.dot_scores(queries[:, None], index_keys, end)[:, 0]
         return self.selection.seen(scores, first)

@@ -21,7 +21,7 @@ class LayerCache:
     """What one layer keeps; only positions below the cache's length mean anything."""
 
     keys: Floats  # [n_kv_heads, head_dim, capacity]
-    values: Floats  # [capacity, n_kv_heads, head_dim]
+    values: Floats  # [capacity, n_kv_heads, value_dim]
     index_keys: Floats | None  # [1, index_dim, capacity], block-sparse layers only
 
     @property
@@ -71,11 +71,18 @@ class KvCache:
 
 
 def empty_layer(
-    capacity: int, n_kv_heads: int, head_dim: int, index_dim: int | None
+    capacity: int,
+    n_kv_heads: int,
+    head_dim: int,
+    value_dim: int,
+    index_dim: int | None = None,
 ) -> LayerCache:
-    """Return a layer's memory for `capacity` positions."""
+    """Return a layer's memory for `capacity` positions.
+
+    Values may be of another length than keys; `index_dim` is for block-sparse layers.
+    """
     return LayerCache(
         np.zeros((n_kv_heads, head_dim, capacity), np.float32),
-        np.zeros((capacity, n_kv_heads, head_dim), np.float32),
+        np.zeros((capacity, n_kv_heads, value_dim), np.float32),
         None if index_dim is None else np.zeros((1, index_dim, capacity), np.float32),
     )

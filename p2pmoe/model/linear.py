@@ -1,13 +1,14 @@
 """A model's dense parts: matrices with the coding of their input attached."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from mobile_worker.arithmetic.coding import ExpertInput, Floats
+from mobile_worker.arithmetic.elementary import sigmoid
 from mobile_worker.arithmetic.formats.codecs import is_integer
 from mobile_worker.arithmetic.kernel import Kernel
 from mobile_worker.arithmetic.matrix import ExpertWeights, Matrix
 
-__all__ = ["FeedForward", "Linear", "code_input", "kinds_of"]
+__all__ = ["FeedForward", "GatedFeedForward", "Linear", "code_input", "kinds_of"]
 
 
 def kinds_of(matrices: Iterable[Matrix]) -> frozenset[bool]:
@@ -26,16 +27,23 @@ def code_input(kernel: Kernel, x: Floats, kinds: frozenset[bool]) -> ExpertInput
 class Linear:
     """Matrices that share an input, their outputs side by side."""
 
-    def __init__(self, kernel: Kernel, *matrices: Matrix) -> None:
-        """Keep the matrices; they are read in place."""
+    def __init__(
+        self, kernel: Kernel, *matrices: Matrix, bias: Floats | None = None
+    ) -> None:
+        """Keep the matrices, which are read in place, and a bias [sum of n_rows]."""
         self._kernel = kernel
         self._matrices = matrices
+        self._bias = bias
         self._kinds = kinds_of(matrices)
 
     def __call__(self, x: Floats) -> Floats:
-        """Return the products, f32 [n, sum of n_rows]; NonFinite for a bad input."""
+        """Return the products, the bias added last, f32 [n, sum of n_rows].
+
+        Raises NonFinite for a bad input.
+        """
         rows = code_input(self._kernel, x, self._kinds)
-        return self._kernel.matmul_stacked(self._matrices, rows)
+        y = self._kernel.matmul_stacked(self._matrices, rows)
+        return y if self._bias is None else y + self._bias
 
 
 class FeedForward:
@@ -51,3 +59,16 @@ class FeedForward:
         """Return f32 [n, n_embd]; never coded, because it never travels. NonFinite."""
         rows = code_input(self._kernel, x, self._kinds)
         return self._kernel.feed_forward(self._weights, rows)
+
+
+class GatedFeedForward:
+    """A shared expert times the sigmoid of one value a row: sigmoid(w x) ff(x)."""
+
+    def __init__(self, gate: Callable[[Floats], Floats], inner: FeedForward) -> None:
+        """Take the product with w, f32 [n, n_embd] -> [n, 1], and the expert."""
+        self._gate = gate
+        self._inner = inner
+
+    def __call__(self, x: Floats) -> Floats:
+        """Return f32 [n, n_embd]; NonFinite."""
+        return sigmoid(self._gate(x)) * self._inner(x)

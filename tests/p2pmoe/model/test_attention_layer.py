@@ -12,11 +12,14 @@ from p2pmoe.model.attention_layer import AttentionLayer
 from p2pmoe.model.block_selection import BlockSelection
 from p2pmoe.model.indexer import Indexer
 from p2pmoe.model.linear import Linear
+from p2pmoe.model.qk_norm import HeadNorm
 from p2pmoe.model.rope import Rope
 from p2pmoe.model.rope_settings import RopeSettings
 from p2pmoe.model.row_operations import NUMPY_OPERATIONS
+from p2pmoe.model.settings import HeadSettings
 
 N_HEADS, N_KV_HEADS, HEAD_DIM, N_EMBD = 4, 2, 8, 32
+HEADS = HeadSettings(n_heads=N_HEADS, n_kv_heads=N_KV_HEADS, head_dim=HEAD_DIM)
 KERNEL = NumpyKernel()
 EPS = np.float32(1e-6)
 ROPE = Rope(RopeSettings(n_rotated=4, base=10000.0, interleaved=False))
@@ -37,16 +40,18 @@ INDEXER = Indexer(
     operations=NUMPY_OPERATIONS,
 )
 SPARSE = AttentionLayer(
-    n_heads=N_HEADS,
-    n_kv_heads=N_KV_HEADS,
-    head_dim=HEAD_DIM,
+    heads=HEADS,
     qkv=linear("qkv", (N_HEADS + 2 * N_KV_HEADS) * HEAD_DIM),
-    qk_norm=np.ones((N_HEADS + N_KV_HEADS, HEAD_DIM), np.float32),
     output=linear("o", N_EMBD, N_HEADS * HEAD_DIM),
-    indexer=INDEXER,
     rope=ROPE,
-    eps=EPS,
+    rule=HEADS.rule,
     operations=NUMPY_OPERATIONS,
+    qk_norm=HeadNorm(
+        weight=np.ones((N_HEADS + N_KV_HEADS, HEAD_DIM), np.float32),
+        eps=EPS,
+        operations=NUMPY_OPERATIONS,
+    ),
+    indexer=INDEXER,
 )
 DENSE = dataclasses.replace(SPARSE, indexer=None)
 ROWS = fixed_rows("a", 12, N_EMBD)

@@ -5,13 +5,14 @@ from p2pmoe.model.kv_cache import KvCache, empty_layer
 
 
 def cache(capacity: int = 8) -> KvCache:
-    layers = (empty_layer(capacity, 2, 16, None), empty_layer(capacity, 2, 16, 8))
+    layers = (empty_layer(capacity, 2, 16, 16), empty_layer(capacity, 2, 16, 24, 8))
     return KvCache(capacity, layers)
 
 
 def test_memory_is_all_taken_at_the_start() -> None:
-    per_layer = 2 * 8 * 2 * 16 * 4
-    assert cache().n_bytes == 2 * per_layer + 8 * 8 * 4
+    heads = 8 * 2 * 4  # bytes of one value of each head over all positions
+    assert cache().n_bytes == heads * (16 + 16) + heads * (16 + 24) + 8 * 8 * 4
+    assert cache().layers[1].values.shape == (8, 2, 24)
 
 
 def test_length_counts_what_was_advanced() -> None:

@@ -1,0 +1,219 @@
+"""The forward pass that all architectures share: pre-norm layers with plain residuals.
+
+    x = embedding[token]
+    x = x + attention(norm(x))            for each layer
+    x = x + feed_forward(norm(x))
+    logits = output(norm(x))
+
+The feed-forward is dense, or routed experts plus what is beside them (a shared expert,
+or nothing). What attention, router and feed-forward are is the architecture's, which
+builds each `DecoderLayer`; `load_decoder` calls it for each layer and reads the rest.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+
+from mobile_worker.arithmetic.coding import Floats
+from mobile_worker.arithmetic.errors import NonFinite
+from mobile_worker.arithmetic.kernel import Kernel
+from mobile_worker.arithmetic.matrix import Matrix
+from p2pmoe.model.description import ModelDescription
+from p2pmoe.model.errors import CacheFull, ModelRefused, TokenRefused
+from p2pmoe.model.experts import ExpertCaller
+from p2pmoe.model.kv_cache import KvCache, LayerCache
+from p2pmoe.model.layer_reader import LayerReader
+from p2pmoe.model.linear import Linear
+from p2pmoe.model.logits import Logits
+from p2pmoe.model.router import Router
+from p2pmoe.model.row_operations import RowOperations
+from p2pmoe.model.settings import Keys, read_eps
+from p2pmoe.model.tensors import read_floats, read_matrix, take_rows
+from p2pmoe.weights.model_file import ModelFile
+
+__all__ = ["Attention", "Decoder", "DecoderLayer", "load_decoder"]
+
+# Tensors beside the layers; those of rope are read in `rope_settings`.
+_ENDS: Final = frozenset(
+    {
+        "token_embd.weight",
+        "output_norm.weight",
+        "output.weight",
+        "rope_freqs.weight",
+        "rope_factors_long.weight",
+        "rope_factors_short.weight",
+    }
+)
+
+
+class Attention(Protocol):
+    """A layer's attention of any kind."""
+
+    def empty_cache(self, n_tokens: int) -> LayerCache:
+        """Return memory for `n_tokens` positions."""
+        ...
+
+    def __call__(self, a: Floats, kept: LayerCache, first: int) -> Floats:
+        """Return f32 [n, n_embd] for normed rows and write what later rows need."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DecoderLayer:
+    """One layer's parts; without a router the feed-forward is the whole of it."""
+
+    attn_norm: Floats
+    attention: Attention
+    ffn_norm: Floats
+    router: Router | None
+    feed_forward: Callable[[Floats], Floats] | None  # dense, or beside the experts
+
+
+class Decoder:
+    """A loaded model; see `Model`."""
+
+    def __init__(
+        self,
+        description: ModelDescription,
+        norm: tuple[RowOperations, np.float32],
+        layers: tuple[DecoderLayer, ...],
+        embedding: Matrix,
+        head: tuple[Floats, Linear],
+    ) -> None:
+        """Take the loaded parts.
+
+        `norm` computes all norms, with its epsilon; `head` is the last norm's weight
+        and the output matrix.
+        """
+        self.description = description
+        self._operations, self._eps = norm
+        self._layers = layers
+        self._embedding = embedding
+        self._output_norm, self._output = head
+
+    def new_cache(self, n_tokens: int) -> KvCache:
+        """Return an empty cache; CacheFull beyond the model's context."""
+        if not 0 < n_tokens <= self.description.n_context:
+            raise CacheFull(
+                f"{n_tokens} tokens do not fit the context of "
+                f"{self.description.n_context}"
+            )
+        layers = (layer.attention.empty_cache(n_tokens) for layer in self._layers)
+        return KvCache(n_tokens, tuple(layers))
+
+    def forward(
+        self,
+        tokens: Sequence[int],
+        cache: KvCache,
+        experts: ExpertCaller,
+        *,
+        logits: Logits = Logits.LAST,
+    ) -> Floats:
+        """Run tokens at the cache's end; see `Model.forward`."""
+        if not tokens:
+            raise TokenRefused("a step of no tokens")
+        first = cache.reserve(len(tokens))
+        with np.errstate(all="ignore"):
+            x = self._embed(tokens)
+            for number, (layer, kept) in enumerate(
+                zip(self._layers, cache.layers, strict=True)
+            ):
+                a = self._norm(x, layer.attn_norm)
+                x += layer.attention(a, kept, first)
+                x += self._feed_forward(number, layer, x, experts)
+            if logits is Logits.LAST:
+                x = x[-1:]
+            result = self._output(self._norm(x, self._output_norm))
+        if not np.isfinite(result).all():
+            raise NonFinite("a logit is not finite")
+        cache.advance(len(tokens))
+        return result
+
+    def _norm(self, x: Floats, weight: Floats) -> Floats:
+        return self._operations.rms_norm(x, weight, self._eps)
+
+    def _embed(self, tokens: Sequence[int]) -> Floats:
+        ids = list(tokens)
+        if min(ids) < 0 or max(ids) >= self.description.n_vocab:
+            raise TokenRefused(
+                f"token ids {min(ids)}..{max(ids)} are not all below "
+                f"{self.description.n_vocab}"
+            )
+        return take_rows(self._embedding, ids)
+
+    def _feed_forward(
+        self, number: int, layer: DecoderLayer, x: Floats, experts: ExpertCaller
+    ) -> Floats:
+        hidden = self._norm(x, layer.ffn_norm)
+        beside = layer.feed_forward
+        if layer.router is None:
+            if beside is None:
+                raise ValueError(f"layer {number} has no feed-forward")
+            return beside(hidden)
+        pending = experts.begin(number, hidden, layer.router.route(hidden))
+        if beside is None:
+            return pending.finish()
+        own = beside(hidden)
+        return pending.finish() + own
+
+
+def load_decoder(
+    model_file: ModelFile,
+    kernel: Kernel,
+    operations: RowOperations,
+    description: ModelDescription,
+    layer: Callable[[LayerReader], DecoderLayer],
+) -> Decoder:
+    """Read a model: each layer as `layer` builds it, then embedding and head.
+
+    A file without `output.weight` uses the embedding for both. Raises ModelRefused,
+    ModelFileError, FormatUnsupported; ModelRefused for a tensor that nobody reads.
+    """
+    _refuse_unread(model_file, description)
+    eps, n_embd = read_eps(Keys(model_file)), description.n_embd
+    layers = tuple(
+        _load_layer(
+            LayerReader(
+                file=model_file,
+                kernel=kernel,
+                operations=operations,
+                description=description,
+                eps=eps,
+                number=number,
+            ),
+            layer,
+        )
+        for number in range(description.n_layer)
+    )
+    shape = (description.n_vocab, n_embd)
+    embedding = output = read_matrix(model_file, "token_embd.weight", shape)
+    if "output.weight" in model_file.tensors:
+        output = read_matrix(model_file, "output.weight", shape)
+    norm = read_floats(model_file, "output_norm.weight", n_embd)
+    return Decoder(
+        description,
+        (operations, eps),
+        layers,
+        embedding,
+        (norm, Linear(kernel, output)),
+    )
+
+
+def _load_layer(
+    reader: LayerReader, build: Callable[[LayerReader], DecoderLayer]
+) -> DecoderLayer:
+    layer = build(reader)
+    reader.refuse_unread()
+    return layer
+
+
+def _refuse_unread(model_file: ModelFile, description: ModelDescription) -> None:
+    """Refuse a tensor beside the blocks that is none of `_ENDS`."""
+    for name in model_file.tensors:
+        if name not in _ENDS and not name.startswith("blk."):
+            raise ModelRefused(
+                f"tensor {name} has no place in {description.architecture} as it is "
+                f"computed here"
+            )

@@ -1,0 +1,192 @@
+"""Reads one layer's tensors, every shape and value checked, and notes what was read.
+
+A part is a tensor's name without its block: `attn_q` is `blk.3.attn_q.weight`. Matrices
+stay in the file's own format; norms and biases are F32 vectors; a router's weights are
+f32 whatever the file keeps. When an architecture has read a layer, `refuse_unread`
+names a tensor that it did not ask for: a file with more tensors than its architecture
+computes is another model (a bias, a scale, a second norm), not one with extras.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from mobile_worker.arithmetic.coding import Floats
+from mobile_worker.arithmetic.kernel import Kernel
+from mobile_worker.arithmetic.matrix import ExpertWeights, Matrix
+from p2pmoe.model.choice import RouterSettings
+from p2pmoe.model.description import ModelDescription
+from p2pmoe.model.errors import ModelRefused
+from p2pmoe.model.linear import FeedForward, GatedFeedForward, Linear
+from p2pmoe.model.qk_norm import HeadNorm, RowNorm
+from p2pmoe.model.router import Router
+from p2pmoe.model.row_operations import RowOperations
+from p2pmoe.model.settings import HeadSettings
+from p2pmoe.model.tensors import read_floats, read_matrix, take_rows
+from p2pmoe.weights.model_file import ModelFile
+
+__all__ = ["LayerReader"]
+
+# Read by whoever serves the experts.
+_ROUTED: Final = re.compile(
+    r"ffn_(?:gate|up|down|gate_up|up_gate)(?:_exps|\.\d+)\.(?:weight|bias)"
+)
+# Tables of rotary frequencies that old converters wrote and nobody reads.
+_NEVER_READ: Final = frozenset({"attn_rot_embd.weight", "attn.rotary_emb.inv_freq"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LayerReader:
+    """One layer of a file; all reads raise ModelRefused, ModelFileError and name it."""
+
+    file: ModelFile
+    kernel: Kernel
+    operations: RowOperations
+    description: ModelDescription
+    eps: np.float32
+    number: int
+    _read: set[str] = field(default_factory=set)
+
+    @property
+    def n_embd(self) -> int:
+        """The model's width."""
+        return self.description.n_embd
+
+    def has(self, part: str, kind: str = "weight") -> bool:
+        """Whether the layer has this tensor."""
+        return f"blk.{self.number}.{part}.{kind}" in self.file.tensors
+
+    def norm(self, part: str, n: int | None = None) -> Floats:
+        """Return a norm's weights, f32 [n], the model's width by default."""
+        return self.vector(part, self.n_embd if n is None else n)
+
+    def vector(self, part: str, n: int, kind: str = "weight") -> Floats:
+        """Return n finite F32 values."""
+        return read_floats(self.file, self._name(part, kind), n)
+
+    def matrix(self, part: str, n_rows: int, n_cols: int) -> Matrix:
+        """Return a matrix in the file's own format."""
+        return read_matrix(self.file, self._name(part), (n_rows, n_cols))
+
+    def rows(self, part: str, n_rows: int, n_cols: int) -> Floats:
+        """Return a matrix as numbers, f32 [n_rows, n_cols]."""
+        return take_rows(self.matrix(part, n_rows, n_cols), list(range(n_rows)))
+
+    def linear(
+        self, parts: Mapping[str, int], n_cols: int, *, biased: bool = False
+    ) -> Linear:
+        """Return matrices that share an input, by part and number of rows.
+
+        With `biased` each has a bias, which is added after the product.
+        """
+        matrices = [self.matrix(part, n, n_cols) for part, n in parts.items()]
+        if not biased:
+            return Linear(self.kernel, *matrices)
+        biases = [self.vector(part, n, "bias") for part, n in parts.items()]
+        return Linear(self.kernel, *matrices, bias=np.concatenate(biases))
+
+    def qkv(self, heads: HeadSettings, *, biased: bool = False) -> Linear:
+        """Return the projections to queries, keys and values."""
+        n_kv = heads.n_kv_heads * heads.head_dim
+        parts = {"attn_q": heads.n_query, "attn_k": n_kv, "attn_v": n_kv}
+        return self.linear(parts, self.n_embd, biased=biased)
+
+    def attention_output(self, heads: HeadSettings, *, biased: bool = False) -> Linear:
+        """Return the projection from all heads back to the model's width."""
+        return self.linear({"attn_output": self.n_embd}, heads.n_query, biased=biased)
+
+    def head_norm(self, heads: HeadSettings) -> HeadNorm:
+        """Return the norms of queries and keys that take each head by itself."""
+        query = self.norm("attn_q_norm", heads.head_dim)
+        key = self.norm("attn_k_norm", heads.head_dim)
+        weight = np.array([query] * heads.n_heads + [key] * heads.n_kv_heads)
+        return HeadNorm(weight=weight, eps=self.eps, operations=self.operations)
+
+    def row_norm(self, heads: HeadSettings) -> RowNorm:
+        """Return the norms of queries and keys that take all heads as one row."""
+        return RowNorm(
+            query=self.norm("attn_q_norm", heads.n_query),
+            key=self.norm("attn_k_norm", heads.n_kv_heads * heads.head_dim),
+            eps=self.eps,
+            operations=self.operations,
+        )
+
+    def router(
+        self, settings: RouterSettings, *, biased: bool = False
+    ) -> Router | None:
+        """Return the router, None for a dense layer.
+
+        With `biased` its logits have a bias. A selection bias (`exp_probs_b`) is used
+        where the file has one.
+        """
+        if self.number not in self.description.moe_layers:
+            return None
+        n_expert = self.description.n_expert
+        part, selection = "ffn_gate_inp", "exp_probs_b"
+        has_selection = self.has(selection, "bias")
+        return Router(
+            self.rows(part, n_expert, self.n_embd),
+            self.vector(selection, n_expert, "bias") if has_selection else None,
+            settings,
+            self.operations,
+            logit_bias=self.vector(part, n_expert, "bias") if biased else None,
+        )
+
+    def dense(self) -> FeedForward:
+        """Return a dense layer's feed-forward."""
+        return self._feed_forward("")
+
+    def shared_expert(self) -> FeedForward:
+        """Return the shared expert."""
+        return self._feed_forward("_shexp")
+
+    def gated_shared_expert(self) -> GatedFeedForward:
+        """Return a shared expert whose output a sigmoid gate weighs, row by row."""
+        name = self._name("ffn_gate_inp_shexp")
+        shape, n = self.file.tensor(name).shape, self.n_embd
+        if len(shape) == 1:
+            gate = read_floats(self.file, name, n)[None, :]
+        else:
+            gate = self.rows("ffn_gate_inp_shexp", 1, n)
+        return GatedFeedForward(
+            self.operations.lane_product(gate), self.shared_expert()
+        )
+
+    def refuse_unread(self) -> None:
+        """Raise ModelRefused for a tensor of the layer that nobody reads."""
+        block = f"blk.{self.number}."
+        for name in self.file.tensors:
+            if not name.startswith(block) or name in self._read:
+                continue
+            part = name.removeprefix(block)
+            if part in _NEVER_READ:
+                continue
+            routed = self.number in self.description.moe_layers
+            if not (routed and _ROUTED.fullmatch(part)):
+                raise ModelRefused(
+                    f"tensor {name} has no place in {self.description.architecture} "
+                    f"as it is computed here"
+                )
+
+    def _name(self, part: str, kind: str = "weight") -> str:
+        name = f"blk.{self.number}.{part}.{kind}"
+        self._read.add(name)
+        return name
+
+    def _feed_forward(self, suffix: str) -> FeedForward:
+        gate_name = self._name(f"ffn_gate{suffix}")
+        gate = read_matrix(self.file, gate_name)
+        if gate.n_cols != self.n_embd:
+            raise ModelRefused(f"tensor {gate_name} takes {gate.n_cols} values")
+        return FeedForward(
+            self.kernel,
+            ExpertWeights(
+                gate=gate,
+                up=self.matrix(f"ffn_up{suffix}", gate.n_rows, self.n_embd),
+                down=self.matrix(f"ffn_down{suffix}", self.n_embd, gate.n_rows),
+                activation=self.description.activation,
+            ),
+        )
