@@ -28,6 +28,7 @@ COMMANDS = (
     "ledger",
     "market",
     "ledgerd",
+    "models",
 )
 SIBLINGS = ("relay", "ledger", "mobile_worker")
 

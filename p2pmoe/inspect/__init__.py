@@ -1,0 +1,1 @@
+"""What a model holds and whether it runs here, read from its header alone."""
