@@ -12,16 +12,14 @@ from collections.abc import Callable
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from mobile_worker.arithmetic.coding import Floats
 from mobile_worker.arithmetic.errors import KernelUnavailable
 from mobile_worker.arithmetic.kernel import Kernel
 from mobile_worker.arithmetic.native.native_kernel import NativeKernel
-from mobile_worker.arithmetic.native.rows import AttentionRule, ChoiceRule, NativeRows
+from mobile_worker.arithmetic.native.rows import NativeRows
 from mobile_worker.arithmetic.self_test import fixed_rows
-from p2pmoe.model import attention
-from p2pmoe.model.attention import Mask
+from p2pmoe.model.attention import AttentionRule
 from p2pmoe.model.choice import RouterSettings, ScoreFunction
 from p2pmoe.model.row_operations import NUMPY_OPERATIONS, RowOperations
 
@@ -39,43 +37,6 @@ def operations_for(kernel: Kernel) -> RowOperations:
     return _native(kernel.isa, kernel.n_threads)
 
 
-class _Partly(NativeRows):
-    """Native operations, numpy's for the rules that the extension lacks as yet."""
-
-    def turn(
-        self, heads: Floats, cosines: Floats, sines: Floats, interleaved: bool
-    ) -> None:
-        """See `RowOperations.turn`."""
-        if interleaved:
-            NUMPY_OPERATIONS.turn(heads, cosines, sines, interleaved)
-        else:
-            super().turn(heads, cosines, sines, interleaved)
-
-    def attend(
-        self,
-        queries: Floats,
-        keys: Floats,
-        values: Floats,
-        first: int,
-        rule: AttentionRule,
-        seen: Mask | None,
-    ) -> Floats:
-        """See `RowOperations.attend`."""
-        plain = rule.window is None and rule.soft_cap is None and rule.sinks is None
-        if isinstance(rule, attention.AttentionRule) and not plain:
-            return NUMPY_OPERATIONS.attend(queries, keys, values, first, rule, seen)
-        return super().attend(queries, keys, values, first, rule, seen)
-
-    def choose(
-        self, logits: Floats, bias: Floats | None, rule: ChoiceRule
-    ) -> tuple[npt.NDArray[np.int64], Floats]:
-        """See `RowOperations.choose`."""
-        of_chosen = rule.score_function == ScoreFunction.SOFTMAX_OF_CHOSEN
-        if isinstance(rule, RouterSettings) and (of_chosen or rule.n_groups > 1):
-            return NUMPY_OPERATIONS.choose(logits, bias, rule)
-        return super().choose(logits, bias, rule)
-
-
 @functools.cache
 def _native(instruction_set: str, n_threads: int) -> RowOperations:
     try:
@@ -85,7 +46,7 @@ def _native(instruction_set: str, n_threads: int) -> RowOperations:
         return NUMPY_OPERATIONS
     differs = first_difference(own)
     if differs is None:
-        return _Partly(instruction_set, n_threads=n_threads)
+        return own
     log.warning(
         "%s of %s gives other bytes than the specification; numpy computes it",
         differs,
@@ -130,7 +91,7 @@ def _attend(own: RowOperations) -> bytes:
     values = _made("v", first + n, 2, 40)
     seen = _made("m", n, 2, first + n) > 0
     seen[:, :, first:] = True
-    rule = attention.AttentionRule(scale=0.16)
+    rule = AttentionRule(scale=0.16)
     return b"".join(
         own.attend(queries, keys, values, first, rule, mask).tobytes()
         for mask in (None, seen)

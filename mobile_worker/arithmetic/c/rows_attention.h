@@ -1,79 +1,39 @@
 /* Attention over a KV cache, for the units of rows_body.h.
  *
- * Keys lie dimension by dimension, so that a vector holds one dimension of consecutive
- * positions: the eight lanes of a dot product are eight running sums, each over every
- * eighth dimension. Values lie position by position, so that a vector holds consecutive
- * dimensions of one position. Positions go by tiles that stay in the nearest cache while
- * all rows and queries of a KV head pass over them. Of scores, only those of the rows at
- * hand are kept: [rows_at_once, group, first + n].
+ * Specification 02 and decision 17; p2pmoe/model/attention.py writes the order down.
+ * Values lie position by position, so that a vector holds consecutive dimensions of one
+ * position. Positions go by tiles that stay in a near cache while all rows and queries of
+ * a KV head pass over them; a tile that a row does not see is passed over. Of scores,
+ * only those of the rows and heads at hand are kept, from the first tile that one of
+ * them sees on: [rows_at_once, heads_at_once, room].
  */
 #ifndef P2PMOE_ROWS_ATTENTION_H
 #define P2PMOE_ROWS_ATTENTION_H
 
-#include "rows_sums.h"
+#include "rows_dots.h"
 
-enum { TILE = 128 }; /* positions */
+/* Rows begin..end with queries g_begin..g_end of one KV head. */
+struct attention_block {
+    const struct attention *a;
+    size_t begin, end, kv, g_begin, g_end;
+    size_t base; /* the position whose score stands first, whole tiles */
+};
 
-static inline size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
+/* What of a tile a row sees: positions low..n of it, and `any` if its mask leaves one. */
+struct tile_part {
+    size_t low, n;
+    int any;
+};
 
-/* sum[p] = the sum over steps ascending of query[8 step] * key[8 step][p]. */
-static void lane_of_dots(const float *query, const float *keys, size_t stride,
-                         size_t steps, size_t n, float *restrict sum)
-{
-    const size_t row = LANES * stride;
-    size_t step = 0;
-    for (size_t p = 0; p < n; p++)
-        sum[p] = 0.0f;
-    for (; step + 4 <= steps; step += 4, query += 4 * LANES, keys += 4 * row) {
-        const float q0 = query[0], q1 = query[LANES];
-        const float q2 = query[2 * LANES], q3 = query[3 * LANES];
-        for (size_t p = 0; p < n; p++) {
-            float s = sum[p] + q0 * keys[p];
-            s += q1 * keys[row + p];
-            s += q2 * keys[2 * row + p];
-            sum[p] = s + q3 * keys[3 * row + p];
-        }
-    }
-    for (; step < steps; step++, query += LANES, keys += row)
-        for (size_t p = 0; p < n; p++)
-            sum[p] += query[0] * keys[p];
-}
-
-/* Dot products of a query with `n` <= TILE keys; `room` >= n of them may be read. */
-static void dot_tile(const float *query, const float *keys, size_t stride,
-                     size_t head_dim, size_t n, size_t room, float *scores)
-{
-    float lane[LANES][TILE];
-    const size_t whole = least(least(score_room(n), room), TILE);
-    for (size_t l = 0; l < LANES; l++)
-        lane_of_dots(query + l, keys + l * stride, stride, head_dim / LANES, whole, lane[l]);
-    for (size_t p = 0; p < n; p++)
-        scores[p] = ((lane[0][p] + lane[1][p]) + (lane[2][p] + lane[3][p])) +
-                    ((lane[4][p] + lane[5][p]) + (lane[6][p] + lane[7][p]));
-}
-
-static void rows_dot_scores(const struct dot_scores *s)
-{
-    for (size_t kv = 0; kv < s->n_kv; kv++)
-        for (size_t start = 0; start < s->n_keys; start += TILE) {
-            const float *keys = s->keys + kv * s->head_dim * s->stride + start;
-            const size_t n = least(TILE, s->n_keys - start);
-            for (size_t i = 0; i < s->n * s->group; i++) {
-                const size_t at = (i / s->group * s->n_kv + kv) * s->group + i % s->group;
-                dot_tile(s->queries + at * s->head_dim, keys, s->stride, s->head_dim, n,
-                         s->stride - start, s->out + at * s->n_keys + start);
-            }
-        }
-}
-
-/* What of a tile row `i` may see at all: positions up to its own. */
-static inline size_t causal_part(const struct attention *a, size_t i, size_t start)
+static inline size_t first_seen(const struct attention *a, size_t i)
 {
     const size_t n_seen = a->first + i + 1;
-    return n_seen > start ? least(TILE, n_seen - start) : 0;
+    return a->window && n_seen > a->window ? n_seen - a->window : 0;
+}
+
+static inline size_t first_tile(const struct attention *a, size_t i)
+{
+    return first_seen(a, i) / TILE * TILE;
 }
 
 static inline const uint8_t *seen_row(const struct attention *a, size_t i, size_t kv)
@@ -91,22 +51,66 @@ static int sees_any(const uint8_t *seen, size_t n)
     return any;
 }
 
-/* Scores of one row's queries with a tile; -inf where nothing is seen. */
-static void score_row(const struct attention *a, size_t i, size_t kv, size_t start,
-                      float *scores)
+/* n is 0 where the tile has no scores: beyond the row, or before what it sees. */
+static struct tile_part part_of(const struct attention_block *b, size_t i, size_t start)
 {
-    const size_t n = causal_part(a, i, start);
-    const size_t room = score_room(a->first + a->n);
-    const uint8_t *seen = seen_row(a, i, kv);
-    const float *keys = a->keys + kv * a->head_dim * a->stride + start;
-    const float *query = a->queries + (i * a->n_kv + kv) * a->group * a->head_dim;
-    const int any = n && sees_any(seen ? seen + start : NULL, n);
-    for (size_t g = 0; g < a->group; g++, query += a->head_dim) {
-        float *own = scores + g * room + start;
-        if (any)
-            dot_tile(query, keys, a->stride, a->head_dim, n, a->stride - start, own);
-        for (size_t p = 0; p < n; p++)
-            own[p] = any && (!seen || seen[start + p]) ? own[p] * a->scale : -INFINITY;
+    const struct attention *a = b->a;
+    const size_t low = first_seen(a, i), n_seen = a->first + i + 1;
+    const uint8_t *seen = seen_row(a, i, b->kv);
+    struct tile_part part = {0, 0, 0};
+    if (start >= n_seen || start < first_tile(a, i))
+        return part;
+    part.n = least(TILE, n_seen - start);
+    part.low = low > start ? low - start : 0;
+    part.any = sees_any(seen ? seen + start + part.low : NULL, part.n - part.low);
+    return part;
+}
+
+/* The scores of row `i` with query g, from `base` on. */
+static inline float *scores_of(const struct attention_block *b, size_t i, size_t g)
+{
+    const struct attention *a = b->a;
+    return a->scratch + ((i - b->begin) * a->heads_at_once + (g - b->g_begin)) * a->room;
+}
+
+static inline float *result_of(const struct attention_block *b, size_t i, size_t g)
+{
+    const struct attention *a = b->a;
+    return a->out + ((i * a->n_kv + b->kv) * a->group + g) * a->value_dim;
+}
+
+/* Dot products of one row's queries with a tile. */
+static void dot_row(const struct attention_block *b, size_t i, size_t start, size_t n)
+{
+    const struct attention *a = b->a;
+    const float *keys = a->keys + b->kv * a->head_dim * a->stride + start;
+    const float *query = a->queries + (i * a->n_kv + b->kv) * a->group * a->head_dim;
+    const size_t room = a->stride - start, dim = a->head_dim, at = start - b->base;
+    size_t g = b->g_begin;
+    for (; g + 2 <= b->g_end; g += 2)
+        two_dot_tiles(query + g * dim, keys, a->stride, dim, n, room,
+                      scores_of(b, i, g) + at, a->room);
+    for (; g < b->g_end; g++)
+        dot_tile(query + g * dim, keys, a->stride, dim, n, room, scores_of(b, i, g) + at);
+}
+
+/* Scores of one row's queries with a tile; -inf where nothing is seen. */
+static void score_row(const struct attention_block *b, size_t i, size_t start)
+{
+    const struct attention *a = b->a;
+    const struct tile_part part = part_of(b, i, start);
+    const uint8_t *seen = seen_row(a, i, b->kv);
+    if (part.any)
+        dot_row(b, i, start, part.n);
+    for (size_t g = b->g_begin; part.n && g < b->g_end; g++) {
+        float *own = scores_of(b, i, g) + (start - b->base);
+        if (part.any)
+            for (size_t p = 0; p < part.n; p++)
+                own[p] *= a->scale;
+        if (part.any && a->soft_cap != 0.0f)
+            soft_cap(own, part.n, a->soft_cap);
+        for (size_t p = 0; p < part.n && (seen || !part.any); p++)
+            own[p] = part.any && seen[start + p] ? own[p] : -INFINITY;
     }
 }
 
@@ -130,49 +134,92 @@ static void add_weighted(const float *weights, const float *values, size_t strid
             total[d] += weights[p] * values[d];
 }
 
-/* Add a tile's values to one row's results; a tile of zero weights changes none. */
-static void mix_row(const struct attention *a, size_t i, size_t kv, size_t start,
-                    const float *weights)
+/* The same for two sums that follow each other; their weights are `next` apart. */
+static void add_two_weighted(const float *weights, size_t next, const float *values,
+                             size_t stride, size_t n, size_t dim, float *restrict total,
+                             float *restrict other)
 {
-    const size_t n = causal_part(a, i, start);
-    const size_t room = score_room(a->first + a->n);
-    const size_t stride = a->n_kv * a->value_dim;
-    const float *values = a->values + start * stride + kv * a->value_dim;
-    const uint8_t *seen = seen_row(a, i, kv);
-    float *out = a->out + (i * a->n_kv + kv) * a->group * a->value_dim;
-    if (!n || !sees_any(seen ? seen + start : NULL, n))
-        return;
-    for (size_t g = 0; g < a->group; g++)
-        add_weighted(weights + g * room + start, values, stride, n, a->value_dim,
-                     out + g * a->value_dim);
+    size_t p = 0;
+    for (; p + 4 <= n; p += 4, values += 4 * stride) {
+        const float *w = weights + p, *x = w + next;
+        const float w0 = w[0], w1 = w[1], w2 = w[2], w3 = w[3];
+        const float x0 = x[0], x1 = x[1], x2 = x[2], x3 = x[3];
+        for (size_t d = 0; d < dim; d++) {
+            const float v0 = values[d], v1 = values[stride + d];
+            const float v2 = values[2 * stride + d], v3 = values[3 * stride + d];
+            total[d] = (((total[d] + w0 * v0) + w1 * v1) + w2 * v2) + w3 * v3;
+            other[d] = (((other[d] + x0 * v0) + x1 * v1) + x2 * v2) + x3 * v3;
+        }
+    }
+    for (; p < n; p++, values += stride)
+        for (size_t d = 0; d < dim; d++) {
+            total[d] += weights[p] * values[d];
+            other[d] += weights[next + p] * values[d];
+        }
 }
 
-/* Rows begin..end with one KV head. */
-static void attend_block(const struct attention *a, size_t kv, size_t begin, size_t end)
+/* Add a tile's values to one row's results; a tile of zero weights changes none. */
+static void mix_row(const struct attention_block *b, size_t i, size_t start)
 {
-    const size_t per_row = a->group * score_room(a->first + a->n);
-    const size_t n_positions = a->first + end;
-    for (size_t start = 0; start < n_positions; start += TILE)
-        for (size_t i = begin; i < end; i++)
-            score_row(a, i, kv, start, a->scratch + (i - begin) * per_row);
-    for (size_t i = begin; i < end; i++) {
-        float *out = a->out + (i * a->n_kv + kv) * a->group * a->value_dim;
-        float *scores = a->scratch + (i - begin) * per_row;
-        for (size_t d = 0; d < a->group * a->value_dim; d++)
+    const struct attention *a = b->a;
+    const struct tile_part part = part_of(b, i, start);
+    const size_t stride = a->n_kv * a->value_dim, at = start + part.low;
+    const float *values = a->values + at * stride + b->kv * a->value_dim;
+    const size_t n = part.n - part.low, dim = a->value_dim;
+    size_t g = b->g_begin;
+    if (!part.any)
+        return;
+    for (; g + 2 <= b->g_end; g += 2)
+        add_two_weighted(scores_of(b, i, g) + (at - b->base), a->room, values, stride, n,
+                         dim, result_of(b, i, g), result_of(b, i, g + 1));
+    for (; g < b->g_end; g++)
+        add_weighted(scores_of(b, i, g) + (at - b->base), values, stride, n, dim,
+                     result_of(b, i, g));
+}
+
+/* Scores of one row's queries become weights, its results 0. */
+static void weigh_row(const struct attention_block *b, size_t i)
+{
+    const struct attention *a = b->a;
+    const size_t tile = first_tile(a, i), n = a->first + i + 1 - tile;
+    const uint8_t *seen = seen_row(a, i, b->kv);
+    for (size_t g = b->g_begin; g < b->g_end; g++) {
+        float *out = result_of(b, i, g);
+        softmax(scores_of(b, i, g) + (tile - b->base), first_seen(a, i) - tile, n,
+                seen ? seen + tile : NULL,
+                a->sinks ? a->sinks + b->kv * a->group + g : NULL);
+        for (size_t d = 0; d < a->value_dim; d++)
             out[d] = 0.0f;
-        for (size_t g = 0; g < a->group; g++)
-            softmax(scores + g * (per_row / a->group), a->first + i + 1, seen_row(a, i, kv));
     }
-    for (size_t start = 0; start < n_positions; start += TILE)
-        for (size_t i = begin; i < end; i++)
-            mix_row(a, i, kv, start, a->scratch + (i - begin) * per_row);
+}
+
+static void attend_block(const struct attention_block *b)
+{
+    const size_t n_positions = b->a->first + b->end;
+    for (size_t start = b->base; start < n_positions; start += TILE)
+        for (size_t i = b->begin; i < b->end; i++)
+            score_row(b, i, start);
+    for (size_t i = b->begin; i < b->end; i++)
+        weigh_row(b, i);
+    for (size_t start = b->base; start < n_positions; start += TILE)
+        for (size_t i = b->begin; i < b->end; i++)
+            mix_row(b, i, start);
 }
 
 static void rows_attend(const struct attention *a)
 {
-    for (size_t begin = a->row_begin; begin < a->row_end; begin += a->rows_at_once)
-        for (size_t kv = a->kv_begin; kv < a->kv_end; kv++)
-            attend_block(a, kv, begin, least(a->row_end, begin + a->rows_at_once));
+    struct attention_block b = {.a = a};
+    for (b.begin = a->row_begin; b.begin < a->row_end; b.begin = b.end) {
+        b.end = b.begin + least(a->row_end - b.begin, a->rows_at_once);
+        b.base = first_tile(a, b.begin);
+        for (size_t head = a->head_begin, end; head < a->head_end; head = end) {
+            b.kv = head / a->group, b.g_begin = head % a->group;
+            end = head + least(a->heads_at_once,
+                               least(a->group - b.g_begin, a->head_end - head));
+            b.g_end = b.g_begin + (end - head);
+            attend_block(&b);
+        }
+    }
 }
 
 #endif

@@ -5,6 +5,7 @@
  * positions, or the eight lanes.
  */
 #include "rows_attention.h"
+#include "rows_choice.h"
 
 static void rows_rms_norm(const struct rms_norm *s)
 {
@@ -19,8 +20,8 @@ static void rows_rms_norm(const struct rms_norm *s)
     }
 }
 
-static void turn_head(float *restrict left, float *restrict right, const float *cos,
-                      const float *sin, size_t half)
+static void turn_halves(float *restrict left, float *restrict right, const float *cos,
+                        const float *sin, size_t half)
 {
     for (size_t k = 0; k < half; k++) {
         const float l = left[k], r = right[k];
@@ -29,13 +30,26 @@ static void turn_head(float *restrict left, float *restrict right, const float *
     }
 }
 
+static void turn_neighbours(float *restrict head, const float *cos, const float *sin,
+                            size_t half)
+{
+    for (size_t k = 0; k < half; k++) {
+        const float l = head[2 * k], r = head[2 * k + 1];
+        head[2 * k] = l * cos[k] - r * sin[k];
+        head[2 * k + 1] = r * cos[k] + l * sin[k];
+    }
+}
+
 static void rows_turn(const struct turn *s)
 {
     for (size_t i = 0; i < s->n; i++)
         for (size_t h = 0; h < s->n_heads; h++) {
+            const float *cos = s->cos + i * s->half, *sin = s->sin + i * s->half;
             float *head = s->heads + (i * s->n_heads + h) * s->head_dim;
-            turn_head(head, head + s->half, s->cos + i * s->half, s->sin + i * s->half,
-                      s->half);
+            if (s->interleaved)
+                turn_neighbours(head, cos, sin, s->half);
+            else
+                turn_halves(head, head + s->half, cos, sin, s->half);
         }
 }
 
@@ -75,62 +89,6 @@ static void rows_lane_product(const struct lane_product *s)
         for (size_t i = 0; i < s->n; i++)
             s->out[i * s->n_rows + r] =
                 one_product(s->weight + r * s->n_cols, s->x + i * s->n_cols, s->n_cols);
-}
-
-/* Scores of one row, and what they are ranked by: with the selection bias added. */
-static void score_experts(const struct choice *s, const float *logits, float *scores,
-                          float *ranked)
-{
-    for (size_t e = 0; e < s->n_expert; e++)
-        scores[e] = s->sigmoid ? spec_sigmoid(logits[e]) : logits[e];
-    if (!s->sigmoid)
-        softmax(scores, s->n_expert, NULL);
-    for (size_t e = 0; e < s->n_expert; e++)
-        ranked[e] = s->bias ? scores[e] + s->bias[e] : scores[e];
-}
-
-/* Whether a ranks before b, b being the lower id; what is no number comes last. */
-static inline int ranks_before(float a, float b)
-{
-    return a > b || (b != b && a == a);
-}
-
-/* Put the top_k best into `best`, ascending by id; equal ranks go to the lower id. */
-static void take_best(const float *ranked, size_t n_expert, size_t top_k, int64_t *best)
-{
-    size_t n = 0;
-    for (size_t e = 0; e < n_expert; e++) {
-        size_t worst = 0; /* of those held: the lowest rank, of equals the highest id */
-        for (size_t k = 1; k < n; k++)
-            if (!ranks_before(ranked[best[k]], ranked[best[worst]]))
-                worst = k;
-        if (n == top_k) {
-            if (!ranks_before(ranked[e], ranked[best[worst]]))
-                continue;
-            for (size_t k = worst; k + 1 < n; k++)
-                best[k] = best[k + 1];
-            n--;
-        }
-        best[n++] = (int64_t)e;
-    }
-}
-
-static void rows_choose(const struct choice *s)
-{
-    float *scores = s->scratch, *ranked = s->scratch + s->n_expert;
-    for (size_t i = 0; i < s->n; i++) {
-        int64_t *experts = s->experts + i * s->top_k;
-        float *weights = s->weights + i * s->top_k;
-        score_experts(s, s->logits + i * s->n_expert, scores, ranked);
-        take_best(ranked, s->n_expert, s->top_k, experts);
-        float total = 0.0f;
-        for (size_t k = 0; k < s->top_k; k++) {
-            weights[k] = scores[experts[k]];
-            total += weights[k];
-        }
-        for (size_t k = 0; k < s->top_k; k++)
-            weights[k] = (s->norm ? weights[k] / total : weights[k]) * s->scale;
-    }
 }
 
 static void rows_weighted_sum(const struct weighted_sum *s)

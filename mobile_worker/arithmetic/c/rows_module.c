@@ -10,14 +10,11 @@
 #include <Python.h>
 
 #include "cpu.h"
-#include "float_mode.h"
-#include "gil.h"
 #include "rows.h"
+#include "rows_arguments.h"
 
-enum { MAX_ARRAYS = 5, SCRATCH_FLOATS = 1 << 18 };
-
-/* The letter of a 64-bit integer, as numpy names the one that it uses here. */
-#define INT64 (sizeof(long) == 8 ? "lq" : "q")
+/* Floats of scores: rows go together up to the one, heads of one row up to the other. */
+enum { SCRATCH_FLOATS = 1 << 18, MOST_FLOATS = 1 << 21 };
 
 static const struct rows_operations *const sets[CPU_N_SETS] = {
     [CPU_PORTABLE] = &rows_portable,
@@ -29,73 +26,6 @@ static const struct rows_operations *const sets[CPU_N_SETS] = {
     [CPU_AVX512] = &rows_avx512,
 #endif
 };
-
-/* The arrays of one call, released together. */
-struct arrays {
-    Py_buffer held[MAX_ARRAYS];
-    int n;
-};
-
-static PyObject *release(struct arrays *arrays, int ok)
-{
-    while (arrays->n)
-        PyBuffer_Release(&arrays->held[--arrays->n]);
-    if (!ok)
-        return NULL;
-    Py_RETURN_NONE;
-}
-
-/* Take an array of `n_dims` dimensions, or of any number from 1 on (0). `kinds` are the
-   letters of its type, as in Python's struct. NULL and an error set if it is another. */
-static const Py_buffer *take(struct arrays *arrays, PyObject *object, const char *kinds,
-                             int n_dims, int for_writing)
-{
-    Py_buffer *view = &arrays->held[arrays->n];
-    const int flags = PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | (for_writing ? PyBUF_WRITABLE : 0);
-    if (PyObject_GetBuffer(object, view, flags))
-        return NULL;
-    arrays->n++;
-    const char *format = view->format ? view->format : "B";
-    if (!format[0] || format[1] || !strchr(kinds, format[0])) {
-        PyErr_Format(PyExc_TypeError, "an array of type '%s' where '%c' is needed", format,
-                     kinds[0]);
-        return NULL;
-    }
-    if (view->itemsize && (uintptr_t)view->buf % (size_t)view->itemsize) {
-        PyErr_SetString(PyExc_ValueError, "an array that is not aligned to its values");
-        return NULL;
-    }
-    if (n_dims ? view->ndim != n_dims : view->ndim < 1) {
-        PyErr_Format(PyExc_ValueError, "an array of %d dimensions where %d are needed",
-                     view->ndim, n_dims ? n_dims : 1);
-        return NULL;
-    }
-    return view;
-}
-
-static size_t extent(const Py_buffer *view, int axis)
-{
-    return (size_t)view->shape[axis];
-}
-
-static int refuse(const char *what)
-{
-    PyErr_Format(PyExc_ValueError, "arrays do not belong together: %s", what);
-    return 0;
-}
-
-static int sized(PyObject *object, size_t *value)
-{
-    *value = PyLong_AsSize_t(object);
-    return *value != (size_t)-1 || !PyErr_Occurred();
-}
-
-static int real(PyObject *object, float *value)
-{
-    const double wide = PyFloat_AsDouble(object);
-    *value = (float)wide;
-    return wide != -1.0 || !PyErr_Occurred();
-}
 
 /* The operations of the set in args[0]; NULL and an error set for wrong arguments. */
 static const struct rows_operations *begin(PyObject *const *args, Py_ssize_t n,
@@ -114,18 +44,6 @@ static const struct rows_operations *begin(PyObject *const *args, Py_ssize_t n,
     }
     return sets[set];
 }
-
-/* Run an operation of about `work` multiply-adds. */
-#define RUN(operation, job, work)                                                      \
-    do {                                                                               \
-        PyThreadState *held = release_gil((double)(work));                             \
-        struct float_mode outer = float_mode_enter();                                  \
-        (operation)(job);                                                              \
-        float_mode_leave(outer);                                                       \
-        take_gil_back(held);                                                           \
-    } while (0)
-
-typedef PyObject *const *Arguments;
 
 /* rms_norm(set, x [..., n], weight [..., n], eps, out like x) */
 static PyObject *py_rms_norm(PyObject *self, Arguments args, Py_ssize_t n_args)
@@ -150,17 +68,18 @@ static PyObject *py_rms_norm(PyObject *self, Arguments args, Py_ssize_t n_args)
     return release(&arrays, 1);
 }
 
-/* turn(set, heads [n, n_heads, head_dim], cos [n, half], sin [n, half]) */
+/* turn(set, heads [n, n_heads, head_dim], cos [n, half], sin [n, half], interleaved) */
 static PyObject *py_turn(PyObject *self, Arguments args, Py_ssize_t n_args)
 {
     (void)self;
     struct arrays arrays = {.n = 0};
     struct turn s = {0};
     const Py_buffer *heads, *cosines, *sines;
-    const struct rows_operations *set = begin(args, n_args, 4);
+    const struct rows_operations *set = begin(args, n_args, 5);
     if (!set || !(heads = take(&arrays, args[1], "f", 3, 1)) ||
         !(cosines = take(&arrays, args[2], "f", 2, 0)) ||
-        !(sines = take(&arrays, args[3], "f", 2, 0)))
+        !(sines = take(&arrays, args[3], "f", 2, 0)) ||
+        (s.interleaved = PyObject_IsTrue(args[4])) < 0)
         return release(&arrays, 0);
     s.n = extent(heads, 0), s.n_heads = extent(heads, 1), s.head_dim = extent(heads, 2);
     s.half = extent(cosines, 1);
@@ -197,6 +116,17 @@ static PyObject *py_dot_scores(PyObject *self, Arguments args, Py_ssize_t n_args
     return release(&arrays, 1);
 }
 
+static int rule_fits(const struct attention *s, const Py_buffer *sinks)
+{
+    if (sinks && (extent(sinks, 0) != s->n_kv || extent(sinks, 1) != s->group))
+        return refuse("queries and sinks");
+    if (!(s->soft_cap >= 0.0f)) {
+        PyErr_SetString(PyExc_ValueError, "a soft cap below 0");
+        return 0;
+    }
+    return 1;
+}
+
 static int attention_fits(const struct attention *s, const Py_buffer *keys,
                           const Py_buffer *values, const Py_buffer *seen,
                           const Py_buffer *out)
@@ -213,58 +143,67 @@ static int attention_fits(const struct attention *s, const Py_buffer *keys,
     if (seen && (extent(seen, 0) != s->n || extent(seen, 1) != s->n_kv ||
                  extent(seen, 2) != s->first + s->n))
         return refuse("queries and what they see");
-    if (s->row_begin > s->row_end || s->row_end > s->n || s->kv_begin > s->kv_end ||
-        s->kv_end > s->n_kv)
+    if (s->row_begin > s->row_end || s->row_end > s->n || s->head_begin > s->head_end ||
+        s->head_end > s->n_kv * s->group)
         return refuse("a part beyond the rows or heads");
     return 1;
 }
 
-/* Room for the scores of as many rows as go at once, at least one; NULL, error set. */
+/* Room for the scores of as many rows as go at once, of one row for as many heads; NULL,
+   error set. */
 static float *attention_scratch(struct attention *s)
 {
-    const size_t room = score_room(s->first + s->n);
-    if (s->group > SIZE_MAX / sizeof(float) / (room + 1))
+    const size_t n_rows = s->row_end - s->row_begin, n_heads = s->head_end - s->head_begin;
+    s->room = most(attention_room(s), 1);
+    s->heads_at_once = most(least(least(s->group, n_heads), MOST_FLOATS / s->room), 1);
+    const size_t per_row = s->heads_at_once * s->room;
+    s->rows_at_once = most(least(n_rows, SCRATCH_FLOATS / per_row), 1);
+    if (per_row > SIZE_MAX / sizeof(float) / s->rows_at_once)
         return (float *)PyErr_NoMemory();
-    const size_t per_row = s->group * room + 1; /* never 0 */
-    s->rows_at_once = per_row < SCRATCH_FLOATS ? SCRATCH_FLOATS / per_row : 1;
-    if (s->rows_at_once > s->row_end - s->row_begin)
-        s->rows_at_once = s->row_end - s->row_begin + 1;
     float *scratch = PyMem_Malloc(s->rows_at_once * per_row * sizeof(float));
     return scratch ? scratch : (float *)PyErr_NoMemory();
 }
 
 static double attention_work(const struct attention *s)
 {
-    const double rows = (double)(s->row_end - s->row_begin) * (s->kv_end - s->kv_begin);
-    return rows * s->group * (s->first + s->n) * (s->head_dim + s->value_dim);
+    const double rows = (double)(s->row_end - s->row_begin);
+    const size_t n_seen = s->first + s->n;
+    const size_t n = s->window && s->window < n_seen ? s->window : n_seen;
+    return rows * (s->head_end - s->head_begin) * n * (s->head_dim + s->value_dim);
 }
 
 /* attend(set, queries [n, n_kv, group, head_dim], keys [n_kv, head_dim, >= first + n],
           values [>= first + n, n_kv, value_dim], first,
-          seen bool [n, n_kv, first + n] or None, scale, out [n, n_kv, group, value_dim],
-          row_begin, row_end, kv_begin, kv_end); only that part of the result is written */
+          seen bool [n, n_kv, first + n] or None, scale, window or 0, soft_cap or 0,
+          sinks [n_kv, group] or None, out [n, n_kv, group, value_dim],
+          row_begin, row_end, head_begin, head_end); heads are n_kv * group, and only
+   that part of the result is written */
 static PyObject *py_attend(PyObject *self, Arguments args, Py_ssize_t n_args)
 {
     (void)self;
     struct arrays arrays = {.n = 0};
     struct attention s = {0};
-    const Py_buffer *queries, *keys, *values, *out, *seen = NULL;
-    const struct rows_operations *set = begin(args, n_args, 12);
+    const Py_buffer *queries, *keys, *values, *out, *seen = NULL, *sinks = NULL;
+    const struct rows_operations *set = begin(args, n_args, 15);
     if (!set || !(queries = take(&arrays, args[1], "f", 4, 0)) ||
         !(keys = take(&arrays, args[2], "f", 3, 0)) ||
         !(values = take(&arrays, args[3], "f", 3, 0)) || !sized(args[4], &s.first) ||
         (args[5] != Py_None && !(seen = take(&arrays, args[5], "?", 3, 0))) ||
-        !real(args[6], &s.scale) || !(out = take(&arrays, args[7], "f", 4, 1)) ||
-        !sized(args[8], &s.row_begin) || !sized(args[9], &s.row_end) ||
-        !sized(args[10], &s.kv_begin) || !sized(args[11], &s.kv_end))
+        !real(args[6], &s.scale) || !sized(args[7], &s.window) ||
+        !real(args[8], &s.soft_cap) ||
+        (args[9] != Py_None && !(sinks = take(&arrays, args[9], "f", 2, 0))) ||
+        !(out = take(&arrays, args[10], "f", 4, 1)) || !sized(args[11], &s.row_begin) ||
+        !sized(args[12], &s.row_end) || !sized(args[13], &s.head_begin) ||
+        !sized(args[14], &s.head_end))
         return release(&arrays, 0);
     s.n = extent(queries, 0), s.n_kv = extent(queries, 1), s.group = extent(queries, 2);
     s.head_dim = extent(queries, 3);
     s.stride = extent(keys, 2), s.value_dim = extent(values, 2);
-    if (!attention_fits(&s, keys, values, seen, out))
+    if (!attention_fits(&s, keys, values, seen, out) || !rule_fits(&s, sinks))
         return release(&arrays, 0);
     s.queries = queries->buf, s.keys = keys->buf, s.values = values->buf;
-    s.seen = seen ? seen->buf : NULL, s.out = out->buf;
+    s.seen = seen ? seen->buf : NULL, s.sinks = sinks ? sinks->buf : NULL;
+    s.out = out->buf;
     if (!(s.scratch = attention_scratch(&s)))
         return release(&arrays, 0);
     RUN(set->attend, &s, attention_work(&s));
@@ -298,34 +237,42 @@ static int choice_fits(const struct choice *s, const Py_buffer *bias,
 {
     if (!s->top_k || s->top_k > s->n_expert || (bias && extent(bias, 0) != s->n_expert))
         return refuse("logits, bias and top-k");
+    if (!s->n_groups || s->n_expert % s->n_groups || !s->n_groups_used ||
+        s->n_groups_used > s->n_groups)
+        return refuse("experts and groups");
     if (extent(experts, 0) != s->n || extent(weights, 0) != s->n ||
         extent(weights, 1) != s->top_k)
         return refuse("logits, experts and weights");
     return 1;
 }
 
-/* choose(set, logits [n, n_expert], bias [n_expert] or None, sigmoid, norm, scale,
-          experts i64 [n, top_k], weights [n, top_k]) */
+/* choose(set, logits [n, n_expert], bias [n_expert] or None, score_function, norm, scale,
+          n_groups, n_groups_used, experts i64 [n, top_k], weights [n, top_k]) */
 static PyObject *py_choose(PyObject *self, Arguments args, Py_ssize_t n_args)
 {
     (void)self;
     struct arrays arrays = {.n = 0};
     struct choice s = {0};
     const Py_buffer *logits, *experts, *weights, *bias = NULL;
-    const struct rows_operations *set = begin(args, n_args, 8);
+    size_t function;
+    const struct rows_operations *set = begin(args, n_args, 10);
     if (!set || !(logits = take(&arrays, args[1], "f", 2, 0)) ||
         (args[2] != Py_None && !(bias = take(&arrays, args[2], "f", 1, 0))) ||
-        (s.sigmoid = PyObject_IsTrue(args[3])) < 0 ||
-        (s.norm = PyObject_IsTrue(args[4])) < 0 || !real(args[5], &s.scale) ||
-        !(experts = take(&arrays, args[6], INT64, 2, 1)) ||
-        !(weights = take(&arrays, args[7], "f", 2, 1)))
+        !sized(args[3], &function) || (s.norm = PyObject_IsTrue(args[4])) < 0 ||
+        !real(args[5], &s.scale) || !sized(args[6], &s.n_groups) ||
+        !sized(args[7], &s.n_groups_used) ||
+        !(experts = take(&arrays, args[8], INT64, 2, 1)) ||
+        !(weights = take(&arrays, args[9], "f", 2, 1)))
         return release(&arrays, 0);
+    if (function < SOFTMAX || function > SOFTMAX_OF_CHOSEN)
+        return release(&arrays, refuse("logits and score function"));
+    s.function = (enum score_function)function;
     s.n = extent(logits, 0), s.n_expert = extent(logits, 1), s.top_k = extent(experts, 1);
     if (!choice_fits(&s, bias, experts, weights))
         return release(&arrays, 0);
     s.logits = logits->buf, s.bias = bias ? bias->buf : NULL;
     s.experts = experts->buf, s.weights = weights->buf;
-    s.scratch = PyMem_Malloc(2 * s.n_expert * sizeof(float));
+    s.scratch = PyMem_Malloc(3 * s.n_expert * sizeof(float));
     if (!s.scratch) {
         PyErr_NoMemory();
         return release(&arrays, 0);

@@ -59,18 +59,35 @@ static float largest(const float *values, size_t n)
     return best[0];
 }
 
-/* Turn scores into weights in place; a position not seen weighs 0 (seen NULL: all are). */
-static void softmax(float *scores, size_t n, const uint8_t *seen)
+/* Turn scores into weights in place. Of n, those below `low` weigh 0, as do those not seen
+   (seen NULL: all are). A sink (NULL: none) is one more score that takes weight. */
+static void softmax(float *scores, size_t low, size_t n, const uint8_t *seen,
+                    const float *sink)
 {
-    const float most = largest(scores, n);
-    for (size_t k = 0; k < n; k++)
-        scores[k] = spec_exp(scores[k] - most);
+    float top = largest(scores + low, n - low);
+    top = sink && *sink > top ? *sink : top;
+    for (size_t k = 0; k < low; k++)
+        scores[k] = 0.0f;
+    for (size_t k = low; k < n; k++)
+        scores[k] = spec_exp(scores[k] - top);
     if (seen)
-        for (size_t k = 0; k < n; k++)
+        for (size_t k = low; k < n; k++)
             scores[k] = seen[k] ? scores[k] : 0.0f;
-    const float total = sum_in_lanes(scores, n);
-    for (size_t k = 0; k < n; k++)
+    float total = sum_in_lanes(scores, n);
+    if (sink)
+        total += spec_exp(*sink - top);
+    for (size_t k = low; k < n; k++)
         scores[k] /= total;
+}
+
+/* cap * tanh(value / cap), each value in place; the specification's sigmoid makes tanh. */
+static void soft_cap(float *values, size_t n, float cap)
+{
+    for (size_t k = 0; k < n; k++) {
+        const float z = values[k] / cap;
+        const float half = spec_sigmoid(z + z);
+        values[k] = ((half + half) - 1.0f) * cap;
+    }
 }
 
 #endif

@@ -9,7 +9,7 @@ are made contiguous.
 """
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import pairwise
@@ -25,7 +25,6 @@ from mobile_worker.arithmetic.native.extension import BUILD_AGAIN
 __all__ = ["AttentionRule", "ChoiceRule", "NativeRows", "row_sets"]
 
 _MODULE: Final = "mobile_worker.arithmetic.native._rows"
-_SIGMOID: Final = 2  # GGUF's expert_gating_func; 1 is softmax
 _WORTH_A_THREAD: Final = 1 << 20  # multiply-adds of scores, some 0.1 ms with values
 _contiguous = np.ascontiguousarray
 
@@ -59,12 +58,22 @@ class ChoiceRule(Protocol):
 
     @property
     def score_function(self) -> int:
-        """1 for softmax, 2 for sigmoid."""
+        """1 for softmax, 2 for sigmoid, 3 for softmax of the chosen."""
         ...
 
     @property
     def top_k(self) -> int:
         """Experts a row."""
+        ...
+
+    @property
+    def n_groups(self) -> int:
+        """Equal runs of experts; 1 for no groups."""
+        ...
+
+    @property
+    def n_groups_used(self) -> int:
+        """Groups of which experts may be chosen."""
         ...
 
     @property
@@ -133,7 +142,7 @@ class NativeRows:
 
         Pairs are neighbours if `interleaved`, else half apart.
         """
-        self._rows.turn(self._set, heads, cosines, sines)
+        self._rows.turn(self._set, heads, cosines, sines, interleaved)
 
     def attend(
         self,
@@ -150,28 +159,26 @@ class NativeRows:
         >= first + n], `values` [>= first + n, n_kv_heads, value_dim], `seen` bool
         [n, n_kv_heads, first + n] or None. Row i is position first + i.
         """
+        sinks = None if rule.sinks is None else _contiguous(rule.sinks)
+        figures = (rule.scale, rule.window or 0, rule.soft_cap or 0.0, sinks)
         result = np.empty((*queries.shape[:3], values.shape[2]), np.float32)
         if seen is not None:
             seen = _contiguous(seen)
         queries = _contiguous(queries)
-        whole = (self._set, queries, keys, values, first, seen, rule.scale, result)
-        self._each_part(partial(self._rows.attend, *whole), queries, first)
+        whole = (self._set, queries, keys, values, first, seen, *figures, result)
+        n_seen = min(first + len(queries), rule.window or first + len(queries))
+        n_parts = min(self._n_threads, queries.size * n_seen // _WORTH_A_THREAD)
+        parts = list(_parts(queries.shape, n_parts))
+        self._run(partial(self._rows.attend, *whole), parts)
         return result
 
-    def _each_part(
-        self, attend: Callable[..., None], queries: Floats, first: int
+    def _run(
+        self, attend: Callable[..., None], parts: list[tuple[int, int, int, int]]
     ) -> None:
-        """Call `attend` with row_begin, row_end, kv_begin, kv_end of every part."""
-        n, n_kv = queries.shape[:2]
-        work = queries.size * (first + n)
-        n_parts = min(self._n_threads, work // _WORTH_A_THREAD)
-        if self._pool is None or n_parts < 2:
-            attend(0, n, 0, n_kv)
+        """Call `attend` with row_begin, row_end, head_begin, head_end of every part."""
+        if self._pool is None or len(parts) == 1:
+            attend(*parts[0])
             return
-        by_row = n >= n_parts
-        steps = range(min(n_parts, n if by_row else n_kv) + 1)
-        cuts = [(n if by_row else n_kv) * step // steps[-1] for step in steps]
-        parts = [(*cut, 0, n_kv) if by_row else (0, n, *cut) for cut in pairwise(cuts)]
         others = [self._pool.submit(attend, *part) for part in parts[1:]]
         try:
             attend(*parts[0])
@@ -211,10 +218,9 @@ class NativeRows:
         """
         experts = np.empty((len(logits), rule.top_k), np.int64)
         weights = np.empty(experts.shape, np.float32)
-        sigmoid = rule.score_function == _SIGMOID
-        self._rows.choose(
-            self._set, logits, bias, sigmoid, rule.norm, rule.scale, experts, weights
-        )
+        scored = (int(rule.score_function), rule.norm, rule.scale)
+        groups = (rule.n_groups, rule.n_groups_used)
+        self._rows.choose(self._set, logits, bias, *scored, *groups, experts, weights)
         return experts, weights
 
     def weighted_sum(self, values: Floats, weights: Floats) -> Floats:
@@ -227,3 +233,18 @@ class NativeRows:
             self._set, _contiguous(values), _contiguous(weights), result
         )
         return result
+
+
+def _parts(shape: tuple[int, ...], n_parts: int) -> Iterator[tuple[int, int, int, int]]:
+    """Cut queries into row_begin, row_end, head_begin, head_end, at least once.
+
+    Rows are cut where there are enough, else KV heads, else the queries of a KV head,
+    whose keys are then read by each part.
+    """
+    n, n_kv, group = shape[:3]
+    by_row, by_kv = n >= n_parts, n_kv >= n_parts
+    n_cut, unit = (n, 1) if by_row else (n_kv, group) if by_kv else (n_kv * group, 1)
+    n_parts = max(1, min(n_parts, n_cut))
+    cuts = [n_cut * step // n_parts * unit for step in range(n_parts + 1)]
+    for cut in pairwise(cuts):
+        yield (*cut, 0, n_kv * group) if by_row else (0, n, *cut)

@@ -1,0 +1,110 @@
+/* Dot products of queries with tiles of keys, for the units of rows_body.h.
+ *
+ * Keys lie dimension by dimension, so that a vector holds one dimension of consecutive
+ * positions: the eight lanes of a dot product are eight running sums, each over every
+ * eighth dimension. Two queries go together where there are two: they share the loads.
+ */
+#ifndef P2PMOE_ROWS_DOTS_H
+#define P2PMOE_ROWS_DOTS_H
+
+#include "rows_sums.h"
+
+/* sum[p] = the sum over steps ascending of query[8 step] * key[8 step][p]. */
+static void lane_of_dots(const float *query, const float *keys, size_t stride,
+                         size_t steps, size_t n, float *restrict sum)
+{
+    const size_t row = LANES * stride;
+    size_t step = 0;
+    for (size_t p = 0; p < n; p++)
+        sum[p] = 0.0f;
+    for (; step + 4 <= steps; step += 4, query += 4 * LANES, keys += 4 * row) {
+        const float q0 = query[0], q1 = query[LANES];
+        const float q2 = query[2 * LANES], q3 = query[3 * LANES];
+        for (size_t p = 0; p < n; p++) {
+            float s = sum[p] + q0 * keys[p];
+            s += q1 * keys[row + p];
+            s += q2 * keys[2 * row + p];
+            sum[p] = s + q3 * keys[3 * row + p];
+        }
+    }
+    for (; step < steps; step++, query += LANES, keys += row)
+        for (size_t p = 0; p < n; p++)
+            sum[p] += query[0] * keys[p];
+}
+
+/* The same for two queries, `next` values apart. */
+static void lane_of_two_dots(const float *query, size_t next, const float *keys,
+                             size_t stride, size_t steps, size_t n,
+                             float *restrict sum, float *restrict other)
+{
+    const size_t row = LANES * stride;
+    size_t step = 0;
+    for (size_t p = 0; p < n; p++)
+        sum[p] = other[p] = 0.0f;
+    for (; step + 4 <= steps; step += 4, query += 4 * LANES, keys += 4 * row) {
+        const float *q = query + next;
+        const float q0 = query[0], q1 = query[LANES];
+        const float q2 = query[2 * LANES], q3 = query[3 * LANES];
+        const float r0 = q[0], r1 = q[LANES], r2 = q[2 * LANES], r3 = q[3 * LANES];
+        for (size_t p = 0; p < n; p++) {
+            const float k0 = keys[p], k1 = keys[row + p];
+            const float k2 = keys[2 * row + p], k3 = keys[3 * row + p];
+            sum[p] = (((sum[p] + q0 * k0) + q1 * k1) + q2 * k2) + q3 * k3;
+            other[p] = (((other[p] + r0 * k0) + r1 * k1) + r2 * k2) + r3 * k3;
+        }
+    }
+    for (; step < steps; step++, query += LANES, keys += row)
+        for (size_t p = 0; p < n; p++) {
+            sum[p] += query[0] * keys[p];
+            other[p] += query[next] * keys[p];
+        }
+}
+
+static inline void fold_tile(float lane[LANES][TILE], size_t n, float *scores)
+{
+    for (size_t p = 0; p < n; p++)
+        scores[p] = ((lane[0][p] + lane[1][p]) + (lane[2][p] + lane[3][p])) +
+                    ((lane[4][p] + lane[5][p]) + (lane[6][p] + lane[7][p]));
+}
+
+/* Dot products of a query with `n` <= TILE keys; `room` >= n of them may be read. */
+static void dot_tile(const float *query, const float *keys, size_t stride,
+                     size_t head_dim, size_t n, size_t room, float *scores)
+{
+    float lane[LANES][TILE];
+    const size_t whole = least(least(score_room(n), room), TILE);
+    for (size_t l = 0; l < LANES; l++)
+        lane_of_dots(query + l, keys + l * stride, stride, head_dim / LANES, whole,
+                     lane[l]);
+    fold_tile(lane, n, scores);
+}
+
+/* The same for two queries that follow each other, their scores `next` apart. */
+static void two_dot_tiles(const float *query, const float *keys, size_t stride,
+                          size_t head_dim, size_t n, size_t room, float *scores,
+                          size_t next)
+{
+    float lane[2][LANES][TILE];
+    const size_t whole = least(least(score_room(n), room), TILE);
+    for (size_t l = 0; l < LANES; l++)
+        lane_of_two_dots(query + l, head_dim, keys + l * stride, stride,
+                         head_dim / LANES, whole, lane[0][l], lane[1][l]);
+    fold_tile(lane[0], n, scores);
+    fold_tile(lane[1], n, scores + next);
+}
+
+static void rows_dot_scores(const struct dot_scores *s)
+{
+    for (size_t kv = 0; kv < s->n_kv; kv++)
+        for (size_t start = 0; start < s->n_keys; start += TILE) {
+            const float *keys = s->keys + kv * s->head_dim * s->stride + start;
+            const size_t n = least(TILE, s->n_keys - start);
+            for (size_t i = 0; i < s->n * s->group; i++) {
+                const size_t at = (i / s->group * s->n_kv + kv) * s->group + i % s->group;
+                dot_tile(s->queries + at * s->head_dim, keys, s->stride, s->head_dim, n,
+                         s->stride - start, s->out + at * s->n_keys + start);
+            }
+        }
+}
+
+#endif
