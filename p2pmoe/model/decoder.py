@@ -205,6 +205,8 @@ def _load_layer(
     reader: LayerReader, build: Callable[[LayerReader], DecoderLayer]
 ) -> DecoderLayer:
     layer = build(reader)
+    if layer.router is None and layer.feed_forward is None:
+        raise ModelRefused(f"tensor {reader.name('ffn_gate_inp')} is missing")
     reader.refuse_unread()
     return layer
 

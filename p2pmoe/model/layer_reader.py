@@ -59,17 +59,23 @@ class LayerReader:
         """Whether the layer has this tensor."""
         return f"blk.{self.number}.{part}.{kind}" in self.file.tensors
 
+    def name(self, part: str, kind: str = "weight") -> str:
+        """Return a tensor's whole name, and note that it is read."""
+        name = f"blk.{self.number}.{part}.{kind}"
+        self._read.add(name)
+        return name
+
     def norm(self, part: str, n: int | None = None) -> Floats:
         """Return a norm's weights, f32 [n], the model's width by default."""
         return self.vector(part, self.n_embd if n is None else n)
 
     def vector(self, part: str, n: int, kind: str = "weight") -> Floats:
         """Return n finite F32 values."""
-        return read_floats(self.file, self._name(part, kind), n)
+        return read_floats(self.file, self.name(part, kind), n)
 
     def matrix(self, part: str, n_rows: int, n_cols: int) -> Matrix:
         """Return a matrix in the file's own format."""
-        return read_matrix(self.file, self._name(part), (n_rows, n_cols))
+        return read_matrix(self.file, self.name(part), (n_rows, n_cols))
 
     def rows(self, part: str, n_rows: int, n_cols: int) -> Floats:
         """Return a matrix as numbers, f32 [n_rows, n_cols]."""
@@ -145,7 +151,7 @@ class LayerReader:
 
     def gated_shared_expert(self) -> GatedFeedForward:
         """Return a shared expert whose output a sigmoid gate weighs, row by row."""
-        name = self._name("ffn_gate_inp_shexp")
+        name = self.name("ffn_gate_inp_shexp")
         shape, n = self.file.tensor(name).shape, self.n_embd
         if len(shape) == 1:
             gate = read_floats(self.file, name, n)[None, :]
@@ -171,13 +177,8 @@ class LayerReader:
                     f"as it is computed here"
                 )
 
-    def _name(self, part: str, kind: str = "weight") -> str:
-        name = f"blk.{self.number}.{part}.{kind}"
-        self._read.add(name)
-        return name
-
     def _feed_forward(self, suffix: str) -> FeedForward:
-        gate_name = self._name(f"ffn_gate{suffix}")
+        gate_name = self.name(f"ffn_gate{suffix}")
         gate = read_matrix(self.file, gate_name)
         if gate.n_cols != self.n_embd:
             raise ModelRefused(f"tensor {gate_name} takes {gate.n_cols} values")

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable
 
 from mobile_worker.arithmetic.coding import ExpertInput, Floats
-from mobile_worker.arithmetic.elementary import sigmoid
 from mobile_worker.arithmetic.formats.codecs import is_integer
 from mobile_worker.arithmetic.kernel import Kernel
 from mobile_worker.arithmetic.matrix import ExpertWeights, Matrix
+from p2pmoe.model.mixing import gate_rows
 
 __all__ = ["FeedForward", "GatedFeedForward", "Linear", "code_input", "kinds_of"]
 
@@ -71,4 +71,4 @@ class GatedFeedForward:
 
     def __call__(self, x: Floats) -> Floats:
         """Return f32 [n, n_embd]; NonFinite."""
-        return sigmoid(self._gate(x)) * self._inner(x)
+        return gate_rows(self._inner(x), self._gate(x))

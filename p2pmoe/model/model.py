@@ -6,11 +6,20 @@ experts are asked for through an `ExpertCaller`, layer by layer.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from mobile_worker.arithmetic.coding import Floats
 from mobile_worker.arithmetic.kernel import Kernel
-from p2pmoe.model.architectures import minimax_m3
+from p2pmoe.model.architectures import (
+    glm4_moe,
+    gpt_oss,
+    minimax_m2,
+    minimax_m3,
+    mixtral,
+    olmoe,
+    qwen2_moe,
+    qwen3_moe,
+)
 from p2pmoe.model.description import ModelDescription
 from p2pmoe.model.errors import ModelRefused
 from p2pmoe.model.experts import ExpertCaller
@@ -19,6 +28,7 @@ from p2pmoe.model.logits import Logits
 from p2pmoe.model.native_operations import operations_for
 from p2pmoe.model.row_operations import RowOperations
 from p2pmoe.weights.model_file import ModelFile
+from p2pmoe.weights.model_header import ModelHeader
 
 __all__ = ["Logits", "Model", "describe_model", "load_model"]
 
@@ -55,15 +65,27 @@ class Model(Protocol):
         ...
 
 
+_Load = Callable[[ModelFile, Kernel, RowOperations], Model]
+_Describe = Callable[[ModelHeader], ModelDescription]
+
 # general.architecture -> (loader, describer)
-_ARCHITECTURES: dict[
-    str,
-    tuple[
-        Callable[[ModelFile, Kernel, RowOperations], Model],
-        Callable[[ModelFile], ModelDescription],
-    ],
-] = {
+_ARCHITECTURES: Final[dict[str, tuple[_Load, _Describe]]] = {
+    glm4_moe.ARCHITECTURE: (glm4_moe.load, glm4_moe.describe),
+    gpt_oss.ARCHITECTURE: (gpt_oss.load, gpt_oss.describe),
+    minimax_m2.ARCHITECTURE: (minimax_m2.load, minimax_m2.describe),
     minimax_m3.ARCHITECTURE: (minimax_m3.load, minimax_m3.describe),
+    mixtral.ARCHITECTURE: (mixtral.load, mixtral.describe),
+    olmoe.ARCHITECTURE: (olmoe.load, olmoe.describe),
+    qwen2_moe.ARCHITECTURE: (qwen2_moe.load, qwen2_moe.describe),
+    qwen3_moe.ARCHITECTURE: (qwen3_moe.load, qwen3_moe.describe),
+}
+
+# Known, but not to be run until something exists to check a run against.
+_NOT_RUN: Final = {
+    "kimi-k3": (
+        "Kimi-K3 is not run here: there is no reference to check its hybrid linear "
+        "attention and latent experts against; `p2pmoe models inspect` shows the file"
+    ),
 }
 
 
@@ -76,16 +98,18 @@ def load_model(model_file: ModelFile, kernel: Kernel) -> Model:
     return load(model_file, kernel, operations_for(kernel))
 
 
-def describe_model(model_file: ModelFile) -> ModelDescription:
-    """Read a model's sizes from its metadata alone; raises as `load_model`."""
-    return _ARCHITECTURES[_architecture(model_file)][1](model_file)
+def describe_model(header: ModelHeader) -> ModelDescription:
+    """Read a model's sizes from its header alone; raises as `load_model`."""
+    return _ARCHITECTURES[_architecture(header)][1](header)
 
 
-def _architecture(model_file: ModelFile) -> str:
-    name = model_file.metadata.text("general.architecture")
+def _architecture(header: ModelHeader) -> str:
+    name = header.metadata.text("general.architecture")
+    if name in _NOT_RUN:
+        raise ModelRefused(f"{header.path}: {_NOT_RUN[name]}")
     if name not in _ARCHITECTURES:
         known = ", ".join(sorted(_ARCHITECTURES))
         raise ModelRefused(
-            f"{model_file.path}: architecture {name!r} is not one of: {known}"
+            f"{header.path}: architecture {name[:80]!r} is not one of: {known}"
         )
     return name

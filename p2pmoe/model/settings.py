@@ -23,6 +23,7 @@ from p2pmoe.weights.model_header import ModelHeader
 from p2pmoe.weights.names import expert_activation
 
 __all__ = [
+    "MAX_CONTEXT",
     "HeadSettings",
     "Keys",
     "read_description",
@@ -31,14 +32,18 @@ __all__ = [
     "read_router",
 ]
 
+MAX_CONTEXT: Final = 1 << 24
 _MAX_SIZE: Final = 1 << 16  # of layers, heads, experts, widths
 _LANES: Final = 8
 
-# Keys that other architectures have, with the value at which they change nothing.
+# Keys that only some architectures compute, and the value at which they do nothing.
 _MEANINGS: Final = {
+    "attention.clamp_kqv": 0.0,
+    "attention.sliding_window": 0,
     "attention.scale": 0.0,
     "attention.max_alibi_bias": 0.0,
     "attention.shared_kv_layers": 0,
+    "attention.temperature_scale": 0.0,
     "attn_logit_softcapping": 0.0,
     "embedding_scale": 1.0,
     "expert_group_scale": 1.0,
@@ -101,6 +106,21 @@ class Keys:
             raise ModelRefused(f"rotary over {n_rotated} of {head_dim} values")
         return n_rotated
 
+    def pattern(self, key: str, n_layer: int, *, default: int) -> tuple[bool, ...]:
+        """Return a flag for each layer.
+
+        The file has one for each, or a period: True but for each period's last layer.
+        Raises ModelFileError for anything else.
+        """
+        name = f"{self.architecture}.{key}"
+        if not isinstance(self.header.metadata.get(name), tuple):
+            period = self.size(key, default)
+            return tuple((layer + 1) % period != 0 for layer in range(n_layer))
+        flags = self.header.metadata.flags(name)
+        if len(flags) != n_layer:
+            raise ModelRefused(f"key {name}: {len(flags)} flags for {n_layer} layers")
+        return flags
+
     def flag(self, key: str, *, default: bool | None = None) -> bool:
         """Return a boolean; ModelFileError else."""
         return self.header.metadata.flag(f"{self.architecture}.{key}", default)
@@ -131,19 +151,24 @@ class HeadSettings:
 
 
 def read_description(
-    keys: Keys, *, kv_bytes_per_layer: int, n_ff_expert: int | None = None
+    keys: Keys,
+    *,
+    kv_bytes_per_layer: int,
+    n_ff_expert: int | None = None,
+    computed: Sequence[str] = (),
 ) -> ModelDescription:
     """Read the sizes; a layer is MoE if it has a router (`ffn_gate_inp`).
 
     Trailing blocks that predict further tokens (`nextn_predict_layers`) are no layers
-    of the model. `n_ff_expert` is the default where the file lacks the key.
+    of the model. `n_ff_expert` is the default where the file lacks the key; `computed`
+    names keys of `_MEANINGS` that this architecture computes.
 
     Raises:
         ModelFileError: a key is missing, of another type or out of bounds.
         ModelRefused: the layers are not those that the metadata promises, or a key
             says what no architecture here computes.
     """
-    _refuse_other_meanings(keys)
+    _refuse_other_meanings(keys, computed)
     n_block = keys.size("block_count")
     n_layer = n_block - keys.size("nextn_predict_layers", 0, low=0)
     if n_layer < 1:
@@ -255,12 +280,11 @@ def _moe_layers(keys: Keys, n_layer: int) -> tuple[int, ...]:
     return layers
 
 
-def _refuse_other_meanings(keys: Keys) -> None:
+def _refuse_other_meanings(keys: Keys, computed: Sequence[str]) -> None:
     for key, neutral in _MEANINGS.items():
-        if (
-            keys.has(key)
-            and keys.header.metadata[f"{keys.architecture}.{key}"] != neutral
-        ):
+        if key in computed or not keys.has(key):
+            continue
+        if keys.header.metadata[f"{keys.architecture}.{key}"] != neutral:
             raise ModelRefused(
                 f"key {keys.architecture}.{key} is set, which is not computed here"
             )

@@ -94,6 +94,14 @@ class Metadata(Mapping[str, MetadataValue]):
             raise self._wrong(key, "is no array of integers")
         return numbers
 
+    def flags(self, key: str) -> tuple[bool, ...]:
+        """Return an array of booleans; ModelFileError else."""
+        items = self._items(key)
+        flags = tuple(item for item in items if isinstance(item, bool))
+        if len(flags) != len(items):
+            raise self._wrong(key, "is no array of booleans")
+        return flags
+
     def reals(self, key: str) -> tuple[float, ...]:
         """Return an array of finite floats; ModelFileError else."""
         items = self._items(key)
