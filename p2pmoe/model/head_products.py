@@ -1,0 +1,119 @@
+"""Products of which each head has its own matrix: head h's row times matrix h.
+
+Latent attention (MLA) takes queries into the latent space and values out of it, head by
+head. The matrices stay in the file's own format, as views of one tensor; only what must
+be transposed is laid out anew: float formats as they are, a quantised one as F32, since
+its blocks lie along the other axis. A kernel's columns come in blocks of 32; matrices
+and rows that are narrower are filled with zeros, which change no sum.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from mobile_worker.arithmetic.coding import Floats
+from mobile_worker.arithmetic.errors import FormatUnsupported, MatrixMalformed
+from mobile_worker.arithmetic.formats.block_format import Format
+from mobile_worker.arithmetic.formats.check import check_matrix
+from mobile_worker.arithmetic.formats.codecs import dequantize, is_supported
+from mobile_worker.arithmetic.kernel import Kernel
+from mobile_worker.arithmetic.matrix import Matrix, rows_of
+from p2pmoe.model.errors import ModelRefused
+from p2pmoe.model.linear import code_input, kinds_of
+from p2pmoe.weights.errors import ModelFileError
+from p2pmoe.weights.model_file import ModelFile
+
+__all__ = ["HeadProducts", "read_heads", "split_heads", "transposed"]
+
+_BLOCK: Final = 32
+_FLOATS: Final = {Format.F32: "<u4", Format.F16: "<u2", Format.BF16: "<u2"}
+
+
+class HeadProducts:
+    """One matrix for each head, all of one shape and format."""
+
+    def __init__(self, kernel: Kernel, matrices: Sequence[Matrix]) -> None:
+        """Keep the matrices; they are read in place."""
+        self._kernel = kernel
+        self._matrices = tuple(matrices)
+        self._kinds = kinds_of(matrices)
+
+    def __call__(self, x: Floats) -> Floats:
+        """Return each head's product, f32 [n, n_heads, n_rows].
+
+        `x` f32 [n, n_heads, n_cols]; columns that the matrices have beyond are zeros.
+        Raises NonFinite if rows are coded and one is not finite.
+        """
+        n, n_heads, n_cols = x.shape
+        upright = np.zeros((n_heads, n, self._matrices[0].n_cols), np.float32)
+        upright[:, :, :n_cols] = x.transpose(1, 0, 2)
+        flat = upright.reshape(n_heads * n, -1)
+        rows = code_input(self._kernel, flat, self._kinds)
+        result = np.empty((n, n_heads, self._matrices[0].n_rows), np.float32)
+        for head, matrix in enumerate(self._matrices):
+            own = rows.take(np.arange(head * n, (head + 1) * n))
+            result[:, head] = self._kernel.matmul(matrix, own)
+        return result
+
+
+def read_heads(
+    model_file: ModelFile, name: str, shape: tuple[int, int, int]
+) -> tuple[Matrix, ...]:
+    """Read a tensor of `shape` (heads, rows, columns) as a matrix for each head.
+
+    Some files have heads and rows as one dimension. Raises ModelRefused for another
+    shape, FormatUnsupported, and ModelFileError for a weight that is no finite number;
+    all name the tensor.
+    """
+    tensor = model_file.tensor(name)
+    n_heads, n_rows, n_cols = shape
+    if tensor.shape not in {shape, (n_heads * n_rows, n_cols)}:
+        raise ModelRefused(f"tensor {name} is {list(tensor.shape)}, not {list(shape)}")
+    if not is_supported(tensor.format):
+        raise FormatUnsupported(
+            f"tensor {name}: cannot compute with format {tensor.format.name}"
+        )
+    raw = model_file.load(name)
+    try:
+        if tensor.format in _FLOATS and n_cols % _BLOCK:
+            values = np.frombuffer(raw, _FLOATS[tensor.format])
+            matrix = _filled(tensor.format, values.reshape(-1, n_cols))
+        else:
+            matrix = Matrix(
+                format=tensor.format, n_rows=n_heads * n_rows, n_cols=n_cols, raw=raw
+            )
+        check_matrix(matrix)
+    except MatrixMalformed as exc:
+        raise ModelFileError(model_file.path, str(exc), tensor=name) from exc
+    return split_heads(matrix, n_heads)
+
+
+def split_heads(matrix: Matrix, n_heads: int) -> tuple[Matrix, ...]:
+    """Return equal runs of rows as views; `n_heads` divides the rows."""
+    n_rows = matrix.n_rows // n_heads
+    return tuple(
+        rows_of(matrix, head * n_rows, (head + 1) * n_rows) for head in range(n_heads)
+    )
+
+
+def transposed(matrix: Matrix) -> Matrix:
+    """Return the transpose, of a float format in that format, else decoded to F32."""
+    if matrix.format not in _FLOATS:
+        return _filled(Format.F32, dequantize(matrix).view("<u4").T)
+    values = np.frombuffer(matrix.raw, _FLOATS[matrix.format])
+    return _filled(matrix.format, values.reshape(matrix.n_rows, -1).T)
+
+
+def _filled(block_format: Format, bits: npt.NDArray[np.uint32 | np.uint16]) -> Matrix:
+    """Return weights, given as their bits, with zeros up to a whole block a row."""
+    n_rows, n_cols = bits.shape
+    room = np.zeros((n_rows, -(-n_cols // _BLOCK) * _BLOCK), bits.dtype)
+    room[:, :n_cols] = bits
+    return Matrix(
+        format=block_format,
+        n_rows=n_rows,
+        n_cols=room.shape[1],
+        raw=room.data.cast("B"),
+    )
