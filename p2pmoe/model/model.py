@@ -11,6 +11,7 @@ from typing import Final, Protocol
 from mobile_worker.arithmetic.coding import Floats
 from mobile_worker.arithmetic.kernel import Kernel
 from p2pmoe.model.architectures import (
+    deepseek2,
     glm4_moe,
     gpt_oss,
     minimax_m2,
@@ -70,6 +71,7 @@ _Describe = Callable[[ModelHeader], ModelDescription]
 
 # general.architecture -> (loader, describer)
 _ARCHITECTURES: Final[dict[str, tuple[_Load, _Describe]]] = {
+    deepseek2.ARCHITECTURE: (deepseek2.load, deepseek2.describe),
     glm4_moe.ARCHITECTURE: (glm4_moe.load, glm4_moe.describe),
     gpt_oss.ARCHITECTURE: (gpt_oss.load, gpt_oss.describe),
     minimax_m2.ARCHITECTURE: (minimax_m2.load, minimax_m2.describe),
