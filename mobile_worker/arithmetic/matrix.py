@@ -14,7 +14,7 @@ from mobile_worker.arithmetic.coding import Floats
 from mobile_worker.arithmetic.errors import MatrixMalformed
 from mobile_worker.arithmetic.formats.block_format import Format, row_bytes
 
-__all__ = ["ExpertWeights", "Matrix", "rows_of"]
+__all__ = ["ExpertWeights", "Matrix", "rows_of", "shape_bytes"]
 
 _WIDTH = 32
 
@@ -33,19 +33,24 @@ class Matrix:
 
     def __post_init__(self) -> None:
         """Refuse a shape that is no shape and bytes of another length."""
-        if self.n_rows <= 0 or self.n_cols <= 0 or self.n_cols % _WIDTH:
-            raise MatrixMalformed(
-                f"a matrix of {self.n_rows} x {self.n_cols}: columns must be a "
-                f"positive multiple of {_WIDTH}"
-            )
+        expected = shape_bytes(self.format, self.n_rows, self.n_cols)
         if not self.raw.c_contiguous:
             raise MatrixMalformed("a matrix's bytes must lie side by side in memory")
-        expected = self.n_rows * row_bytes(self.format, self.n_cols)
         if self.raw.nbytes != expected:
             raise MatrixMalformed(
                 f"a {self.format.name} matrix of {self.n_rows} x {self.n_cols} needs "
                 f"{expected} bytes, has {self.raw.nbytes}"
             )
+
+
+def shape_bytes(block_format: Format, n_rows: int, n_cols: int) -> int:
+    """Return the bytes of such a matrix; MatrixMalformed if there can be none."""
+    if n_rows <= 0 or n_cols <= 0 or n_cols % _WIDTH:
+        raise MatrixMalformed(
+            f"a matrix of {n_rows} x {n_cols}: columns must be a positive multiple "
+            f"of {_WIDTH}"
+        )
+    return n_rows * row_bytes(block_format, n_cols)
 
 
 def rows_of(matrix: Matrix, first: int, end: int) -> Matrix:

@@ -3,13 +3,12 @@
 import numpy as np
 
 from mobile_worker.arithmetic.coding import Floats
-from mobile_worker.arithmetic.errors import FormatUnsupported, MatrixMalformed
+from mobile_worker.arithmetic.errors import FormatUnsupported
 from mobile_worker.arithmetic.formats.block_format import Format
-from mobile_worker.arithmetic.formats.check import check_matrix
 from mobile_worker.arithmetic.formats.codecs import dequantize, is_supported
 from mobile_worker.arithmetic.matrix import Matrix
 from p2pmoe.model.errors import ModelRefused
-from p2pmoe.weights.errors import ModelFileError
+from p2pmoe.weights.file_matrix import FileMatrix
 from p2pmoe.weights.model_file import ModelFile
 
 __all__ = ["read_floats", "read_matrix", "take_rows"]
@@ -18,11 +17,12 @@ __all__ = ["read_floats", "read_matrix", "take_rows"]
 def read_matrix(
     model_file: ModelFile, name: str, shape: tuple[int, int] | None = None
 ) -> Matrix:
-    """Read a tensor of two dimensions, in its own block format.
+    """Return a tensor of two dimensions, in its own block format.
 
+    Its bytes are read when it is first computed with; ModelFileError then, if the file
+    was cut short or a weight or scale is no finite number (see `FileMatrix`).
     Raises ModelRefused if it is not of `shape` (rows, columns), FormatUnsupported, and
-    ModelFileError if its rows are no whole blocks, or a weight or scale is no finite
-    number; all name the tensor.
+    ModelFileError if its rows are no whole blocks; all name the tensor.
     """
     tensor = model_file.tensor(name)
     if len(tensor.shape) != 2 or (shape is not None and tensor.shape != shape):
@@ -31,17 +31,7 @@ def read_matrix(
         raise FormatUnsupported(
             f"tensor {name}: cannot compute with format {tensor.format.name}"
         )
-    try:
-        matrix = Matrix(
-            format=tensor.format,
-            n_rows=tensor.shape[0],
-            n_cols=tensor.shape[1],
-            raw=model_file.load(name),
-        )
-        check_matrix(matrix)
-    except MatrixMalformed as exc:
-        raise ModelFileError(model_file.path, str(exc), tensor=name) from exc
-    return matrix
+    return FileMatrix(model_file, tensor)
 
 
 def read_floats(model_file: ModelFile, name: str, n: int) -> Floats:

@@ -15,6 +15,7 @@ from p2pmoe.weights.errors import ModelFileError, ModelFileTruncated
 __all__ = ["Cursor", "read_at", "read_into"]
 
 _BLOCK_BYTES = 1 << 18
+_U64 = struct.Struct("<Q")
 
 
 def read_at(path: Path, fd: int, offset: int, n_bytes: int) -> bytes:
@@ -111,3 +112,29 @@ class Cursor:
             return raw.decode()
         except UnicodeDecodeError as exc:
             raise ModelFileError(self.path, "is not UTF-8", field=field) from exc
+
+    def texts(self, count: int, field: str, max_bytes: int) -> tuple[str, ...]:
+        """Return `count` strings, as `text` does; vocabularies have many."""
+        found: list[str] = []
+        while len(found) < count:
+            self._texts_of_block(found, count, max_bytes)
+            if len(found) < count:  # across the block's end, or bad
+                found.append(self.text(field, max_bytes))
+        return tuple(found)
+
+    def _texts_of_block(self, found: list[str], count: int, max_bytes: int) -> None:
+        """Append the good strings that lie wholly in what is buffered."""
+        block, at = self._block, self.position - self._block_at
+        length_at, head = _U64.unpack_from, _U64.size
+        last = len(block) - head
+        try:
+            while len(found) < count and at <= last:
+                (length,) = length_at(block, at)
+                end = at + head + length
+                if length > max_bytes or end > len(block):
+                    break
+                found.append(block[at + head : end].decode())
+                at = end
+        except UnicodeDecodeError:
+            pass  # the one at the position, which `text` refuses
+        self.position = self._block_at + at

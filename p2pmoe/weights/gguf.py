@@ -190,6 +190,8 @@ def _value(cursor: Cursor, kind: int, field: str) -> MetadataValue:
         return struct.unpack(f"<{count}{form}", raw)
     if item == _ARRAY:
         raise ModelFileError(cursor.path, "is an array of arrays", field=field)
+    if item == _TEXT:
+        return cursor.texts(count, field, _MAX_TEXT_BYTES)
     return tuple(_scalar(cursor, item, field) for _ in range(count))
 
 

@@ -6,6 +6,8 @@ file; if it is cut short, a read raises ModelFileTruncated and the process lives
 (fault B03). Reads may come from several threads at once.
 """
 
+import copy
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
@@ -21,10 +23,31 @@ from p2pmoe.weights.model_header import ModelHeader
 __all__ = ["ModelFile", "open_model", "read_header"]
 
 
+class _Shared:
+    """A source, and how many may still read it."""
+
+    def __init__(self, source: ByteSource) -> None:
+        self.source = source
+        self._n_users = 1
+        self._lock = threading.Lock()
+
+    def enter(self) -> None:
+        with self._lock:
+            self._n_users += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._n_users -= 1
+            is_last = not self._n_users
+        if is_last:
+            self.source.close()
+
+
 class ModelFile(ModelHeader):
     """A model whose header was accepted; close it, or use it as a context.
 
-    `n_bytes` is the size of its address space when it was opened.
+    `n_bytes` is the size of its address space when it was opened. What is read later
+    than its opener may be there holds a `share` of it.
     """
 
     def __init__(
@@ -37,7 +60,7 @@ class ModelFile(ModelHeader):
     ) -> None:
         """Take over `source`, in which the tensors of `header` lie."""
         super().__init__(path, header, n_bytes=source.n_bytes, folder=folder)
-        self._source = source
+        self._shared: _Shared | None = _Shared(source)
 
     def __enter__(self) -> Self:
         return self
@@ -46,12 +69,24 @@ class ModelFile(ModelHeader):
         self.close()
 
     def close(self) -> None:
-        """Close the files; later reads raise ModelFileError."""
-        self._source.close()
+        """End reading here: later reads raise ModelFileError.
+
+        The files are closed with the last share; one that is forgotten ends with its
+        owner.
+        """
+        shared, self._shared = self._shared, None
+        if shared is not None:
+            shared.leave()
+
+    def share(self) -> Self:
+        """Return the same model, to be read however long this one is open."""
+        own = copy.copy(self)
+        self._users().enter()
+        return own
 
     def stamp(self) -> bytes:
         """Return bytes that change when a file of the model is written to."""
-        return self._source.stamp()
+        return self._users().source.stamp()
 
     def read(self, name: str) -> bytes:
         """Return the bytes of a whole tensor, in its own block format.
@@ -67,8 +102,9 @@ class ModelFile(ModelHeader):
         """Return `n_bytes` from `offset`; raises as `read`."""
         if offset < 0 or n_bytes < 0:
             raise ModelFileError(self.path, f"no range {offset} + {n_bytes}")
+        source = self._users().source
         place = bytearray(n_bytes)
-        self._source.read_into(offset, memoryview(place))
+        source.read_into(offset, memoryview(place))
         return bytes(place)
 
     def load(self, name: str) -> memoryview:
@@ -80,12 +116,18 @@ class ModelFile(ModelHeader):
         """Return ranges (offset, bytes) one behind the other; as `load` and `read`."""
         if any(offset < 0 or n_bytes < 0 for offset, n_bytes in ranges):
             raise ModelFileError(self.path, f"no ranges {ranges}")
+        source = self._users().source
         room = weight_room(sum(n_bytes for _, n_bytes in ranges))
         at = 0
         for offset, n_bytes in ranges:
-            self._source.read_into(offset, room[at : at + n_bytes])
+            source.read_into(offset, room[at : at + n_bytes])
             at += n_bytes
         return room.toreadonly()
+
+    def _users(self) -> _Shared:
+        if self._shared is None:
+            raise ModelFileError(self.path, "is closed")
+        return self._shared
 
 
 def open_model(path: Path) -> ModelFile:

@@ -103,9 +103,10 @@ def gguf_bytes(
 def write_gguf(
     path: Path, metadata: Mapping[str, object], tensors: Sequence[TensorBytes] = ()
 ) -> Path:
-    """Write a valid file and return its path."""
+    """Write a valid file, a new one whoever reads an old one, and return its path."""
     alignment = metadata.get("general.alignment", 32)
     if not isinstance(alignment, int):
         raise TypeError("general.alignment must be an int here")
+    path.unlink(missing_ok=True)
     path.write_bytes(gguf_bytes(metadata, tensors, alignment=alignment))
     return path

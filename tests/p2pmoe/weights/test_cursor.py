@@ -75,3 +75,31 @@ def test_a_failing_read_names_the_file(tmp_path: Path) -> None:
     os_close.append(fd)
     with pytest.raises(ModelFileError, match="cannot read 4 bytes at 0"):
         read_at(tmp_path, fd, 0, 4)
+
+
+def test_many_texts_are_read_as_one_by_one(tmp_path: Path) -> None:
+    texts = [chr(0x100 + n % 600) * (n % 40) for n in range(30_000)]
+    packed = b"".join(
+        struct.pack("<Q", len(raw)) + raw for raw in (t.encode() for t in texts)
+    )
+    at = cursor(tmp_path, packed)
+    assert at.texts(len(texts), "t", 100) == tuple(texts)
+    assert at.remaining == 0
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (struct.pack("<Q", 2) + b"\xff\xfe", "UTF-8"),
+        (struct.pack("<Q", 101), "101 is not in 0..100"),
+        (struct.pack("<Q", 9), "needs"),
+        (b"\0", "needs"),
+    ],
+)
+def test_a_bad_text_among_many_is_refused(
+    tmp_path: Path, bad: bytes, reason: str
+) -> None:
+    good = struct.pack("<Q", 3) + b"abc"
+    at = cursor(tmp_path, good * 5 + bad)
+    with pytest.raises(ModelFileError, match=reason):
+        at.texts(7, "t", 100)

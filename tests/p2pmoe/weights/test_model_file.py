@@ -13,6 +13,10 @@ TENSOR = TensorBytes(name="w", type=Format.F32, shape=(64, 64), content=CONTENT)
 META = {"general.architecture": "olmoe"}
 
 
+def n_open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return write_gguf(tmp_path / "m.gguf", META, [TENSOR])
@@ -79,3 +83,27 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ModelFileError, match="no regular file"):
         open_model(tmp_path / "pipe")
+
+
+def test_a_share_reads_on_after_its_opener_has_closed(path: Path) -> None:
+    model = open_model(path)
+    first, second = model.share(), model.share()
+    model.close()
+    with pytest.raises(ModelFileError, match="is closed"):
+        model.share()
+    assert first.read("w") == CONTENT
+    first.close()
+    first.close()
+    assert bytes(second.load("w")) == CONTENT
+    n_open = n_open_files()
+    second.close()
+    assert n_open_files() == n_open - 1
+
+
+def test_a_share_that_is_forgotten_closes_the_file(path: Path) -> None:
+    n_open = n_open_files()
+    with open_model(path) as model:
+        share = model.share()
+    assert n_open_files() == n_open + 1
+    del model, share
+    assert n_open_files() == n_open

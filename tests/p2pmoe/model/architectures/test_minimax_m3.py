@@ -288,12 +288,15 @@ def test_a_value_that_overflows_ends_the_step(tmp_path: Path) -> None:
     assert cache.length == 0
 
 
-def test_a_weight_that_is_not_finite_is_refused_at_the_start(tmp_path: Path) -> None:
+def test_a_weight_that_is_not_finite_is_refused_where_it_is_used(
+    tmp_path: Path,
+) -> None:
     name = "blk.0.ffn_up.weight"
     raw = bytearray(mini_tensors()[name].content)
     raw[:2] = b"\x00\x7c"  # an infinite scale
+    own = open_mini(tmp_path, tensors={name: bytes(raw)})
     with pytest.raises(ModelFileError, match=name):
-        open_mini(tmp_path, tensors={name: bytes(raw)})
+        own.run([1], own.model.new_cache(4))
 
 
 @pytest.mark.parametrize(
