@@ -9,6 +9,7 @@ compiler that fuses a product and a sum, or where they were not built, numpy's s
 import functools
 import logging
 from collections.abc import Callable
+from itertools import product
 from typing import Final
 
 import numpy as np
@@ -82,18 +83,25 @@ def _rms_norm(own: RowOperations) -> bytes:
 def _turn(own: RowOperations) -> bytes:
     heads = _made("h", 2, 3, 48)
     own.turn(heads, _made("c", 2, 20), _made("s", 2, 20), False)
+    own.turn(heads, _made("d", 2, 22), _made("t", 2, 22), True)
     return heads.tobytes()
 
 
 def _attend(own: RowOperations) -> bytes:
     n, first = 3, 270
     queries, keys = _made("q", n, 2, 3, 40), _made("k", 2, 40, first + n)
-    values = _made("v", first + n, 2, 40)
+    values = _made("v", first + n, 2, 24)
     seen = _made("m", n, 2, first + n) > 0
     seen[:, :, first:] = True
-    rule = AttentionRule(scale=0.16)
+    sinks = _made("o", 2, 3)
+    rules = (
+        AttentionRule(scale=0.16),
+        AttentionRule(scale=0.16, window=130, sinks=sinks),
+        AttentionRule(scale=0.5, soft_cap=30.0),
+    )
     return b"".join(
         own.attend(queries, keys, values, first, rule, mask).tobytes()
+        for rule in rules
         for mask in (None, seen)
     )
 
@@ -110,9 +118,16 @@ def _lane_product(own: RowOperations) -> bytes:
 
 def _choose(own: RowOperations) -> bytes:
     chosen = []
-    for function in (ScoreFunction.SOFTMAX, ScoreFunction.SIGMOID):
-        rule = RouterSettings(score_function=function, top_k=5, norm=True, scale=2.5)
-        experts, weights = own.choose(_made("l", 4, 33), _made("b", 1, 33)[0], rule)
+    for function, groups in product(ScoreFunction, ((1, 1), (4, 2))):
+        rule = RouterSettings(
+            score_function=function,
+            top_k=5,
+            norm=True,
+            scale=2.5,
+            n_groups=groups[0],
+            n_groups_used=groups[1],
+        )
+        experts, weights = own.choose(_made("l", 4, 36), _made("b", 1, 36)[0], rule)
         chosen.append(experts.tobytes() + weights.tobytes())
     return b"".join(chosen)
 

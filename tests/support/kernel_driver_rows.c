@@ -57,6 +57,7 @@ static void run_turn(const struct rows_operations *set, struct record *record,
     s.n_heads = take_size(record);
     s.head_dim = take_size(record);
     s.half = take_size(record);
+    s.interleaved = take_size(record) != 0;
     size_t n_values = times(times(s.n, s.n_heads), s.head_dim);
     const float *heads = take_floats(record, n_values);
     s.cos = take_floats(record, times(s.n, s.half));
@@ -103,25 +104,31 @@ static void run_attention(const struct rows_operations *set, struct record *reco
     s.value_dim = take_size(record);
     s.stride = take_size(record);
     s.first = take_size(record);
-    s.rows_at_once = take_size(record);
+    s.window = take_size(record);
     s.scale = take_float(record);
+    s.soft_cap = take_float(record);
     s.row_begin = take_size(record);
     s.row_end = take_size(record);
-    s.kv_begin = take_size(record);
-    s.kv_end = take_size(record);
+    s.head_begin = take_size(record);
+    s.head_end = take_size(record);
+    s.rows_at_once = take_size(record);
+    s.heads_at_once = take_size(record);
     size_t n_values = take_size(record);
     size_t queries = times(times(s.n, s.n_kv), s.group);
     if (s.head_dim % LANES || s.first + s.n > s.stride || s.first + s.n > n_values ||
-        !s.rows_at_once || s.row_end > s.n || s.kv_end > s.n_kv)
+        !s.rows_at_once || !s.heads_at_once || s.row_begin > s.row_end ||
+        s.row_end > s.n || s.head_begin > s.head_end || s.head_end > s.n_kv * s.group)
         refuse("no such attention");
     s.queries = take_floats(record, times(queries, s.head_dim));
     s.keys = take_floats(record, times(times(s.n_kv, s.head_dim), s.stride));
     s.values = take_floats(record, times(times(n_values, s.n_kv), s.value_dim));
     s.seen = take(record, times(times(s.n, s.n_kv), s.first + s.n), 1, 0);
+    s.sinks = take(record, times(4, times(s.n_kv, s.group)), 4, 0);
     s.out = make_floats(record, answer->parts, times(queries, s.value_dim));
-    size_t room = times(s.group, score_room(s.first + s.n));
+    s.room = attention_room(&s);
     struct buffer scratch;
-    s.scratch = make_floats(record, &scratch, times(s.rows_at_once, room));
+    s.scratch = make_floats(record, &scratch,
+                            times(times(s.rows_at_once, s.heads_at_once), s.room));
     enter_mode(record);
     set->attend(&s);
     answer->mode_kept = leave_mode(record);
@@ -153,14 +160,20 @@ static void run_choice(const struct rows_operations *set, struct record *record,
     s.n_expert = take_size(record);
     s.top_k = take_size(record);
     s.scale = take_float(record);
-    s.sigmoid = take_size(record) != 0;
+    size_t function = take_size(record);
     s.norm = take_size(record) != 0;
+    s.n_groups = take_size(record);
+    s.n_groups_used = take_size(record);
     struct buffer scratch;
+    if (function < SOFTMAX || function > SOFTMAX_OF_CHOSEN || !s.n_groups ||
+        s.n_expert % s.n_groups || !s.n_groups_used || s.n_groups_used > s.n_groups)
+        refuse("no such groups or scores");
+    s.function = (enum score_function)function;
     if (!s.top_k || s.top_k > s.n_expert || record->shift % 8)
         refuse("no such choice");
     s.logits = take_floats(record, times(s.n, s.n_expert));
     s.bias = take(record, 4 * s.n_expert, 4, 0);
-    s.scratch = make_floats(record, &scratch, 2 * s.n_expert);
+    s.scratch = make_floats(record, &scratch, 3 * s.n_expert);
     s.experts = make(record, answer->parts, times(times(s.n, s.top_k), 8));
     s.weights = make_floats(record, answer->parts + 1, times(s.n, s.top_k));
     enter_mode(record);

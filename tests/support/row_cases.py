@@ -10,9 +10,9 @@ import numpy as np
 from p2pmoe.model.attention import AttentionRule
 from p2pmoe.model.choice import RouterSettings, ScoreFunction
 
-__all__ = ["CASES", "attention_case", "values"]
+__all__ = ["CASES", "attention_case", "choice_case", "values"]
 
-HEAD_DIMS = (8, 64, 80, 96, 128, 192)
+HEAD_DIMS = (8, 64, 80, 96, 128, 192, 576)
 
 
 def values(rng, *shape):
@@ -29,7 +29,7 @@ def attention_case(rng):
     """Return the arguments of `attend`; every row sees its own position."""
     n, n_kv, group = (int(rng.integers(1, high)) for high in (5, 4, 9))
     head_dim = int(rng.choice(HEAD_DIMS))
-    value_dim = int(rng.choice([head_dim, head_dim, 24]))
+    value_dim = int(rng.choice([head_dim, head_dim, 24, 512]))
     first = int(rng.integers(0, rng.choice([8, 140, 597])))
     capacity = first + n + int(rng.integers(0, 20))
     seen = None
@@ -41,8 +41,20 @@ def attention_case(rng):
         values(rng, n_kv, head_dim, capacity),
         values(rng, capacity, n_kv, value_dim),
         first,
-        AttentionRule(scale=1.0 / head_dim**0.5),
+        attention_rule(rng, n_kv, group, head_dim),
         seen,
+    )
+
+
+def attention_rule(rng, n_kv, group, head_dim):
+    """Return a rule, each part of which is there or not."""
+    window = int(rng.choice([1, 2, 7, 8, 64, 128, 129, 300]))
+    has_window, has_cap, has_sinks = rng.random(3) < 0.4
+    return AttentionRule(
+        scale=1.0 / head_dim**0.5,
+        window=window if has_window else None,
+        soft_cap=float(rng.choice([0.5, 30.0, 50.0])) if has_cap else None,
+        sinks=values(rng, n_kv, group) if has_sinks else None,
     )
 
 
@@ -68,7 +80,8 @@ def turn(own, rng):
     heads = values(rng, n, n_heads, 2 * half + int(rng.integers(0, 5)))
     angles = rng.random((n, half)) * 6.3
     cosines, sines = np.cos(angles), np.sin(angles)
-    own.turn(heads, cosines.astype(np.float32), sines.astype(np.float32), False)
+    cosines, sines = cosines.astype(np.float32), sines.astype(np.float32)
+    own.turn(heads, cosines, sines, bool(rng.integers(2)))
     return heads.tobytes()
 
 
@@ -79,19 +92,28 @@ def lane_product(own, rng):
     return product(values(rng, n, n_cols)).tobytes()
 
 
-def choose(own, rng):
-    n, n_expert = int(rng.integers(1, 5)), int(rng.integers(1, 70))
+def choice_case(rng):
+    """Return the arguments of `choose`."""
+    n, n_groups = int(rng.integers(1, 5)), int(rng.choice([1, 1, 2, 4, 8]))
+    in_group = int(rng.integers(1, 70 // n_groups))
+    n_used, n_expert = int(rng.integers(1, n_groups + 1)), n_groups * in_group
     rule = RouterSettings(
-        score_function=ScoreFunction(int(rng.integers(1, 3))),
-        top_k=int(rng.integers(1, n_expert + 1)),
+        score_function=ScoreFunction(int(rng.integers(1, 4))),
+        top_k=int(rng.integers(1, n_used * in_group + 1)),
         norm=bool(rng.integers(2)),
         scale=float(rng.choice([1.0, 2.5])),
+        n_groups=n_groups,
+        n_groups_used=n_used,
     )
     logits = values(rng, n, n_expert)
     if rng.random() < 0.5:
         logits = np.round(logits)  # equal scores
     bias = values(rng, n_expert) if rng.random() < 0.5 else None
-    experts, weights = own.choose(logits, bias, rule)
+    return logits, bias, rule
+
+
+def choose(own, rng):
+    experts, weights = own.choose(*choice_case(rng))
     return experts.astype(np.int64).tobytes() + weights.tobytes()
 
 

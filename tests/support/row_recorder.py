@@ -8,7 +8,6 @@ from itertools import cycle, product
 
 import numpy as np
 
-from p2pmoe.model.choice import ScoreFunction
 from p2pmoe.model.row_operations import NUMPY_OPERATIONS
 from tests.support.kernel_checks import PADDING, Check, Layout
 from tests.support.kernel_driver import Mode, Operation, float_bits
@@ -35,17 +34,21 @@ class RowRecorder:
 
     def attend(self, queries, keys, values, first, rule, seen):
         out = NUMPY_OPERATIONS.attend(queries, keys, values, first, rule, seen)
-        n, n_kv, *_ = queries.shape
+        n, n_heads = len(queries), queries.shape[1] * queries.shape[2]
         turn = len(self.checks)
-        sizes = (*queries.shape, values.shape[2], keys.shape[2], first, 1 + turn % n)
-        part = (0, n, 0, n_kv)  # rows and KV heads; now and then not all of them
+        part = (0, n, 0, n_heads)  # rows and heads; now and then not all of them
         if turn % 3 == 2:
-            part = (turn % n, n, 0, 1 + turn % n_kv)
+            part = (turn % n, n, *sorted((turn % n_heads, 5 * turn % (n_heads + 1))))
         rows, heads = slice(*part[:2]), slice(*part[2:])
-        written = np.full((*out.shape[:-1], 4 * out.shape[-1]), PADDING, np.uint8)
-        written.view("<f4")[rows, heads] = out[rows, heads]
-        places = ((queries, 4), (keys, 4), (values, 4), (seen, 1))
-        numbers = (*sizes, float_bits(rule.scale), *part, len(values))
+        written = np.full((n, n_heads, 4 * out.shape[-1]), PADDING, np.uint8)
+        floats = written.view("<f4")
+        floats[rows, heads] = out.reshape(floats.shape)[rows, heads]
+        places = ((queries, 4), (keys, 4), (values, 4), (seen, 1), (rule.sinks, 4))
+        numbers = (
+            *(*queries.shape, values.shape[2], keys.shape[2], first),
+            *(rule.window or 0, float_bits(rule.scale), float_bits(rule.soft_cap or 0)),
+            *(*part, 1 + turn % n, 1 + turn % 7, len(values)),
+        )
         self._keep(Operation.ATTEND, numbers, places, written)
         return out
 
@@ -66,7 +69,7 @@ class RowRecorder:
         before = heads.copy()
         NUMPY_OPERATIONS.turn(heads, cosines, sines, interleaved)
         places = ((before, 4), (cosines, 4), (sines, 4))
-        sizes = (*heads.shape, cosines.shape[1])
+        sizes = (*heads.shape, cosines.shape[1], interleaved)
         self._keep(Operation.TURN, sizes, places, heads)
 
     def lane_product(self, weight):
@@ -82,13 +85,9 @@ class RowRecorder:
 
     def choose(self, logits, bias, rule):
         experts, weights = NUMPY_OPERATIONS.choose(logits, bias, rule)
-        sigmoid = rule.score_function == ScoreFunction.SIGMOID
         numbers = (
-            *logits.shape,
-            rule.top_k,
-            float_bits(rule.scale),
-            sigmoid,
-            rule.norm,
+            *(*logits.shape, rule.top_k, float_bits(rule.scale)),
+            *(rule.score_function, rule.norm, rule.n_groups, rule.n_groups_used),
         )
         places = ((logits, 4), (bias, 4))
         own = experts.astype(np.int64)

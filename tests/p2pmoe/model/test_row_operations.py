@@ -1,4 +1,5 @@
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 from mobile_worker.arithmetic.native.rows import NativeRows, row_sets
 from p2pmoe.model.attention import AttentionRule
 from p2pmoe.model.row_operations import NUMPY_OPERATIONS
-from tests.support.row_cases import CASES, attention_case, values
+from tests.support.row_cases import CASES, attention_case, choice_case, values
 
 NATIVE = [NativeRows(name) for name in row_sets()]
 EVERY = [NUMPY_OPERATIONS, *NATIVE]
@@ -47,6 +48,7 @@ def test_native_gives_numpys_bytes_ten_thousand_times(own, case, seed: int) -> N
 @given(seed=SEEDS)
 @settings(max_examples=30, deadline=None)
 def test_attention_of_a_row_alone_is_its_attention_in_a_batch(own, seed: int) -> None:
+    """Whatever window, soft cap, sinks and mask there are."""
     queries, keys, kept, first, rule, seen = attention_case(np.random.default_rng(seed))
     together = own.attend(queries, keys, kept, first, rule, seen)
     for i in range(len(queries)):
@@ -102,9 +104,23 @@ def test_spread_over_threads_attention_is_the_same(
     seen = rng.random((n, 4, first + n)) < 0.5
     seen[np.arange(n), :, first + np.arange(n)] = True
     spread = NativeRows(own.name.removeprefix("native/"), n_threads=n_threads)
-    for mask in (None, seen):
-        expected = own.attend(queries, keys, kept, first, RULE, mask)
-        found = spread.attend(queries, keys, kept, first, RULE, mask)
+    other = AttentionRule(scale=0.1, window=600, soft_cap=30.0, sinks=values(rng, 4, 5))
+    for rule, mask in product((RULE, other), (None, seen)):
+        expected = own.attend(queries, keys, kept, first, rule, mask)
+        found = spread.attend(queries, keys, kept, first, rule, mask)
+        assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("own", NATIVE, ids=name_of)
+def test_one_kv_head_of_many_queries_is_spread_over_threads(own) -> None:
+    """As in DeepSeek's latent attention; numpy's bytes, whatever the cut."""
+    rng = np.random.default_rng(6)
+    queries, keys = values(rng, 1, 1, 21, 576), values(rng, 1, 576, 400)
+    kept = values(rng, 400, 1, 512)
+    expected = NUMPY_OPERATIONS.attend(queries, keys, kept, 399, RULE, None)
+    for n_threads in (1, 2, 4):
+        spread = NativeRows(own.name.removeprefix("native/"), n_threads=n_threads)
+        found = spread.attend(queries, keys, kept, 399, RULE, None)
         assert found.tobytes() == expected.tobytes()
 
 
@@ -115,12 +131,38 @@ def test_rows_taken_in_portions_are_the_same(own) -> None:
     n, first = 40, 1500
     queries, keys = values(rng, n, 1, 8, 16), values(rng, 1, 16, first + n)
     kept = values(rng, first + n, 1, 16)
-    together = own.attend(queries, keys, kept, first, RULE, None)
-    parts = [
-        own.attend(queries[i : i + 7], keys, kept, first + i, RULE, None)
-        for i in range(0, n, 7)
-    ]
-    assert np.concatenate(parts).tobytes() == together.tobytes()
+    for rule in (RULE, AttentionRule(scale=0.125, window=1000)):
+        together = own.attend(queries, keys, kept, first, rule, None)
+        parts = [
+            own.attend(queries[i : i + 7], keys, kept, first + i, rule, None)
+            for i in range(0, n, 7)
+        ]
+        assert np.concatenate(parts).tobytes() == together.tobytes()
+
+
+@pytest.mark.parametrize("own", EVERY, ids=name_of)
+@given(seed=SEEDS)
+@settings(max_examples=30, deadline=None)
+def test_experts_of_a_row_alone_are_its_experts_in_a_batch(own, seed: int) -> None:
+    logits, bias, rule = choice_case(np.random.default_rng(seed))
+    experts, weights = own.choose(logits, bias, rule)
+    for i in range(len(logits)):
+        alone = own.choose(logits[i : i + 1], bias, rule)
+        assert alone[0][0].tolist() == experts[i].tolist()
+        assert alone[1].tobytes() == weights[i].tobytes()
+
+
+@pytest.mark.parametrize("own", NATIVE, ids=name_of)
+def test_long_contexts_take_the_heads_of_a_row_in_portions(own) -> None:
+    """More scores for one row than are held at once."""
+    rng = np.random.default_rng(7)
+    n = 300_000
+    queries, keys = values(rng, 1, 1, 9, 8), values(rng, 1, 8, n)
+    kept = values(rng, n, 1, 8)
+    together = own.attend(queries, keys, kept, n - 1, RULE, None)
+    for g in range(9):
+        alone = own.attend(queries[:, :, g : g + 1], keys, kept, n - 1, RULE, None)
+        assert alone.tobytes() == together[:, :, g].tobytes()
 
 
 @pytest.mark.parametrize("own", EVERY, ids=name_of)

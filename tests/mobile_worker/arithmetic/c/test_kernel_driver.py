@@ -115,7 +115,7 @@ def test_a_thousand_row_operations(driver: Driver) -> None:
 def test_what_is_no_number_comes_out_as_none(driver: Driver) -> None:
     """A sanitiser sees a NaN that is made an integer on the way (in softmax's exp)."""
     logits = np.array([[1.0, np.nan, 3.0]], np.float32)
-    numbers = (1, 3, 2, float_bits(1.0), 0, 1)
+    numbers = (1, 3, 2, float_bits(1.0), 1, 1, 1, 1)
     places = (Place(logits.tobytes()), Place(None))
     case = Case(Operation.CHOOSE, numbers, places)
     for own in driver.sets():

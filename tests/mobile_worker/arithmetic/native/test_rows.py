@@ -3,7 +3,6 @@ import ctypes
 import ctypes.util
 import importlib
 import platform
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from mobile_worker.arithmetic.errors import KernelUnavailable
 from mobile_worker.arithmetic.native import rows
 from mobile_worker.arithmetic.native.rows import NativeRows, row_sets
 from p2pmoe.model.attention import AttentionRule
+from p2pmoe.model.choice import RouterSettings, ScoreFunction
 
 SETS = sorted(row_sets().items(), key=lambda item: item[1])
 built = pytest.mark.skipif(not SETS, reason="the extension was not built here")
@@ -26,7 +26,7 @@ def floats(*shape):
 # Arguments that each function takes, by the names of the arrays' places.
 GOOD = {
     "rms_norm": lambda: [floats(2, 3, 32), floats(3, 32), 1e-6, floats(2, 3, 32)],
-    "turn": lambda: [floats(2, 3, 16), floats(2, 8), floats(2, 8)],
+    "turn": lambda: [floats(2, 3, 16), floats(2, 8), floats(2, 8), True],
     "dot_scores": lambda: [floats(2, 1, 2, 16), floats(1, 16, 9), floats(2, 1, 2, 7)],
     "attend": lambda: [
         floats(2, 1, 2, 16),
@@ -35,19 +35,20 @@ GOOD = {
         7,
         np.ones((2, 1, 9), np.bool_),
         0.25,
+        5,
+        30.0,
+        floats(1, 2),
         floats(2, 1, 2, 24),
-        0,
-        2,
-        0,
-        1,
+        *(0, 2, 0, 2),
     ],
     "lane_product": lambda: [floats(5, 16), floats(2, 16), floats(2, 5)],
     "choose": lambda: [
         floats(2, 8),
         floats(8),
-        True,
+        2,
         True,
         1.0,
+        *(4, 2),
         np.empty((2, 3), np.int64),
         floats(2, 3),
     ],
@@ -97,7 +98,7 @@ def test_a_wrong_length_is_refused(name, place, axis, change) -> None:
         ("attend", 1, 2),
         ("attend", 2, 0),
         ("rms_norm", 1, 0),
-        ("choose", 5, 1),
+        ("choose", 7, 1),
         ("turn", 0, 1),
         ("turn", 0, 2),
     }
@@ -177,20 +178,67 @@ def test_a_position_beyond_the_cache_is_refused(first) -> None:
 
 @built
 @pytest.mark.parametrize(
-    "part", [(0, 3, 0, 1), (2, 1, 0, 1), (0, 2, 0, 2), (0, 2, 2, 1), (-1, 2, 0, 1)]
+    "part", [(0, 3, 0, 1), (2, 1, 0, 1), (0, 2, 0, 3), (0, 2, 2, 1), (-1, 2, 0, 1)]
 )
 def test_a_part_beyond_the_rows_or_heads_is_refused(part) -> None:
     arguments = GOOD["attend"]()
-    arguments[7:] = part
+    arguments[10:] = part
     with pytest.raises((ValueError, OverflowError)):
         call("attend", arguments)
+
+
+@built
+@pytest.mark.parametrize("cap", [-1.0, float("nan")])
+def test_a_soft_cap_below_nothing_is_refused(cap: float) -> None:
+    arguments = GOOD["attend"]()
+    arguments[7] = cap
+    with pytest.raises(ValueError, match="soft cap"):
+        call("attend", arguments)
+
+
+@built
+@pytest.mark.parametrize("window", [-1, 1 << 64, "x", None])
+def test_what_is_no_window_is_refused(window) -> None:
+    arguments = GOOD["attend"]()
+    arguments[6] = window
+    with pytest.raises((TypeError, OverflowError)):
+        call("attend", arguments)
+
+
+@built
+def test_a_window_of_any_length_and_none_see_the_same() -> None:
+    results = []
+    for window in (0, 9, 10, (1 << 64) - 1):
+        arguments = GOOD["attend"]()
+        arguments[6] = window
+        call("attend", arguments)
+        results.append(arguments[9].tobytes())
+    assert len(set(results)) == 1
+
+
+@built
+@pytest.mark.parametrize("groups", [(0, 0), (3, 1), (4, 5), (4, 0), (16, 1)])
+def test_groups_that_are_not_there_are_refused(groups: tuple[int, int]) -> None:
+    arguments = GOOD["choose"]()
+    arguments[5:7] = groups
+    with pytest.raises(ValueError, match="groups"):
+        call("choose", arguments)
+
+
+@built
+@pytest.mark.parametrize("function", [0, 4, 1 << 32])
+def test_an_unknown_score_function_is_refused(function: int) -> None:
+    arguments = GOOD["choose"]()
+    arguments[2] = function
+    with pytest.raises(ValueError, match="score function"):
+        call("choose", arguments)
 
 
 @built
 def test_no_expert_and_more_than_there_are_are_refused() -> None:
     for top_k in (0, 9):
         arguments = GOOD["choose"]()
-        arguments[5], arguments[6] = np.empty((2, top_k), np.int64), floats(2, top_k)
+        arguments[7], arguments[8] = np.empty((2, top_k), np.int64), floats(2, top_k)
         with pytest.raises(ValueError, match="top-k"):
             call("choose", arguments)
 
@@ -206,7 +254,7 @@ def test_no_rows_at_all_are_computed(name: str) -> None:
         for value in GOOD[name]()
     ]
     if name == "attend":
-        arguments[3] = arguments[8] = arguments[10] = 0
+        arguments[3] = arguments[11] = arguments[13] = 0
     with contextlib.suppress(ValueError):
         call(name, arguments)
 
@@ -219,10 +267,11 @@ def test_values_that_are_no_numbers_come_out_as_such(own: str, _) -> None:
     rule = AttentionRule(scale=0.5)
     assert np.isnan(NativeRows(own).attend(queries, keys, kept, 299, rule, None)).all()
     logits = np.array([[1.0, np.nan, 3.0]], np.float32)
-    rule = SimpleNamespace(score_function=1, top_k=2, norm=True, scale=1.0)
-    experts, weights = NativeRows(own).choose(logits, None, rule)
-    assert experts[0].tolist() == sorted(set(experts[0].tolist()))
-    assert np.isnan(weights).all()
+    for function in ScoreFunction:
+        rule = RouterSettings(score_function=function, top_k=2, norm=True, scale=1.0)
+        experts, weights = NativeRows(own).choose(logits, None, rule)
+        assert experts[0].tolist() == sorted(set(experts[0].tolist()))
+        assert np.isnan(weights).all() == (function is ScoreFunction.SOFTMAX)
 
 
 class FloatEnvironment:
