@@ -30,6 +30,7 @@ __all__ = [
     "quantize_row",
     "read_row",
     "sigmoid",
+    "soft_cap",
     "weights_of",
 ]
 
@@ -58,6 +59,11 @@ def exp(z):
 
 def sigmoid(z):
     return f32(1.0 / f32(1.0 + exp(-z)))
+
+
+def soft_cap(value, cap):
+    twice = f32(2.0 * f32(value / cap))
+    return f32(cap * f32(f32(2.0 * sigmoid(twice)) - 1.0))
 
 
 def quantize_row(x, q):

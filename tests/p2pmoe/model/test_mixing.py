@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from p2pmoe.model.mixing import weighted_sum
+from p2pmoe.model.mixing import gate_rows, weighted_sum
 from tests.support import arithmetic_oracle as oracle
 
 
@@ -26,3 +26,14 @@ def test_the_arguments_are_left_alone() -> None:
     weighted_sum(values, weights)
     assert (values == 1).all()
     assert (weights == 3).all()
+
+
+def test_a_gate_is_the_sigmoid_of_its_rows_logit() -> None:
+    rng = np.random.default_rng(3)
+    values = rng.standard_normal((3, 8)).astype(np.float32)
+    logits = np.array([[-20.0], [0.0], [3.5]], np.float32)
+    gated = gate_rows(values, logits)
+    for row, logit, found in zip(values, logits.ravel(), gated, strict=True):
+        gate = oracle.sigmoid(float(logit))
+        assert found.tolist() == [oracle.f32(v * gate) for v in row.tolist()]
+    assert (gated[1] == values[1] / 2).all()
