@@ -1,0 +1,163 @@
+"""GGUF's metadata keys that most architectures share, from config.json.
+
+Values are what llama.cpp's converter writes: floats rounded to F32, as the file stores
+them; a key whose source is absent is left out, and the architecture's own default
+holds. Every number is bounded here, before anything is sized by it.
+"""
+
+import numpy as np
+
+from p2pmoe.weights.huggingface.config import Config
+from p2pmoe.weights.metadata import MetadataValue, Scalar
+
+__all__ = [
+    "MAX_COUNT",
+    "Keys",
+    "attention_keys",
+    "expert_keys",
+    "partial_rotary",
+    "prefixed",
+    "rope_keys",
+    "rope_section",
+    "size_keys",
+]
+
+Keys = dict[str, Scalar]
+
+MAX_COUNT = 1 << 16  # of layers, heads, experts
+_GATING = {"softmax": 1, "sigmoid": 2}
+_ROPE_KEYS = {
+    "rope_type",
+    "type",
+    "rope_theta",
+    "factor",
+    "original_max_position_embeddings",
+    "extrapolation_factor",
+    "attention_factor",
+    "beta_fast",
+    "beta_slow",
+    "truncate",
+    "partial_rotary_factor",
+}
+_YARN_KEYS = {
+    "extrapolation_factor": "yarn_ext_factor",
+    "attention_factor": "yarn_attn_factor",
+    "beta_fast": "yarn_beta_fast",
+    "beta_slow": "yarn_beta_slow",
+}
+
+
+def prefixed(architecture: str, keys: Keys) -> dict[str, MetadataValue]:
+    """Return `keys` as the file's metadata, with the architecture before each key."""
+    metadata: dict[str, MetadataValue] = {"general.architecture": architecture}
+    for key, value in keys.items():
+        rounded = float(np.float32(value)) if isinstance(value, float) else value
+        metadata[f"{architecture}.{key}"] = rounded
+    return metadata
+
+
+def size_keys(config: Config, *, feed_forward: str = "intermediate_size") -> Keys:
+    """Return the sizes of the model; ModelFileError if one is missing or absurd."""
+    return {
+        "block_count": config.integer("num_hidden_layers", high=MAX_COUNT),
+        "context_length": config.integer("max_position_embeddings", high=1 << 31),
+        "embedding_length": config.integer("hidden_size"),
+        "feed_forward_length": config.integer(feed_forward),
+        "vocab_size": config.integer("vocab_size"),
+    }
+
+
+def attention_keys(config: Config) -> Keys:
+    """Return heads and norms; ModelFileError if one is missing or absurd."""
+    n_heads = config.integer("num_attention_heads", high=MAX_COUNT)
+    keys: Keys = {
+        "attention.head_count": n_heads,
+        "attention.head_count_kv": config.integer(
+            "num_key_value_heads", n_heads, high=MAX_COUNT
+        ),
+        "attention.layer_norm_rms_epsilon": config.real("rms_norm_eps"),
+    }
+    if "head_dim" in config:
+        head_dim = config.integer("head_dim", high=MAX_COUNT)
+        keys["attention.key_length"] = keys["attention.value_length"] = head_dim
+    return keys
+
+
+def expert_keys(config: Config) -> Keys:
+    """Return how many experts there are and how they are chosen.
+
+    Raises:
+        ModelFileError: a value is missing or absurd.
+        UnsupportedModel: a scoring function that no GGUF key stands for.
+    """
+    names = ("num_local_experts", "num_experts", "n_routed_experts")
+    name = next((name for name in names if name in config), names[0])
+    keys: Keys = {
+        "expert_count": config.integer(name, high=MAX_COUNT),
+        "expert_used_count": config.integer("num_experts_per_tok", high=MAX_COUNT),
+    }
+    if "n_group" in config:
+        keys["expert_group_count"] = config.integer("n_group", high=MAX_COUNT)
+    if "topk_group" in config:
+        keys["expert_group_used_count"] = config.integer("topk_group", high=MAX_COUNT)
+    if "scoring_func" in config:
+        config.must_be("scoring_func", *_GATING)
+        keys["expert_gating_func"] = _GATING[config.text("scoring_func")]
+    if "routed_scaling_factor" in config:
+        keys["expert_weights_scale"] = config.real("routed_scaling_factor")
+    return keys
+
+
+def rope_keys(
+    config: Config, *, truncates: bool = True, allowed: frozenset[str] = frozenset()
+) -> Keys:
+    """Return RoPE's base and scaling, from either generation of configuration.
+
+    Transformers 5 writes `rope_parameters`; 4 wrote `rope_theta` and `rope_scaling`.
+    `truncates` is what the architecture does with YaRN's borders, which no GGUF key
+    tells; `allowed` are further entries that the caller reads itself.
+
+    Raises:
+        UnsupportedModel: a scaling that is not known here, or an entry nobody reads.
+        ModelFileError: a value is missing or absurd.
+    """
+    section = rope_section(config)
+    for key in section.present():
+        if key not in _ROPE_KEYS | allowed:
+            raise section.unsupported(key)
+    base = section if "rope_theta" in section else config
+    keys: Keys = {"rope.freq_base": base.real("rope_theta")}
+    kind_key = "rope_type" if "rope_type" in section else "type"
+    section.must_be(kind_key, "default", "linear", "yarn")
+    kind = section.text(kind_key, "default")
+    if kind == "default":
+        return keys
+    keys["rope.scaling.type"] = kind
+    keys["rope.scaling.factor"] = section.real("factor")
+    if kind == "yarn":
+        section.must_be("truncate", truncates)
+        keys["rope.scaling.original_context_length"] = section.integer(
+            "original_max_position_embeddings",
+            config.integer("max_position_embeddings", high=1 << 31),
+            high=1 << 31,
+        )
+        for key, gguf in _YARN_KEYS.items():
+            if key in section:
+                keys[f"rope.scaling.{gguf}"] = section.real(key)
+    return keys
+
+
+def rope_section(config: Config) -> Config:
+    """Return where RoPE's entries lie; ModelFileError if that is no object."""
+    name = "rope_parameters" if "rope_parameters" in config else "rope_scaling"
+    return config.section(name)
+
+
+def partial_rotary(config: Config, head_dim: int, default: float = 1.0) -> int:
+    """Return how many values of a head are rotated; ModelFileError if absurd."""
+    section = rope_section(config)
+    holder = section if "partial_rotary_factor" in section else config
+    factor = holder.real("partial_rotary_factor", default)
+    if not 0 < factor <= 1:
+        raise holder.wrong("partial_rotary_factor", f"{factor} is not in 0 to 1")
+    return int(head_dim * factor)

@@ -1,0 +1,289 @@
+"""Tensors that are computed as they are read: rows of values from stored rows.
+
+A `Rows` fills any run of its rows; what it needs for that is read on the spot and never
+kept. So a tensor of a folder opens in no time, and reading one expert of a stacked
+tensor touches that expert's bytes alone. Work goes on in pieces of about a megabyte,
+however much is asked for. Values stay bits: BF16 and F16 are held as u16, whole block
+formats as u8, so that moving them about cannot change them.
+
+All of them may be used from several threads: nothing here changes once made.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from p2pmoe.weights.byte_source import OpenFile
+
+__all__ = [
+    "Columns",
+    "Every",
+    "Items",
+    "Joined",
+    "PlusOne",
+    "Reordered",
+    "Rows",
+    "Stored",
+    "Transposed",
+    "Widened",
+    "runs",
+]
+
+Items = npt.NDArray[Any]
+
+_PIECE_BYTES = 1 << 20
+_U16 = np.dtype(np.uint16)
+_F32 = np.dtype(np.float32)
+
+
+class Rows(Protocol):
+    """A matrix [n_rows, n_items] of `dtype` that is computed when asked for."""
+
+    @property
+    def n_rows(self) -> int:
+        """Rows in all."""
+        ...
+
+    @property
+    def n_items(self) -> int:
+        """Items of a row."""
+        ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """What an item is held as."""
+        ...
+
+    def fill(self, first: int, out: Items) -> None:
+        """Fill `out` [n, n_items], contiguous, with the rows from `first` on.
+
+        Raises:
+            ModelFileError: a file cannot be read, or holds what is not finite.
+        """
+        ...
+
+
+def runs(n_rows: int, row_bytes: int) -> Iterator[tuple[int, int]]:
+    """Yield (first, number) over `n_rows` in pieces of about a megabyte."""
+    step = max(1, _PIECE_BYTES // max(1, row_bytes))
+    for first in range(0, n_rows, step):
+        yield first, min(step, n_rows - first)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Rows as a file has them, from `offset` on."""
+
+    file: OpenFile
+    offset: int
+    n_rows: int
+    n_items: int
+    dtype: np.dtype[Any]
+
+    def fill(self, first: int, out: Items) -> None:
+        """Read straight into `out`."""
+        at = self.offset + first * self.n_items * self.dtype.itemsize
+        self.file.read_into(at, out.reshape(-1).view(np.uint8).data)
+
+
+@dataclass(frozen=True, slots=True)
+class Widened:
+    """BF16 or F16 rows as F32; exact."""
+
+    rows: Rows
+    is_bfloat: bool
+
+    @property
+    def n_rows(self) -> int:
+        """Rows in all."""
+        return self.rows.n_rows
+
+    @property
+    def n_items(self) -> int:
+        """Items of a row."""
+        return self.rows.n_items
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """F32."""
+        return _F32
+
+    def fill(self, first: int, out: Items) -> None:
+        """Read and widen piece by piece."""
+        for at, number in runs(len(out), self.n_items * 2):
+            piece = np.empty((number, self.n_items), _U16)
+            self.rows.fill(first + at, piece)
+            if self.is_bfloat:
+                wide = np.left_shift(piece, 16, dtype=np.uint32)
+                out[at : at + number] = wide.view(_F32)
+            else:
+                out[at : at + number] = piece.view(np.float16)
+
+
+@dataclass(frozen=True, slots=True)
+class PlusOne:
+    """F32 rows plus 1: norms that are stored as their distance from 1."""
+
+    rows: Rows
+
+    @property
+    def n_rows(self) -> int:
+        """Rows in all."""
+        return self.rows.n_rows
+
+    @property
+    def n_items(self) -> int:
+        """Items of a row."""
+        return self.rows.n_items
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """F32."""
+        return _F32
+
+    def fill(self, first: int, out: Items) -> None:
+        """Read, then add."""
+        self.rows.fill(first, out)
+        out += np.float32(1.0)
+
+
+class Joined:
+    """Rows of several parts, one behind the other; all have the same items."""
+
+    def __init__(self, parts: Sequence[Rows]) -> None:
+        """Join one part or more."""
+        self._parts = tuple(parts)
+        self._starts = (0, *accumulate(part.n_rows for part in parts))
+        self.n_rows = self._starts[-1]
+        self.n_items = parts[0].n_items
+        self.dtype = parts[0].dtype
+
+    def fill(self, first: int, out: Items) -> None:
+        """Fill from each part in turn."""
+        filled = 0
+        while filled < len(out):
+            number = bisect_right(self._starts, first + filled) - 1
+            within = first + filled - self._starts[number]
+            part = self._parts[number]
+            n_rows = min(len(out) - filled, part.n_rows - within)
+            part.fill(within, out[filled : filled + n_rows])
+            filled += n_rows
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """`n_rows` rows from `start` on: each one, or each `step`-th."""
+
+    rows: Rows
+    start: int
+    n_rows: int
+    step: int = 1
+
+    @property
+    def n_items(self) -> int:
+        """Items of a row."""
+        return self.rows.n_items
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """As the rows it picks from."""
+        return self.rows.dtype
+
+    def fill(self, first: int, out: Items) -> None:
+        """Read the span piece by piece and keep what is wanted of it."""
+        if self.step == 1:
+            self.rows.fill(self.start + first, out)
+            return
+        row_bytes = self.n_items * self.dtype.itemsize * self.step
+        for at, number in runs(len(out), row_bytes):
+            span = np.empty(((number - 1) * self.step + 1, self.n_items), self.dtype)
+            self.rows.fill(self.start + (first + at) * self.step, span)
+            out[at : at + number] = span[:: self.step]
+
+
+class Reordered:
+    """Rows in another order: row i is row `order[i]` of what it picks from."""
+
+    def __init__(self, rows: Rows, order: npt.NDArray[np.intp]) -> None:
+        """Pick `order` [n_rows] from `rows`."""
+        self._rows = rows
+        self._order = order
+        self.n_rows = len(order)
+        self.n_items = rows.n_items
+        self.dtype = rows.dtype
+
+    def fill(self, first: int, out: Items) -> None:
+        """Read the span that a piece needs, or row by row where it is too wide."""
+        row_bytes = self.n_items * self.dtype.itemsize
+        for at, number in runs(len(out), row_bytes):
+            wanted = self._order[first + at : first + at + number]
+            low, span_rows = int(wanted.min()), int(np.ptp(wanted)) + 1
+            if span_rows * row_bytes <= 4 * _PIECE_BYTES:
+                span = np.empty((span_rows, self.n_items), self.dtype)
+                self._rows.fill(low, span)
+                out[at : at + number] = span[wanted - low]
+            else:
+                for place, row in enumerate(wanted):
+                    self._rows.fill(int(row), out[at + place : at + place + 1])
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Each `step`-th item of a row, from `start` on."""
+
+    rows: Rows
+    start: int
+    step: int
+
+    @property
+    def n_rows(self) -> int:
+        """Rows in all."""
+        return self.rows.n_rows
+
+    @property
+    def n_items(self) -> int:
+        """Items of a row."""
+        return len(range(self.start, self.rows.n_items, self.step))
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """As the rows it picks from."""
+        return self.rows.dtype
+
+    def fill(self, first: int, out: Items) -> None:
+        """Read whole rows piece by piece and keep what is wanted of them."""
+        for at, number in runs(len(out), self.rows.n_items * self.dtype.itemsize):
+            piece = np.empty((number, self.rows.n_items), self.dtype)
+            self.rows.fill(first + at, piece)
+            out[at : at + number] = piece[:, self.start :: self.step]
+
+
+@dataclass(frozen=True, slots=True)
+class Transposed:
+    """The matrix of `n_items` stored rows from `start` on, columns as rows."""
+
+    rows: Rows
+    start: int
+    n_items: int
+
+    @property
+    def n_rows(self) -> int:
+        """Rows in all: the stored rows' items."""
+        return self.rows.n_items
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """As the rows it turns."""
+        return self.rows.dtype
+
+    def fill(self, first: int, out: Items) -> None:
+        """Read the whole matrix piece by piece; keep the columns wanted."""
+        for at, number in runs(self.n_items, self.n_rows * self.dtype.itemsize):
+            piece = np.empty((number, self.n_rows), self.dtype)
+            self.rows.fill(self.start + at, piece)
+            out[:, at : at + number] = piece[:, first : first + len(out)].T

@@ -1,0 +1,60 @@
+"""JSON of model files, read strictly: no key twice, no NaN, bounded in size and depth.
+
+A parser that keeps the last of two equal keys lets one file mean two things to two
+readers (fault B04). Whatever is wrong raises ModelFileError with the file and field.
+"""
+
+import json
+from pathlib import Path
+from typing import NoReturn
+
+from p2pmoe.weights.errors import ModelFileError
+
+__all__ = ["parse_object"]
+
+_MAX_SHOWN = 80
+
+
+class _NotStrictError(ValueError):
+    """Well-formed JSON that is refused all the same; says why."""
+
+
+def parse_object(path: Path, raw: bytes, field: str) -> dict[str, object]:
+    """Return the JSON object in `raw`; `path` and `field` are for messages.
+
+    Raises:
+        ModelFileError: no UTF-8, no JSON, no object, a key twice, NaN or infinity, a
+            number of thousands of digits, or nested too deeply.
+    """
+    try:
+        value = json.loads(
+            raw.decode(), object_pairs_hook=_unique, parse_constant=_no_constant
+        )
+    except UnicodeDecodeError as exc:
+        raise ModelFileError(path, "is not UTF-8", field=field) from exc
+    except RecursionError as exc:
+        raise ModelFileError(path, "is nested too deeply", field=field) from exc
+    except _NotStrictError as exc:
+        raise ModelFileError(path, str(exc), field=field) from exc
+    except ValueError as exc:
+        reason = f"is no JSON: {str(exc)[:_MAX_SHOWN]}"
+        raise ModelFileError(path, reason, field=field) from exc
+    if not isinstance(value, dict):
+        reason = f"is a JSON {type(value).__name__}, not an object"
+        raise ModelFileError(path, reason, field=field)
+    return value
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise _NotStrictError(f"duplicate name {name[:_MAX_SHOWN]}")
+            seen.add(name)
+    return values
+
+
+def _no_constant(text: str) -> NoReturn:
+    raise _NotStrictError(f"{text} is no JSON number")
