@@ -106,3 +106,15 @@ def test_neighbours_are_turned_as_halves_are() -> None:
     turn(heads, *tables, interleaved=True)
     assert np.array_equal(halves[:, :, :4], heads[:, :, 0::2])
     assert np.array_equal(halves[:, :, 4:], heads[:, :, 1::2])
+
+
+def test_interleaved_pairs_are_neighbours_turned_alike() -> None:
+    """The same numbers as in halves, in the other order; the rest passes."""
+    rng = np.random.default_rng(2)
+    halves = rng.standard_normal((4, 3, 11)).astype(np.float32)
+    order = [0, 4, 1, 5, 2, 6, 3, 7, 8, 9, 10]  # halves of four become neighbours
+    neighbours = np.ascontiguousarray(halves[:, :, order])
+    tables = rng.standard_normal((2, 4, 4)).astype(np.float32)
+    turn(halves, *tables, interleaved=False)
+    turn(neighbours, *tables, interleaved=True)
+    assert np.array_equal(neighbours, halves[:, :, order])
