@@ -1,15 +1,18 @@
 """The list of a model's experts: what each shard is, and where its bytes lie.
 
 A manifest names, for each routed expert, the SHA-256 and size of its shard (gate, up
-and down matrix in the file's own block format, in this order, nothing between) and
-the three byte ranges of the model file that hold them. The backbone signs it; its
-name on the network is `manifest_hash`.
+and down matrix in the file's own block format, in this order, nothing between; where
+experts are biased, their gate, up and down bias in F32 after that) and the three or six
+byte ranges of the model file that hold these parts. The backbone signs it; its name on
+the network is `manifest_hash`.
 
 Wire form: canonical msgpack, an array of
 
-    version = 1 | name | architecture | n_layer | n_expert | n_embd
-    | layouts  [[gate, up, down format, n_embd, n_ff, kind, alpha f64, limit f64]...]
-    | experts  [[packed id, layout, digest 32 B, n_bytes, [[offset, length] x 3]]...]
+    version = 2 | name | architecture | n_layer | n_expert | n_embd
+    | layouts  [[gate, up, down format, n_embd, n_ff, kind, alpha f64, limit f64,
+                 biased]...]
+    | experts  [[packed id, layout, digest 32 B, n_bytes,
+                 [[offset, length] x 3 or, if biased, 6]]...]
     | sources  [url...] | tokenizer digest 0 or 32 B
 
 Formats are ggml type ids; a worker refuses those that its arithmetic lacks, so a
@@ -39,7 +42,7 @@ __all__ = [
 
 MAX_MANIFEST_BYTES = 16 << 20
 
-_VERSION = 1
+_VERSION = 2
 _MAX_EXPERTS = 1 << 17
 _MAX_LAYOUTS = 4096
 _MAX_LAYERS = 1024
@@ -67,11 +70,19 @@ class ExpertLayout:
     n_embd: int
     n_ff: int
     activation: Activation
+    biased: bool = False
+
+    @property
+    def bias_bytes(self) -> tuple[int, ...]:
+        """Bytes of the gate, up and down bias; nothing without biases."""
+        if not self.biased:
+            return ()
+        return 4 * self.n_ff, 4 * self.n_ff, 4 * self.n_embd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestExpert:
-    """One expert's shard; `ranges` are (offset, length) of gate, up, down."""
+    """One expert's shard; `ranges` are (offset, length) of its parts, in order."""
 
     expert: ExpertId
     layout: int  # index into the manifest's layouts
@@ -196,14 +207,17 @@ def _pack_layout(layout: ExpertLayout) -> list[Any]:
     formats = [int(layout.gate_format), int(layout.up_format), int(layout.down_format)]
     shape = [layout.n_embd, layout.n_ff]
     numbers = [float(activation.alpha), float(activation.limit)]
-    return [*formats, *shape, int(activation.kind), *numbers]
+    return [*formats, *shape, int(activation.kind), *numbers, bool(layout.biased)]
 
 
 def _unpack_layout(item: object) -> ExpertLayout:
-    gate, up, down, n_embd, n_ff, kind, alpha, limit = _items(item, 8)
+    *formats, n_embd, n_ff, kind, alpha, limit, biased = _items(item, 9)
+    gate, up, down = formats
     _check_int("activation kind", kind, 0, 255)
     _check_float("activation alpha", alpha)
     _check_float("activation limit", limit)
+    if not isinstance(biased, bool):
+        raise ManifestError(f"{str(biased)[:40]!r} does not say whether it is biased")
     return ExpertLayout(
         gate_format=gate,
         up_format=up,
@@ -211,6 +225,7 @@ def _unpack_layout(item: object) -> ExpertLayout:
         n_embd=n_embd,
         n_ff=n_ff,
         activation=Activation(kind=ActivationKind(kind), alpha=alpha, limit=limit),
+        biased=biased,
     )
 
 
@@ -222,7 +237,7 @@ def _unpack_expert(item: object) -> ManifestExpert:
         layout=layout,
         digest=digest,
         n_bytes=n_bytes,
-        ranges=tuple((offset, length) for offset, length in _items(ranges, 3)),
+        ranges=tuple((offset, length) for offset, length in ranges),
     )
 
 
@@ -235,13 +250,18 @@ def _check_expert(expert: ManifestExpert, manifest: Manifest) -> None:
     _check_int(f"{name} layout", expert.layout, 0, len(manifest.layouts) - 1)
     _check_digest(f"{name} digest", expert.digest)
     _check_int(f"{name} size", expert.n_bytes, 1, _MAX_SHARD_BYTES)
-    if len(expert.ranges) != 3:
-        raise ManifestError(f"{name}: {len(expert.ranges)} ranges instead of 3")
+    biases = manifest.layouts[expert.layout].bias_bytes
+    n_ranges = 3 + len(biases)
+    if len(expert.ranges) != n_ranges:
+        reason = f"{name}: {len(expert.ranges)} ranges instead of {n_ranges}"
+        raise ManifestError(reason)
     for offset, length in expert.ranges:
         _check_int(f"{name} offset", offset, 0, _MAX_OFFSET)
         _check_int(f"{name} length", length, 1, _MAX_SHARD_BYTES)
     if sum(length for _, length in expert.ranges) != expert.n_bytes:
         raise ManifestError(f"{name}: ranges do not add up to {expert.n_bytes} bytes")
+    if tuple(length for _, length in expert.ranges[3:]) != biases:
+        raise ManifestError(f"{name}: biases are not of {list(biases)} bytes")
 
 
 def _check_layout(layout: ExpertLayout, n_embd: int) -> None:

@@ -1,10 +1,17 @@
 """A shard's bytes as the weights of one expert.
 
 A shard is gate || up || down, each in the model file's own block format, rows one
-after the other, nothing before, between or after. No copy is made: the matrices are
-views of the bytes handed in, which must not change afterwards. No I/O.
+after the other, nothing before, between or after. Biased experts have gate bias || up
+bias || down bias after that, F32, little-endian. The matrices are views of the bytes
+handed in, which must not change afterwards; biases, which are short, are copied, so
+that they lie aligned. No I/O.
 """
 
+from itertools import accumulate
+
+import numpy as np
+
+from mobile_worker.arithmetic.coding import Floats
 from mobile_worker.arithmetic.errors import FormatUnsupported, MatrixMalformed
 from mobile_worker.arithmetic.formats.block_format import Format, row_bytes
 from mobile_worker.arithmetic.formats.check import check_matrix
@@ -42,7 +49,7 @@ def matrix_bytes(layout: ExpertLayout) -> tuple[int, int, int]:
 
 def shard_bytes(layout: ExpertLayout) -> int:
     """Return the bytes of a whole shard; raises as `matrix_bytes`."""
-    return sum(matrix_bytes(layout))
+    return sum(matrix_bytes(layout)) + sum(layout.bias_bytes)
 
 
 def expert_weights(
@@ -61,36 +68,28 @@ def expert_weights(
     if not view.c_contiguous:
         raise ShardMisfit("the shard's bytes must lie side by side in memory")
     view = view.cast("B")
-    n_gate, n_up, n_down = matrix_bytes(layout)
-    needed = n_gate + n_up + n_down
-    if view.nbytes != needed:
-        raise ShardMisfit(f"the shard needs {needed} bytes, has {view.nbytes}")
+    sizes = (*matrix_bytes(layout), *layout.bias_bytes)
+    if view.nbytes != sum(sizes):
+        raise ShardMisfit(f"the shard needs {sum(sizes)} bytes, has {view.nbytes}")
+    ends = list(accumulate(sizes))
+    gate, up, down, *biases = (
+        view[end - size : end] for end, size in zip(ends, sizes, strict=True)
+    )
     n_embd, n_ff = layout.n_embd, layout.n_ff
+    gate_bias, up_bias, down_bias = map(_floats, biases) if biases else (None,) * 3
     return ExpertWeights(
-        gate=Matrix(
-            format=_format(layout.gate_format),
-            n_rows=n_ff,
-            n_cols=n_embd,
-            raw=view[:n_gate],
-        ),
-        up=Matrix(
-            format=_format(layout.up_format),
-            n_rows=n_ff,
-            n_cols=n_embd,
-            raw=view[n_gate : n_gate + n_up],
-        ),
-        down=Matrix(
-            format=_format(layout.down_format),
-            n_rows=n_embd,
-            n_cols=n_ff,
-            raw=view[n_gate + n_up :],
-        ),
+        gate=_matrix(layout.gate_format, n_ff, n_embd, gate),
+        up=_matrix(layout.up_format, n_ff, n_embd, up),
+        down=_matrix(layout.down_format, n_embd, n_ff, down),
         activation=layout.activation,
+        gate_bias=gate_bias,
+        up_bias=up_bias,
+        down_bias=down_bias,
     )
 
 
 def check_expert(weights: ExpertWeights, expert: ExpertId) -> None:
-    """Refuse an expert whose weights or scales are not all finite numbers.
+    """Refuse an expert whose weights, scales or biases are not all finite numbers.
 
     A shard may be what its name says and still hold no numbers: its model is bad.
 
@@ -103,6 +102,24 @@ def check_expert(weights: ExpertWeights, expert: ExpertId) -> None:
             check_matrix(matrix)
         except MatrixMalformed as exc:
             raise MatrixMalformed(f"{part} of expert {expert}: {exc}") from exc
+    biases = {
+        "gate": weights.gate_bias,
+        "up": weights.up_bias,
+        "down": weights.down_bias,
+    }
+    for part, bias in biases.items():
+        if bias is not None and not np.isfinite(bias).all():
+            at = int(np.isfinite(bias).argmin())
+            reason = f"{part} bias of expert {expert}: value {at} is no finite number"
+            raise MatrixMalformed(reason)
+
+
+def _matrix(number: int, n_rows: int, n_cols: int, raw: memoryview) -> Matrix:
+    return Matrix(format=_format(number), n_rows=n_rows, n_cols=n_cols, raw=raw)
+
+
+def _floats(raw: memoryview) -> Floats:
+    return np.frombuffer(raw, "<f4").astype(np.float32)
 
 
 def _format(number: int) -> Format:

@@ -51,6 +51,14 @@ MANIFEST = Manifest(
 )
 
 
+BIASED = dataclasses.replace(LAYOUT, biased=True)
+BIASED_EXPERT = dataclasses.replace(
+    expert(1, 0),
+    n_bytes=60 + 512 + 512 + 1024,
+    ranges=(*expert(1, 0).ranges, (200, 512), (800, 512), (1400, 1024)),
+)
+
+
 def changed(**fields: object) -> Manifest:
     return dataclasses.replace(MANIFEST, **fields)
 
@@ -71,7 +79,14 @@ def test_bytes_come_back_equal() -> None:
 
 def test_the_wire_form_is_stable() -> None:
     digest = hashlib.sha256(MANIFEST.encode()).hexdigest()
-    assert digest == "f9d2ee8369b6922dd035f68cfbd742ab977ed3a545f95cb260c46f7510f7302d"
+    assert digest == "94568dad5cb6973a1f0eeda0b4cb926aa4391dada5279ccac76cb9039181bf3a"
+
+
+def test_the_wire_form_of_biased_experts_is_stable() -> None:
+    manifest = changed(layouts=(BIASED,), experts=(BIASED_EXPERT,))
+    assert parse_manifest(manifest.encode()) == manifest
+    digest = hashlib.sha256(manifest.encode()).hexdigest()
+    assert digest == "60e03cf9c583df7c92d956d7e3b994029ac917c9f06c56a3d7e9e8647ead0e96"
 
 
 floats = st.floats(-3.4e38, 3.4e38)
@@ -85,6 +100,7 @@ layouts = st.builds(
     activation=st.builds(
         Activation, kind=st.sampled_from(ActivationKind), alpha=floats, limit=floats
     ),
+    biased=st.booleans(),
 )
 lengths = st.integers(1, 1 << 32)
 
@@ -95,11 +111,13 @@ def manifests(draw: st.DrawFn) -> Manifest:
     ids = draw(st.sets(st.integers(0, 3 * 16 - 1), max_size=8))
     experts = []
     for number in sorted(ids):
-        ranges = tuple((draw(st.integers(0, 1 << 60)), draw(lengths)) for _ in range(3))
+        layout = draw(st.integers(0, len(known) - 1))
+        sizes = [draw(lengths) for _ in range(3)] + list(known[layout].bias_bytes)
+        ranges = tuple((draw(st.integers(0, 1 << 60)), size) for size in sizes)
         experts.append(
             ManifestExpert(
                 expert=ExpertId(number // 16, number % 16),
-                layout=draw(st.integers(0, len(known) - 1)),
+                layout=layout,
                 digest=draw(st.binary(min_size=32, max_size=32)),
                 n_bytes=sum(length for _, length in ranges),
                 ranges=ranges,
@@ -148,7 +166,8 @@ def test_a_changed_byte_never_gives_the_same_manifest(at: int, value: int) -> No
     "blob",
     [
         b"",
-        packed(at0=2),
+        packed(at0=1),
+        packed(at0=3),
         packed(at1=""),
         packed(at1=7),
         packed(at1="a\nb"),
@@ -158,12 +177,15 @@ def test_a_changed_byte_never_gives_the_same_manifest(at: int, value: int) -> No
         packed(at4=-1),
         packed(at5=128),
         packed(at6=[]),
-        packed(at6=[[2, 2, 8, 256, 128, 9, 1.0, 1.0]]),
-        packed(at6=[[2, 2, 8, 256, 128, 1, float("nan"), 1.0]]),
-        packed(at6=[[2, 2, 8, 256, 128, 1, 1.702, 1e39]]),
-        packed(at6=[[2, 2, 8, 256, 128, 1, 1, 1.0]]),
-        packed(at6=[[2, 2, 256, 256, 128, 1, 1.0, 1.0]]),
-        packed(at6=[[2, 2, 8, 256, 0, 1, 1.0, 1.0]]),
+        packed(at6=[[2, 2, 8, 256, 128, 9, 1.0, 1.0, False]]),
+        packed(at6=[[2, 2, 8, 256, 128, 1, float("nan"), 1.0, False]]),
+        packed(at6=[[2, 2, 8, 256, 128, 1, 1.702, 1e39, False]]),
+        packed(at6=[[2, 2, 8, 256, 128, 1, 1, 1.0, False]]),
+        packed(at6=[[2, 2, 256, 256, 128, 1, 1.0, 1.0, False]]),
+        packed(at6=[[2, 2, 8, 256, 0, 1, 1.0, 1.0, False]]),
+        packed(at6=[[2, 2, 8, 256, 128, 1, 1.0, 1.0]]),
+        packed(at6=[[2, 2, 8, 256, 128, 1, 1.0, 1.0, 1]]),
+        packed(at6=[[2, 2, 8, 256, 128, 1, 1.0, 1.0, True]]),
         packed(at8=["ftp://x"]),
         packed(at8=["https://x"] * 17),
         packed(at9=bytes(31)),
@@ -173,7 +195,7 @@ def test_a_changed_byte_never_gives_the_same_manifest(at: int, value: int) -> No
         b"\xdd\xff\xff\xff\xff",
         bytes(MAX_MANIFEST_BYTES + 1),
     ],
-    ids=range(25),
+    ids=range(29),
 )
 def test_bad_bytes_are_refused(blob: bytes) -> None:
     with pytest.raises(ManifestError):
@@ -182,9 +204,9 @@ def test_bad_bytes_are_refused(blob: bytes) -> None:
 
 def test_a_longer_spelling_of_the_same_number_is_refused() -> None:
     blob = MANIFEST.encode()
-    assert blob[1] == 1  # the version
+    assert blob[1] == 2  # the version
     with pytest.raises(ManifestError, match="canonical"):
-        parse_manifest(blob[:1] + b"\xcc\x01" + blob[2:])
+        parse_manifest(blob[:1] + b"\xcc\x02" + blob[2:])
 
 
 @pytest.mark.parametrize(
@@ -200,8 +222,14 @@ def test_a_longer_spelling_of_the_same_number_is_refused() -> None:
         {"experts": (dataclasses.replace(expert(1, 0), digest=b"x"),)},
         {"experts": (dataclasses.replace(expert(1, 0), ranges=((0, 60),)),)},
         {"experts": (expert(1, 0, offset=-1),)},
+        {"experts": (BIASED_EXPERT,)},
+        {"layouts": (BIASED,)},
+        {
+            "layouts": (dataclasses.replace(BIASED, n_ff=64),),
+            "experts": (BIASED_EXPERT,),
+        },
     ],
-    ids=range(10),
+    ids=range(13),
 )
 def test_a_manifest_that_contradicts_itself_cannot_exist(
     wrong: dict[str, object],

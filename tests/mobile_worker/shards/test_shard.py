@@ -1,10 +1,17 @@
+import dataclasses
+
 import numpy as np
 import pytest
 
 from mobile_worker.arithmetic.activation import Activation, ActivationKind
+from mobile_worker.arithmetic.coding import ExpertInput
 from mobile_worker.arithmetic.errors import FormatUnsupported, MatrixMalformed
 from mobile_worker.arithmetic.formats.block_format import Format
 from mobile_worker.arithmetic.formats.codecs import dequantize
+from mobile_worker.arithmetic.kernel import Kernel
+from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
+from mobile_worker.arithmetic.profiles import Profile
+from mobile_worker.arithmetic.self_test import fixed_rows
 from mobile_worker.expert_id import ExpertId
 from mobile_worker.shards.manifest import ExpertLayout
 from mobile_worker.shards.shard import (
@@ -14,6 +21,7 @@ from mobile_worker.shards.shard import (
     matrix_bytes,
     shard_bytes,
 )
+from tests.support.kernels import all_kernels, kernel_name
 
 
 def layout(gate: int, up: int, down: int, n_embd: int, n_ff: int) -> ExpertLayout:
@@ -42,6 +50,53 @@ def test_a_shard_is_gate_then_up_then_down() -> None:
     assert (weights.down.n_rows, weights.down.n_cols) == (64, 32)
     assert weights.down.format is Format.F16
     assert weights.activation == MIXED.activation
+
+
+def biased_shard() -> tuple[ExpertLayout, bytes]:
+    """Rows of 17-byte blocks, so that the biases lie at an odd offset."""
+    own = layout(Format.MXFP4, Format.MXFP4, Format.MXFP4, 32, 32)
+    own = dataclasses.replace(own, biased=True)
+    blocks = b"".join(bytes([100, *range(16)]) for _ in range(96))
+    biases = np.arange(96, dtype="<f4")
+    return own, blocks + biases.tobytes()
+
+
+def test_biases_follow_the_matrices() -> None:
+    own, shard = biased_shard()
+    assert shard_bytes(own) == len(shard) == 96 * 17 + 96 * 4
+    weights = expert_weights(shard, own)
+    assert bytes(weights.down.raw) == shard[64 * 17 : 96 * 17]
+    biases = (weights.gate_bias, weights.up_bias, weights.down_bias)
+    for number, bias in enumerate(biases):
+        assert bias is not None
+        assert np.array_equal(bias, np.arange(32) + 32 * number)
+        assert bias.flags.aligned
+    check_expert(weights, ExpertId(0, 1))
+    with pytest.raises(ShardMisfit, match=f"needs {len(shard)} bytes"):
+        expert_weights(shard[: 96 * 17], own)
+
+
+@pytest.mark.parametrize("kernel", all_kernels(), ids=kernel_name)
+def test_every_kernel_adds_the_biases_of_a_shard(kernel: Kernel) -> None:
+    own, shard = biased_shard()
+    plain = expert_weights(shard[: 96 * 17], dataclasses.replace(own, biased=False))
+    weights = expert_weights(shard, own)
+    reference = NumpyKernel()
+    rows = ExpertInput(coded=reference.code_rows(fixed_rows("x", 3, 32)), floats=None)
+    found = kernel.expert(weights, rows, Profile.R32)
+    assert found == reference.expert(weights, rows, Profile.R32)
+    assert found != reference.expert(plain, rows, Profile.R32)
+
+
+@pytest.mark.parametrize(("part", "at"), [("gate", 0), ("up", 32), ("down", 64)])
+def test_a_bias_that_is_no_number_is_named(part: str, at: int) -> None:
+    own, shard = biased_shard()
+    bad = bytearray(shard)
+    start = 96 * 17 + 4 * (at + 5)
+    bad[start : start + 4] = b"\0\0\xc0\x7f"
+    reason = rf"{part} bias of expert 3\.9: value 5 is no finite number"
+    with pytest.raises(MatrixMalformed, match=reason):
+        check_expert(expert_weights(bad, own), ExpertId(3, 9))
 
 
 def test_matrices_are_views_of_the_shard() -> None:
