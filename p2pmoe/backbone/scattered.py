@@ -14,6 +14,7 @@ the disk has lost waits for a worker that holds it, within the request's deadlin
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -33,9 +34,9 @@ from p2pmoe.backbone.exchange import (
     LayerWork,
 )
 from p2pmoe.backbone.experts_at_hand import HotSet
-from p2pmoe.backbone.fleet import Fleet
 from p2pmoe.backbone.plan import (
     ExpertRows,
+    Holder,
     LayerPlan,
     LayerQuestion,
     Tier,
@@ -50,16 +51,30 @@ from p2pmoe.model.experts import Routing
 from p2pmoe.model.native_operations import operations_for
 from p2pmoe.weights.errors import ModelFileError
 
-__all__ = ["ExpertPlaces", "Network", "ScatteredExperts", "ScatteredPending"]
+__all__ = [
+    "ExpertPlaces",
+    "Holders",
+    "Network",
+    "ScatteredExperts",
+    "ScatteredPending",
+]
 
 Indices = npt.NDArray[np.int64]
+
+
+class Holders(Protocol):
+    """Who can be asked for which expert; a `Fleet` is one."""
+
+    def holders(self, layer: int) -> Mapping[int, tuple[Holder, ...]]:
+        """Return the askable holders of each expert of a layer (any thread)."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
     """The way to remote experts; both callables may be called from any thread."""
 
-    fleet: Fleet
+    fleet: Holders
     submit: Callable[[LayerWork], None]
     report: Callable[[CheckTicket, bool | None], None]  # None: it could not be compared
 

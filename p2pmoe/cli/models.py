@@ -6,7 +6,7 @@ looks at a model of terabytes in a moment.
 
 import typer
 
-from p2pmoe.cli import models_inspect
+from p2pmoe.cli import models_check, models_inspect
 
 __all__ = ["register"]
 
@@ -19,6 +19,7 @@ def register(app: typer.Typer) -> None:
         rich_markup_mode=None,
     )
     group.callback()(_models)
+    models_check.register(group)
     models_inspect.register(group)
     app.add_typer(group, name="models")
 

@@ -1,0 +1,1 @@
+"""Checks of a model against what another implementation has computed with it."""
