@@ -14,10 +14,11 @@ from typing import Self
 
 from mobile_worker.large_pages import weight_room
 from p2pmoe.weights.byte_source import ByteSource
-from p2pmoe.weights.errors import ModelFileError, UnsupportedModel
+from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.find import CheckpointFolder, find_model
 from p2pmoe.weights.gguf import Header
 from p2pmoe.weights.gguf_set import open_gguf, read_gguf
+from p2pmoe.weights.huggingface.checkpoint import open_checkpoint, read_checkpoint
 from p2pmoe.weights.model_header import ModelHeader
 
 __all__ = ["ModelFile", "open_model", "read_header"]
@@ -140,7 +141,8 @@ def open_model(path: Path) -> ModelFile:
     """
     found = find_model(path)
     if isinstance(found, CheckpointFolder):
-        raise UnsupportedModel(found.folder, "safetensors cannot be opened yet")
+        source, header = open_checkpoint(found.folder)
+        return ModelFile(found.folder, source, header, folder=found.folder)
     model = open_gguf(found.path)
     return ModelFile(model.path, model.source, model.header)
 
@@ -149,6 +151,7 @@ def read_header(path: Path) -> ModelHeader:
     """Read a model's header, whose tensor data need not be there; as `open_model`."""
     found = find_model(path)
     if isinstance(found, CheckpointFolder):
-        raise UnsupportedModel(found.folder, "safetensors cannot be opened yet")
+        header, n_bytes = read_checkpoint(found.folder)
+        return ModelHeader(found.folder, header, n_bytes=n_bytes, folder=found.folder)
     first, header, n_bytes = read_gguf(found.path)
     return ModelHeader(first, header, n_bytes=n_bytes)

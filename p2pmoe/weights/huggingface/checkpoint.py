@@ -70,21 +70,23 @@ def open_checkpoint(folder: Path) -> tuple[ByteSource, Header]:
     return source, opened.header(metadata, tensors, n_bytes)
 
 
-def read_checkpoint(folder: Path) -> Header:
-    """Return a folder's header, whose tensor data need not be there.
+def read_checkpoint(folder: Path) -> tuple[Header, int]:
+    """Return a folder's header, whose tensor data need not be there, and its bytes.
 
-    A model of an unknown architecture is returned under its own tensor names, to be
-    looked at; raises as `open_checkpoint` otherwise.
+    They are the header's `n_bytes` if the files are whole, and that part of it that
+    the files hold if not. A model of an unknown architecture is returned under its own
+    tensor names, to be looked at; raises as `open_checkpoint` otherwise.
     """
     opened = _Folder(folder, is_whole=False)
     try:
         if not is_known(opened.config):
-            return opened.as_it_is()
+            header = opened.as_it_is()
+            return header, opened.held(header.n_bytes)
         metadata, views = opened.translate()
     finally:
         opened.close()
     tensors, n_bytes = lay_out(folder, views)
-    return opened.header(metadata, tensors, n_bytes)
+    return opened.header(metadata, tensors, n_bytes), opened.held(n_bytes)
 
 
 class _Folder:
@@ -96,6 +98,7 @@ class _Folder:
         self.config = parse_config(folder / CONFIG_NAME, raw)
         self.files: list[OpenFile] = []
         self.stored: dict[str, PlacedTensor] = {}
+        self._needed_bytes = 0
         self._digest = hashlib.sha256(len(raw).to_bytes(8, "little") + raw)
         names = shards(folder)
         try:
@@ -109,6 +112,11 @@ class _Folder:
     def close(self) -> None:
         for file in self.files:
             file.close()
+
+    def held(self, n_bytes: int) -> int:
+        """Return how much of `n_bytes` of views the files hold."""
+        held = sum(file.n_bytes for file in self.files)
+        return n_bytes * held // self._needed_bytes
 
     def translate(self) -> tuple[dict[str, MetadataValue], dict[str, View]]:
         """Return keys and views; UnsupportedModel if the architecture is unknown."""
@@ -171,6 +179,7 @@ class _Folder:
                     self.folder / INDEX_NAME, reason, tensor=tensor_name
                 )
             self.stored[tensor_name] = PlacedTensor(file, tensor)
+        self._needed_bytes += header.n_bytes
         self._digest.update(len(header.raw).to_bytes(8, "little") + header.raw)
         self._digest.update(header.n_bytes.to_bytes(8, "little"))
 
