@@ -1,20 +1,27 @@
 r"""How each family of byte-level vocabularies splits text before merging.
 
 A rule is a list of patterns (Oniguruma): each splits every piece that the patterns
-before it left, matches become pieces of their own. Rules go by the name that files
+before it left, matches become pieces of their own. Rules go by the names that files
 carry in `tokenizer.ggml.pre`; a name that is not listed is refused, since a wrong
 split gives fluent text with wrong arithmetic (fault B10).
 
-Checked against published vectors: gpt-2, qwen2, deepseek-llm. The others are the
-patterns of the models' own tokenizer files, checked by their piece splits alone.
-`(?<!\s)\s+$` in deepseek-llm is its `\s+$` without the quadratic search.
+The patterns are those of the models' own tokenizer files, character classes and all.
+llama.cpp writes some of them in another way, so that in gpt-4o, kimi-k2, minimax-m2
+and tekken letters outside ASCII or combining marks may be split otherwise there.
+`(?<!\s)\s+$` in deepseek-llm is its `\s+$` without the quadratic search. A
+tokenizer.json spells the same patterns in several ways: `canonical` makes them one.
+
+`default` is what llama.cpp falls back to where a file says nothing. It is what no model
+was trained with, so it is used only if the caller names it.
 """
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from p2pmoe.text.errors import PretokenizerUnknown
 
-__all__ = ["PretokenizerRule", "pretokenizer_rule"]
+__all__ = ["PretokenizerRule", "canonical", "pretokenizer_rule", "rule_name"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +53,31 @@ def _character_class(ranges: str) -> str:
     return "[" + "".join(spans) + "]"
 
 
+def _rule(
+    patterns: tuple[str, ...], *, ignore_merges: bool = False, add_bos: bool = False
+) -> PretokenizerRule:
+    return PretokenizerRule(
+        patterns=patterns, ignore_merges=ignore_merges, add_bos=add_bos
+    )
+
+
+# Spellings of the same thing: what others write, what it is here. Possessive
+# quantifiers stand where nothing would be given back anyway.
+_SPELLINGS = (
+    ("\r", r"\r"),
+    ("\n", r"\n"),
+    ("'(?i:[sdmt]|ll|ve|re)", "(?i:'s|'t|'re|'ve|'m|'ll|'d)"),
+    (
+        "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])",
+        "(?i:'s|'t|'re|'ve|'m|'ll|'d)",
+    ),
+    (r"\p{N}]?+\p{L}", r"\p{N}]?\p{L}"),
+    (r"\p{N}]++[\r\n]*", r"\p{N}]+[\r\n]*"),
+    (r"\p{N}{1}|", r"\p{N}|"),
+    (r"(?<!\s)\s+$", r"\s+$"),
+    (r"[\p{Han}]+", r"\p{Han}+"),
+)
+
 _SPACES = r"\s*[\r\n]+|\s+(?!\S)|\s+"
 _ENDINGS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 _WORD = r"[^\r\n\p{L}\p{N}]?\p{L}+"
@@ -55,12 +87,30 @@ _CJK = r"[\x{4E00}-\x{9FA5}\x{3040}-\x{309F}\x{30A0}-\x{30FF}]+"
 _GPT2 = (r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",)
 _LLAMA3 = (f"{_ENDINGS}|{_WORD}|\\p{{N}}{{1,3}}|{_SIGNS}|{_SPACES}",)
 _QWEN2 = (f"{_ENDINGS}|{_WORD}|\\p{{N}}|{_SIGNS}|{_SPACES}",)
-_UPPER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"
-_LOWER = r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
-_GPT4O = (
-    rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}*{_LOWER}+{_ENDINGS}?"
-    rf"|[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*{_ENDINGS}?"
-    rf"|\p{{N}}{{1,3}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*|{_SPACES}",
+_QWEN35 = (
+    rf"{_ENDINGS}|[^\r\n\p{{L}}\p{{N}}]?[\p{{L}}\p{{M}}]+|\p{{N}}"
+    rf"| ?[^\s\p{{L}}\p{{M}}\p{{N}}]+[\r\n]*|{_SPACES}",
+)
+_BAILING = (rf"{_ENDINGS}|{_WORD}|\p{{N}}|{_SIGNS}|\s*[\r\n]|\s+(?!\S)|\s+",)
+_SEED = (rf"{_ENDINGS}|{_WORD}|\p{{N}}| ?[^\s\p{{L}}\p{{N}}\r\n]+|{_SPACES}",)
+
+
+def _cased(digits: str, *, endings: str, both: str = "") -> str:
+    """Return words of capitals, then small letters; `both` cuts the two classes."""
+    upper = rf"[\p{{Lu}}\p{{Lt}}\p{{Lm}}\p{{Lo}}\p{{M}}{both}]"
+    lower = rf"[\p{{Ll}}\p{{Lm}}\p{{Lo}}\p{{M}}{both}]"
+    start = r"[^\r\n\p{L}\p{N}]?"
+    return f"{start}{upper}*{lower}+{endings}|{start}{upper}+{lower}*{endings}|{digits}"
+
+
+_LINES = r" ?[^\s\p{L}\p{N}]+[\r\n/]*"
+_THREE_DIGITS = r"\p{N}{1,3}"
+_GPT4O = (f"{_cased(_THREE_DIGITS, endings=_ENDINGS + '?')}|{_LINES}|{_SPACES}",)
+_TEKKEN = (_cased(r"\p{N}", endings="") + f"|{_LINES}|{_SPACES}",)
+_KIMI_K2 = (
+    r"[\p{Han}]+|"
+    + _cased(_THREE_DIGITS, endings=_ENDINGS + "?", both=r"&&[^\p{Han}]")
+    + f"|{_SIGNS}|{_SPACES}",
 )
 _DEEPSEEK_LLM = (
     r"[\r\n]",
@@ -70,27 +120,53 @@ _DEEPSEEK_LLM = (
     r"[\x{4E00}-\x{9FA5}\x{0800}-\x{4E00}\x{AC00}-\x{D7FF}]+",
     r"\p{N}",
 )
+_DEEPSEEK_CODER = (
+    r"[\r\n]",
+    r"\s?\p{L}+",
+    r"\s?\p{P}+",
+    r"[\x{4E00}-\x{9FA5}\x{0800}-\x{4E00}\x{AC00}-\x{D7FF}]+",
+    r"\p{N}",
+)
 _DEEPSEEK_V3 = (
     r"\p{N}{1,3}",
     _CJK,
     r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+"""
     r"|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|" + _SPACES,
 )
+_STARCODER = (r"\p{N}", *_GPT2)
+_FALCON = (r"[\p{P}$+<=>^~|`]+", *_GPT2, r"[0-9][0-9][0-9]")
+_DEFAULT = (r"[\p{P}$+<=>^~|]+", *_GPT2, r"\p{N}+", r"[0-9][0-9][0-9]")
 
-_LLAMA_BPE = PretokenizerRule(patterns=_LLAMA3, ignore_merges=True, add_bos=True)
-_RULES = {
-    "chatglm-bpe": PretokenizerRule(patterns=_LLAMA3),
-    "deepseek-llm": PretokenizerRule(patterns=_DEEPSEEK_LLM),
-    "deepseek-v3": PretokenizerRule(patterns=_DEEPSEEK_V3),
-    "glm4": PretokenizerRule(patterns=_LLAMA3),
-    "gpt-2": PretokenizerRule(patterns=_GPT2),
-    "gpt-4o": PretokenizerRule(patterns=_GPT4O),
-    "llama-bpe": _LLAMA_BPE,
-    "llama3": _LLAMA_BPE,
-    "minimax-m2": PretokenizerRule(patterns=_GPT4O),
-    "olmo": PretokenizerRule(patterns=_GPT2),
-    "qwen2": PretokenizerRule(patterns=_QWEN2),
-}
+# The names that go with each rule. The first is the one written back.
+_FAMILIES: tuple[tuple[str, PretokenizerRule], ...] = (
+    ("gpt-2 phi-2 gigachat mellum modern-bert a.x-4.0 exaone4", _rule(_GPT2)),
+    ("olmo mpt jais trillion granite-docling", _rule(_GPT2)),
+    (
+        "llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2",
+        _rule(_LLAMA3, ignore_merges=True, add_bos=True),
+    ),
+    ("glm4 chatglm-bpe dbrx smaug-bpe", _rule(_LLAMA3)),
+    (
+        "qwen2 deepseek-r1-qwen kormo megrez stablelm2 hunyuan solar-open grok-2",
+        _rule(_QWEN2),
+    ),
+    ("qwen35", _rule(_QWEN35)),
+    ("gpt-4o llama4 kanana2 minimax-m2", _rule(_GPT4O)),
+    ("tekken", _rule(_TEKKEN, ignore_merges=True, add_bos=True)),
+    ("kimi-k2", _rule(_KIMI_K2)),
+    ("deepseek-v3 hunyuan-dense joyai-llm", _rule(_DEEPSEEK_V3)),
+    ("deepseek-llm", _rule(_DEEPSEEK_LLM)),
+    ("deepseek-coder", _rule(_DEEPSEEK_CODER)),
+    ("bailingmoe bailingmoe2 llada-moe", _rule(_BAILING)),
+    ("seed-coder", _rule(_SEED)),
+    (
+        "starcoder refact command-r smollm codeshell exaone minerva-7b",
+        _rule(_STARCODER),
+    ),
+    ("falcon", _rule(_FALCON)),
+    ("default", _rule(_DEFAULT)),
+)
+_RULES = {name: rule for names, rule in _FAMILIES for name in names.split()}
 
 
 def pretokenizer_rule(name: str) -> PretokenizerRule:
@@ -105,3 +181,27 @@ def pretokenizer_rule(name: str) -> PretokenizerRule:
         known = ", ".join(sorted(_RULES))
         what = f"{name[:80]!r} is unknown" if name else "is missing in the file"
         raise PretokenizerUnknown(f"pre-tokenizer {what}; known are {known}") from None
+
+
+def canonical(pattern: str) -> str:
+    """Return a pattern in the one spelling that rules are compared in."""
+    pattern = re.sub(
+        r"\\x\{([0-9A-F]{1,6})\}", lambda hexa: chr(int(hexa[1], 16)), pattern
+    )
+    for other, ours in _SPELLINGS:
+        pattern = pattern.replace(other, ours)
+    return pattern
+
+
+def rule_name(patterns: Sequence[str], *, ignore_merges: bool) -> str | None:
+    """Return the name of the rule with these patterns, however they are spelled.
+
+    A rule that treats merges as asked for is taken before another.
+    """
+    wanted = tuple(map(canonical, patterns))
+    fitting = [
+        (rule.ignore_merges != ignore_merges, place, names.split()[0])
+        for place, (names, rule) in enumerate(_FAMILIES)
+        if tuple(map(canonical, rule.patterns)) == wanted
+    ]
+    return min(fitting)[2] if fitting else None

@@ -4,34 +4,25 @@ Rules:
 - Control tokens come from text only where `special=True` asks for it; without it, no
   text whatever gives one (faults B08): they are not even in the merge model.
 - User-defined tokens stand for their literal text and are found everywhere.
-- `decode(encode(text))` gives the text's bytes back, byte by byte.
+- `decode(encode(text))` gives the text's bytes back, byte by byte. Two vocabularies of
+  unigrams cannot: one that squeezes spaces, and one without byte tokens, where what it
+  does not know becomes its unknown token.
 - The rest of the text is split and merged by the `tokenizers` package.
 
 Encoding is pure computation, some 10 ms for 10,000 words: call it from a worker thread
 where an event loop must go on. Instances may be shared between threads.
 """
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-import tokenizers
-from tokenizers import models, pre_tokenizers
-
-from p2pmoe.text.errors import TextRefused, TokenizerError
-from p2pmoe.text.pretokenizers import pretokenizer_rule
-from p2pmoe.text.sentence_piece import score_merges
-from p2pmoe.text.vocabulary import (
-    SPACE,
-    TokenKind,
-    Vocabulary,
-    VocabularyKind,
-    load_vocabulary,
-)
+from p2pmoe.text.errors import TextRefused
+from p2pmoe.text.loading import load_vocabulary
+from p2pmoe.text.mergers import build_merger
+from p2pmoe.text.token_finder import TokenFinder
+from p2pmoe.text.vocabulary import SPACE, TokenKind, Vocabulary, VocabularyKind
 from p2pmoe.weights.model_file import ModelFile
 
 __all__ = ["Tokenizer", "load_tokenizer"]
-
-_NEVER = re.compile(r"(?!)")
 
 
 class Tokenizer:
@@ -47,13 +38,10 @@ class Tokenizer:
         self.digest = vocabulary.digest()
         self._bytes = tuple(map(vocabulary.token_bytes, range(len(vocabulary.texts))))
         self._ids = {text: token for token, text in enumerate(vocabulary.texts)}
-        byte_level = vocabulary.kind is VocabularyKind.BYTE_LEVEL
-        self._merger = (
-            _byte_level(vocabulary) if byte_level else _sentence_piece(vocabulary)
-        )
+        self._merger = build_merger(vocabulary)
         defined = self._texts_of(TokenKind.USER_DEFINED)
-        self._defined = _alternatives(defined)
-        self._special = _alternatives([*defined, *self._texts_of(TokenKind.CONTROL)])
+        self._defined = TokenFinder(defined)
+        self._special = TokenFinder([*defined, *self._texts_of(TokenKind.CONTROL)])
 
     @property
     def n_vocab(self) -> int:
@@ -89,11 +77,11 @@ class Tokenizer:
             raise TextRefused("text holds a lone surrogate and is no Unicode")
         ids: list[int] = []
         at = 0
-        pattern = self._special if special else self._defined
-        for match in pattern.finditer(text):
-            self._encode_plain(text[at : match.start()], guard, ids)
-            ids.append(self._ids[match.group()])
-            at = match.end()
+        finder = self._special if special else self._defined
+        for start, end in finder.find(text):
+            self._encode_plain(text[at:start], guard, ids)
+            ids.append(self._ids[text[start:end]])
+            at = end
         self._encode_plain(text[at:], guard, ids)
         return self._with_bos(ids) if bos else ids
 
@@ -115,14 +103,22 @@ class Tokenizer:
             text = text.replace(guard, "")
         if not text:
             return
-        if self.vocabulary.kind is VocabularyKind.SENTENCE_PIECE:
+        vocabulary = self.vocabulary
+        if vocabulary.kind is not VocabularyKind.BYTE_LEVEL:
+            if vocabulary.squeeze_spaces:
+                text = " ".join(part for part in text.split(" ") if part)
+                if not text:
+                    return
             text = text.replace(" ", SPACE)
-            if self.vocabulary.add_space and self._starts_afresh(ids):
+            if vocabulary.add_space and self._starts_afresh(ids):
                 text = SPACE + text
         ids.extend(self._merger.encode(text, add_special_tokens=False).ids)
 
     def _starts_afresh(self, ids: list[int]) -> bool:
-        return not ids or self.vocabulary.kinds[ids[-1]] is TokenKind.CONTROL
+        if not ids:
+            return True
+        after_control = self.vocabulary.kinds[ids[-1]] is TokenKind.CONTROL
+        return after_control and self.vocabulary.space_after_control
 
     def _with_bos(self, ids: list[int]) -> list[int]:
         bos = self.vocabulary.bos_id
@@ -148,60 +144,3 @@ def load_tokenizer(
         ModelFileError: A key is missing or of another type.
     """
     return Tokenizer(load_vocabulary(model, pretokenizer_override))
-
-
-def _alternatives(texts: Iterable[str]) -> re.Pattern[str]:
-    longest_first = sorted(texts, key=len, reverse=True)
-    if not longest_first:
-        return _NEVER
-    return re.compile("|".join(map(re.escape, longest_first)))
-
-
-def _mergeable(vocabulary: Vocabulary) -> dict[str, int]:
-    """Return the tokens that text may become by merging: no control tokens."""
-    kept = {TokenKind.NORMAL, TokenKind.BYTE, TokenKind.UNKNOWN}
-    if vocabulary.kind is VocabularyKind.BYTE_LEVEL:
-        kept = {TokenKind.NORMAL}
-    pairs = zip(vocabulary.texts, vocabulary.kinds, strict=True)
-    return {text: token for token, (text, kind) in enumerate(pairs) if kind in kept}
-
-
-def _byte_level(vocabulary: Vocabulary) -> tokenizers.Tokenizer:
-    rule = pretokenizer_rule(vocabulary.pretokenizer)
-    known = _mergeable(vocabulary)
-    merges = _pairs(vocabulary.merges, known)
-    model = models.BPE(vocab=known, merges=merges, ignore_merges=rule.ignore_merges)
-    merger = tokenizers.Tokenizer(model)
-    splits = [
-        pre_tokenizers.Split(tokenizers.Regex(pattern), "isolated")
-        for pattern in rule.patterns
-    ]
-    to_alphabet = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    merger.pre_tokenizer = pre_tokenizers.Sequence([*splits, to_alphabet])
-    return merger
-
-
-def _pairs(merges: Iterable[str], known: dict[str, int]) -> list[tuple[str, str]]:
-    pairs: list[tuple[str, str]] = []
-    for merge in merges:
-        left, _, right = merge.partition(" ")
-        if left not in known or right not in known or left + right not in known:
-            raise TokenizerError(
-                f"merge {merge[:80]!r} names a token that is not there"
-            )
-        pairs.append((left, right))
-    return pairs
-
-
-def _sentence_piece(vocabulary: Vocabulary) -> tokenizers.Tokenizer:
-    known = _mergeable(vocabulary)
-    scores = dict(zip(vocabulary.texts, vocabulary.scores, strict=True))
-    unknown = vocabulary.unknown_id
-    model = models.BPE(
-        vocab=known,
-        merges=score_merges(known, scores),
-        unk_token=None if unknown is None else vocabulary.texts[unknown],
-        fuse_unk=True,
-        byte_fallback=True,
-    )
-    return tokenizers.Tokenizer(model)

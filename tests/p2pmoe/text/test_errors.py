@@ -10,5 +10,5 @@ def test_a_template_error_says_whose_fault_it_is() -> None:
 def test_an_unknown_pretokenizer_is_a_tokenizer_error_with_its_own_advice() -> None:
     error = PretokenizerUnknown("x")
     assert isinstance(error, TokenizerError)
-    assert "--pretokenizer" in error.advice
+    assert "--pre-tokenizer" in error.advice
     assert error.exit_code == 2

@@ -3,112 +3,111 @@ from pathlib import Path
 
 import pytest
 
-from p2pmoe.text.errors import PretokenizerUnknown, TokenizerError
+from p2pmoe.text.errors import TokenizerError
+from p2pmoe.text.gguf_vocabulary import vocabulary_from_metadata
 from p2pmoe.text.vocabulary import (
     TokenKind,
     Vocabulary,
-    VocabularyKind,
-    load_vocabulary,
+    check_vocabulary,
+    turn_ends,
 )
-from p2pmoe.weights.errors import ModelFileError
-from tests.support.vocabularies import byte_level_metadata, vocabulary_file
-
-T = "tokenizer.ggml."
-
-
-def load(folder: Path, override: str | None = None, **changes: object) -> Vocabulary:
-    changed = {T + key: value for key, value in changes.items()}
-    with vocabulary_file(folder, byte_level_metadata(**changed)) as model:
-        return load_vocabulary(model, override)
+from p2pmoe.weights.metadata import Metadata
+from tests.support.vocabularies import (
+    byte_level_metadata,
+    sentence_piece_metadata,
+    unigram_metadata,
+)
 
 
-def test_it_is_read_from_metadata(tmp_path: Path) -> None:
-    vocabulary = load(tmp_path)
-    assert vocabulary.kind is VocabularyKind.BYTE_LEVEL
-    assert vocabulary.pretokenizer == "gpt-2"
-    assert (vocabulary.bos_id, vocabulary.eos_id, vocabulary.unknown_id) == (0, 2, None)
-    assert vocabulary.add_bos
-    assert not vocabulary.add_space
-    assert vocabulary.stop_ids == {2}
-    assert vocabulary.kinds[0] is TokenKind.CONTROL
+def read(metadata: dict[str, object]) -> Vocabulary:
+    values = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in metadata.items()
+    }
+    here = Path("model.gguf")
+    return vocabulary_from_metadata(Metadata(here, values), here)  # type: ignore[arg-type]
 
 
-def test_a_turn_end_that_metadata_do_not_name_stops_too(tmp_path: Path) -> None:
-    assert load(tmp_path, eos_token_id=0).stop_ids == {0, 2}
-    assert load(tmp_path, eos_token_id=0, eot_token_id=1).stop_ids == {0, 1, 2}
+BYTE_LEVEL = read(byte_level_metadata())
+PIECES = read(sentence_piece_metadata())
+UNIGRAMS = read(unigram_metadata())
 
 
-@pytest.mark.parametrize("pre", [None, "unknown-xyz"])
-def test_b10_a_missing_or_unknown_pretokenizer_needs_an_override(
-    tmp_path: Path, pre: str | None
-) -> None:
-    with pytest.raises(PretokenizerUnknown):
-        load(tmp_path, pre=pre)
-    assert load(tmp_path, "llama-bpe", pre=pre).pretokenizer == "llama-bpe"
+def with_text(vocabulary: Vocabulary, token: int, text: str) -> Vocabulary:
+    texts = (*vocabulary.texts[:token], text, *vocabulary.texts[token + 1 :])
+    return replace(vocabulary, texts=texts)
 
 
-def test_bytes_of_tokens(tmp_path: Path) -> None:
-    vocabulary = load(tmp_path)
-    by_text = {text: token for token, text in enumerate(vocabulary.texts)}
-    assert vocabulary.token_bytes(by_text["<|im_end|>"]) == b""
-    assert vocabulary.token_bytes(by_text["<think>"]) == b"<think>"
-    assert vocabulary.token_bytes(by_text["Ġw"]) == b" w"
-    assert vocabulary.token_bytes(by_text["ð"]) == b"\xf0"
+def test_bytes_of_tokens() -> None:
+    by_text = {text: token for token, text in enumerate(BYTE_LEVEL.texts)}
+    assert BYTE_LEVEL.token_bytes(by_text["<|im_end|>"]) == b""
+    assert BYTE_LEVEL.token_bytes(by_text["<think>"]) == b"<think>"
+    assert BYTE_LEVEL.token_bytes(by_text["Ġw"]) == b" w"
+    assert BYTE_LEVEL.token_bytes(by_text["ð"]) == b"\xf0"
+    assert PIECES.token_bytes(PIECES.texts.index("<0xF0>")) == b"\xf0"
+    assert PIECES.token_bytes(PIECES.texts.index("▁")) == b" "
 
 
-def test_the_digest_changes_with_anything_that_changes_tokens(tmp_path: Path) -> None:
-    vocabulary = load(tmp_path)
-    assert len(vocabulary.digest()) == 32
-    assert vocabulary.digest() == load(tmp_path).digest()
+def test_unused_tokens_stand_for_nothing() -> None:
+    kinds = (*BYTE_LEVEL.kinds[:-1], TokenKind.UNUSED)
+    assert replace(BYTE_LEVEL, kinds=kinds).token_bytes(len(kinds) - 1) == b""
+
+
+def test_the_digest_changes_with_anything_that_changes_tokens() -> None:
+    assert len(BYTE_LEVEL.digest()) == 32
     changed = [
-        replace(vocabulary, pretokenizer="qwen2"),
-        replace(vocabulary, texts=(*vocabulary.texts[:-1], "x" * 9)),
-        replace(vocabulary, merges=vocabulary.merges[::-1]),
-        replace(vocabulary, add_bos=False),
-        replace(vocabulary, eos_id=1),
-        replace(vocabulary, kinds=(TokenKind.NORMAL, *vocabulary.kinds[1:])),
+        replace(BYTE_LEVEL, pretokenizer="qwen2"),
+        with_text(BYTE_LEVEL, len(BYTE_LEVEL.texts) - 1, "x" * 9),
+        replace(BYTE_LEVEL, merges=BYTE_LEVEL.merges[::-1]),
+        replace(BYTE_LEVEL, add_bos=False),
+        replace(BYTE_LEVEL, eos_id=1),
+        replace(BYTE_LEVEL, ignore_merges=True),
+        replace(BYTE_LEVEL, stop_ids=frozenset()),
+        replace(BYTE_LEVEL, kinds=(TokenKind.NORMAL, *BYTE_LEVEL.kinds[1:])),
+        PIECES,
+        replace(PIECES, add_space=False),
+        replace(PIECES, space_after_control=False),
+        UNIGRAMS,
+        replace(UNIGRAMS, squeeze_spaces=True),
     ]
-    assert len({v.digest() for v in [vocabulary, *changed]}) == len(changed) + 1
+    assert len({v.digest() for v in [BYTE_LEVEL, *changed]}) == len(changed) + 1
+
+
+def test_names_of_one_rule_have_one_digest() -> None:
+    assert replace(BYTE_LEVEL, pretokenizer="olmo").digest() == BYTE_LEVEL.digest()
+
+
+def test_turn_ends_are_control_tokens() -> None:
+    control, normal = TokenKind.CONTROL, TokenKind.NORMAL
+    assert turn_ends(("<|im_end|>", "x"), (control, control)) == {0}
+    assert turn_ends(("<|im_end|>",), (normal,)) == frozenset()
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("vocabulary", "message"),
     [
-        ({"model": "rwkv"}, "'rwkv' is unknown"),
-        ({"tokens": ["a", "a"]}, "not unique"),
-        ({"tokens": []}, "missing"),
-        ({"tokens": ["a", "b" * 10_001]}, "a token of 10001 characters"),
-        ({"token_type": [1]}, "1 token types"),
-        ({"token_type": [9] * 268}, "token type 9"),
+        (with_text(BYTE_LEVEL, 1, "<|bos|>"), "not unique"),
+        (with_text(BYTE_LEVEL, BYTE_LEVEL.texts.index("a"), "aa"), "byte 0x61"),
+        (with_text(BYTE_LEVEL, 266, "中"), "stands for no byte"),
+        (with_text(BYTE_LEVEL, 266, "b" * 10_001), "10001 characters .normal"),
+        (with_text(BYTE_LEVEL, 0, "b" * 257), "257 characters .control"),
+        (with_text(BYTE_LEVEL, 267, "b" * 257), "257 characters .user-defined"),
+        (with_text(UNIGRAMS, len(UNIGRAMS.texts) - 1, "b" * 257), "257 characters"),
+        (with_text(PIECES, PIECES.texts.index("<0x41>"), "<0x4g>"), "no byte token"),
+        (with_text(PIECES, PIECES.texts.index("<0x41>"), "<0x+1>"), "no byte token"),
+        (with_text(PIECES, PIECES.texts.index("<0x41>"), "<0x4A>"), "not unique"),
     ],
+    ids=range(10),
 )
-def test_an_inconsistent_vocabulary_is_refused(
-    tmp_path: Path, changes: dict[str, object], message: str
+def test_what_is_inconsistent_or_slow_is_refused(
+    vocabulary: Vocabulary, message: str
 ) -> None:
     with pytest.raises(TokenizerError, match=message):
-        load(tmp_path, **changes)
+        check_vocabulary(vocabulary)
 
 
-def test_a_special_id_out_of_range_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelFileError, match="bos_token_id"):
-        load(tmp_path, bos_token_id=100_000)
-
-
-def test_a_byte_without_a_token_is_refused(tmp_path: Path) -> None:
-    meta = byte_level_metadata()
-    tokens = meta[T + "tokens"]
-    assert isinstance(tokens, list)
-    tokens[tokens.index("a")] = "aa"
-    with vocabulary_file(tmp_path, meta) as model:
-        with pytest.raises(TokenizerError, match="byte 0x61"):
-            load_vocabulary(model)
-
-
-def test_a_token_outside_the_alphabet_is_refused(tmp_path: Path) -> None:
-    meta = byte_level_metadata()
-    tokens = meta[T + "tokens"]
-    assert isinstance(tokens, list)
-    tokens[-2] = "中"
-    with vocabulary_file(tmp_path, meta) as model:
-        with pytest.raises(TokenizerError, match="stands for no byte"):
-            load_vocabulary(model)
+def test_unigrams_need_bytes_or_an_unknown_token() -> None:
+    without = read(unigram_metadata(with_bytes=False))
+    check_vocabulary(without)
+    with pytest.raises(TokenizerError, match="neither byte tokens"):
+        check_vocabulary(replace(without, unknown_id=None))

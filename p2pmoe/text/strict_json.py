@@ -1,0 +1,128 @@
+"""JSON files of a model folder, read strictly: UTF-8, one object, bounded.
+
+A file is refused by its size before it is read. Duplicate keys, NaN and infinite
+numbers, and nesting deeper than a tokenizer needs are refused too. The fields of an
+object are taken by typed reads that name the file and the field.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NoReturn, TypeVar
+
+from p2pmoe.text.errors import TokenizerError
+
+__all__ = ["JsonObject", "read_json"]
+
+_MAX_DEPTH = 32
+
+T = TypeVar("T")
+
+
+class JsonObject:
+    """One object of a file; `place` says where it stands, for messages."""
+
+    def __init__(self, place: str, fields: Mapping[str, object]) -> None:
+        """Wrap the fields."""
+        self.place = place
+        self.fields = fields
+
+    def __contains__(self, name: str) -> bool:
+        return self.fields.get(name) is not None
+
+    def of_type(self, name: str, kind: type[T], default: T | None = None) -> T:
+        """Return a field of exactly this type; null counts as missing.
+
+        Raises:
+            TokenizerError: It is of another type, or missing without a default.
+        """
+        value = self.fields.get(name)
+        if value is None:
+            if default is None:
+                raise self.wrong(name, "is missing")
+            return default
+        if type(value) is not kind:
+            raise self.wrong(name, f"is no {kind.__name__}")
+        return value
+
+    def child(self, name: str) -> "JsonObject":
+        """Return an object in a field; raises as `of_type`."""
+        return JsonObject(f"{self.place} {name}", self.of_type(name, dict))
+
+    def children(self, name: str) -> list["JsonObject"]:
+        """Return the objects of a list in a field, none if it is missing."""
+        items = self.of_type(name, list, [])
+        if not all(isinstance(item, dict) for item in items):
+            raise self.wrong(name, "is no list of objects")
+        place = f"{self.place} {name}"
+        return [JsonObject(f"{place} {n}", item) for n, item in enumerate(items)]
+
+    def wrong(self, name: str, reason: str) -> TokenizerError:
+        """Return the error that says what is wrong with a field."""
+        return TokenizerError(f"{self.place}: {name!r} {reason}")
+
+
+def read_json(path: Path, max_bytes: int) -> JsonObject | None:
+    """Return the object in a file, or None if there is no such file.
+
+    Raises:
+        TokenizerError: It cannot be read, is too large, or is no strict JSON object.
+    """
+    try:
+        size = path.stat().st_size
+        if size > max_bytes:
+            raise TokenizerError(f"{path}: {size} bytes are more than {max_bytes}")
+        value = json.loads(
+            path.read_bytes().decode("utf-8"),
+            object_pairs_hook=_unique,
+            parse_constant=_no_constant,
+            parse_float=_finite,
+        )
+    except FileNotFoundError:
+        return None
+    except OSError as exc:
+        raise TokenizerError(f"{path}: cannot be read: {exc.strerror}") from exc
+    except RecursionError as exc:
+        raise TokenizerError(f"{path}: is nested too deeply") from exc
+    except ValueError as exc:  # UnicodeDecodeError among them
+        raise TokenizerError(f"{path}: is no valid JSON: {str(exc)[:120]}") from exc
+    if not isinstance(value, dict):
+        raise TokenizerError(f"{path}: is no JSON object")
+    _check_depth(path, value)
+    return JsonObject(str(path), value)
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        seen: set[str] = set()
+        double = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise ValueError(f"duplicate key {double[:40]!r}")
+    return found
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"number {text[:40]} is too large")
+    return value
+
+
+def _check_depth(path: Path, value: object) -> None:
+    level: list[object] = [value]
+    for _ in range(_MAX_DEPTH):
+        level = [
+            child
+            for item in level
+            if isinstance(item, dict | list)
+            for child in (item.values() if isinstance(item, dict) else item)
+            if isinstance(child, dict | list)
+        ]
+        if not level:
+            return
+    raise TokenizerError(f"{path}: is nested too deeply")
