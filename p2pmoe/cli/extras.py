@@ -19,11 +19,13 @@ _EXTRAS: Final = {
     "hypercorn": "serve",
     "matplotlib": "plan",
     "psycopg": "postgres",
+    "gguf": "convert",
 }
 _NEEDS: Final = {
     "serve": "serving",
     "plan": "a plan's pictures",
     "postgres": "a ledger in PostgreSQL",
+    "convert": "writing model files",
 }
 
 

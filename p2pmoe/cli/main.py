@@ -29,6 +29,7 @@ COMMANDS = (
     "market",
     "ledgerd",
     "models",
+    "convert",
 )
 SIBLINGS = ("relay", "ledger", "mobile_worker")
 

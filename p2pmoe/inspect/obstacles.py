@@ -19,7 +19,8 @@ from p2pmoe.inspect.inventory import Inventory
 from p2pmoe.inspect.parts import Part, part_of
 from p2pmoe.model.description import ModelDescription
 from p2pmoe.model.model import describe_model
-from p2pmoe.text.vocabulary import Vocabulary, load_vocabulary
+from p2pmoe.text.loading import load_vocabulary
+from p2pmoe.text.vocabulary import Vocabulary
 from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.experts import expert_ranges
 from p2pmoe.weights.model_file import ModelFile
@@ -50,7 +51,7 @@ class Verdict:
 def judge(header: ModelHeader, inventory: Inventory) -> Verdict:
     """Look for everything in a header that keeps the model from running here."""
     found: list[str] = []
-    description = _attempt(header, found, lambda: describe_model(_as_file(header)))
+    description = _attempt(header, found, lambda: describe_model(header))
     if description is None:
         wanted = _WANTING.get(inventory.architecture)
         if wanted is not None:
@@ -134,7 +135,7 @@ def _expert_faults(header: ModelHeader, inventory: Inventory) -> list[str]:
             found.append(f"tensor {router!r} is missing")
         single = single_name(layer, ExpertMatrix.DOWN, 0) in header.tensors
         for index in range(n) if single else (0,):
-            ranges = partial(expert_ranges, _as_file(header), ExpertId(layer, index))
+            ranges = partial(expert_ranges, header, ExpertId(layer, index))
             _attempt(header, found, ranges)
         if len(found) > _MAX_NAMED:
             return [*found[:_MAX_NAMED], "and more of this kind"]
