@@ -1,12 +1,17 @@
 """Where the bytes of each routed expert lie, in all three layouts of model files.
 
+Stacked, per expert, or gate and up merged (names.py); each with or without biases.
+
 All byte arithmetic is in whole rows, so a slice never starts or ends within a block:
 expert e of a stacked tensor starts at `e * rows * row_bytes`. The formats of gate, up
-and down may differ, and may differ between layers. Shapes are checked to chain with
-the model's sizes before an offset is computed from them (fault B05).
+and down may differ, between layers and, where each has tensors of its own, between
+experts of a layer. Biases are F32, and an expert has all three or none. Shapes are
+checked to chain with the model's sizes before an offset is computed from them (fault
+B05).
 """
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from enum import Enum, unique
 
 from mobile_worker.arithmetic.formats.block_format import Format
@@ -19,6 +24,7 @@ from p2pmoe.weights.names import (
     EXPERT_EXTRAS,
     MERGED_NAMES,
     ExpertMatrix,
+    layer_count,
     merged_name,
     model_size,
     single_name,
@@ -26,6 +32,7 @@ from p2pmoe.weights.names import (
 )
 
 __all__ = [
+    "BiasRange",
     "ExpertRanges",
     "HalfOrder",
     "MatrixRange",
@@ -33,6 +40,8 @@ __all__ = [
     "expert_ranges",
     "read_expert",
 ]
+
+_DOWN = re.compile(r"blk\.([0-9]{1,9})\.ffn_down(?:_exps|\.[0-9]+)\.weight")
 
 
 @unique
@@ -55,42 +64,58 @@ class MatrixRange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BiasRange:
+    """One matrix's bias, `n` F32 values, as a range of the file's bytes."""
+
+    n: int
+    offset: int
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the range."""
+        return 4 * self.n
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExpertRanges:
-    """One expert: gate and up are [n_ff, n_embd], down is [n_embd, n_ff]."""
+    """One expert: gate and up are [n_ff, n_embd], down is [n_embd, n_ff].
+
+    `biases` are those of gate, up and down, or none.
+    """
 
     gate: MatrixRange
     up: MatrixRange
     down: MatrixRange
+    biases: tuple[BiasRange, ...] = ()
+
+    @property
+    def parts(self) -> tuple[tuple[int, int], ...]:
+        """Ranges (offset, bytes) of the shard's parts, in order."""
+        matrices = [(m.offset, m.n_bytes) for m in (self.gate, self.up, self.down)]
+        return (*matrices, *((bias.offset, bias.n_bytes) for bias in self.biases))
 
     @property
     def n_bytes(self) -> int:
         """Bytes of the expert's shard."""
-        return self.gate.n_bytes + self.up.n_bytes + self.down.n_bytes
+        return sum(n_bytes for _, n_bytes in self.parts)
 
 
 def expert_layers(model: ModelHeader) -> tuple[int, ...]:
     """Return the layers that have routed experts, ascending.
 
     Raises:
-        UnsupportedModel: Experts carry biases or scales beside their matrices.
+        UnsupportedModel: Experts carry scales beside their matrices.
         ModelFileError: The model's sizes are missing or absurd.
     """
+    n_layer = layer_count(model)
     for name in model.tensors:
-        if EXPERT_EXTRAS.match(name):
-            reason = "experts with biases or scales cannot be served yet"
+        extra = EXPERT_EXTRAS.match(name)
+        if extra is not None and int(extra[1]) < n_layer:
+            reason = "experts with scales of their own cannot be served"
             raise UnsupportedModel(model.path, reason, tensor=name)
-    downs = (
-        (
-            stacked_name(layer, ExpertMatrix.DOWN),
-            single_name(layer, ExpertMatrix.DOWN, 0),
-        )
-        for layer in range(model_size(model, "block_count"))
-    )
-    return tuple(
-        layer
-        for layer, names in enumerate(downs)
-        if any(name in model.tensors for name in names)
-    )
+    downs = (_DOWN.fullmatch(name) for name in model.tensors)
+    layers = {int(down[1]) for down in downs if down is not None}
+    return tuple(sorted(layer for layer in layers if layer < n_layer))
 
 
 def expert_ranges(
@@ -110,40 +135,100 @@ def expert_ranges(
         raise ModelFileError(model.path, reason)
     gate, up = _gate_and_up(model, expert, half_order)
     down = _matrix(model, expert, ExpertMatrix.DOWN)
-    ranges = ExpertRanges(gate=gate, up=up, down=down)
+    biases = _biases(model, expert, half_order)
+    ranges = ExpertRanges(gate=gate, up=up, down=down, biases=biases)
     _check_chain(model, expert, ranges)
     return ranges
 
 
 def read_expert(model: ModelFile, ranges: ExpertRanges) -> memoryview:
-    """Return an expert's shard, gate || up || down; raises as `ModelFile.load`."""
-    parts = (ranges.gate, ranges.up, ranges.down)
-    return model.load_ranges([(part.offset, part.n_bytes) for part in parts])
+    """Return an expert's shard; raises as `ModelFile.load`."""
+    return model.load_ranges(ranges.parts)
 
 
 def _gate_and_up(
     model: ModelHeader, expert: ExpertId, half_order: HalfOrder | None
 ) -> tuple[MatrixRange, MatrixRange]:
-    merged = [
-        stem
-        for stem in MERGED_NAMES
-        if merged_name(expert.layer, stem) in model.tensors
-    ]
-    if not merged:
+    merged = _merged(model, expert.layer, half_order)
+    if merged is None:
         gate = _matrix(model, expert, ExpertMatrix.GATE)
         return gate, _matrix(model, expert, ExpertMatrix.UP)
-    stem, name = merged[0], merged_name(expert.layer, merged[0])
-    if len(merged) > 1 or stacked_name(expert.layer, ExpertMatrix.UP) in model.tensors:
-        raise ModelFileError(model.path, "gate and up exist twice", tensor=name)
-    if half_order is None and not MERGED_NAMES[stem]:
-        reason = "it is not known which half is gate and which is up"
-        raise UnsupportedModel(model.path, reason, tensor=name)
-    whole = _slice(model, model.tensor(name), expert.index)
+    whole = _slice(model, merged, expert.index)
     if whole.n_rows % 2:
         reason = f"{whole.n_rows} rows have no halves"
-        raise ModelFileError(model.path, reason, tensor=name)
-    first, second = _halves(whole)
+        raise ModelFileError(model.path, reason, tensor=merged.name)
+    n_rows, n_bytes = whole.n_rows // 2, whole.n_bytes // 2
+    first = replace(whole, n_rows=n_rows, n_bytes=n_bytes)
+    second = replace(first, offset=whole.offset + n_bytes)
     return (second, first) if half_order is HalfOrder.UP_FIRST else (first, second)
+
+
+def _merged(
+    model: ModelHeader, layer: int, half_order: HalfOrder | None
+) -> Tensor | None:
+    """Return the layer's tensor of gate and up, whose halves are in a known order."""
+    stems = [stem for stem in MERGED_NAMES if merged_name(layer, stem) in model.tensors]
+    if not stems:
+        return None
+    name = merged_name(layer, stems[0])
+    if len(stems) > 1 or stacked_name(layer, ExpertMatrix.UP) in model.tensors:
+        raise ModelFileError(model.path, "gate and up exist twice", tensor=name)
+    if half_order is None and not MERGED_NAMES[stems[0]]:
+        reason = "it is not known which half is gate and which is up"
+        raise UnsupportedModel(model.path, reason, tensor=name)
+    return model.tensor(name)
+
+
+def _biases(
+    model: ModelHeader, expert: ExpertId, half_order: HalfOrder | None
+) -> tuple[BiasRange, ...]:
+    """Return the biases of gate, up and down; nothing if there are none."""
+    found = [_bias(model, expert, matrix) for matrix in ExpertMatrix]
+    merged = _merged(model, expert.layer, half_order)
+    name = "" if merged is None else merged.name.removesuffix("weight") + "bias"
+    if name in model.tensors:
+        whole = _bias_slice(model, model.tensor(name), expert.index)
+        first = BiasRange(n=whole.n // 2, offset=whole.offset)
+        second = replace(first, offset=whole.offset + first.n_bytes)
+        halves = [first, second]
+        if whole.n % 2 or found[0] or found[1]:
+            raise ModelFileError(model.path, "has no halves, or twice", tensor=name)
+        found[:2] = halves[::-1] if half_order is HalfOrder.UP_FIRST else halves
+    biases = tuple(bias for bias in found if bias is not None)
+    if biases and len(biases) < len(found):
+        missing = list(ExpertMatrix)[found.index(None)].value
+        reason = f"expert {expert} has a bias, but none for {missing}"
+        raise ModelFileError(model.path, reason)
+    return biases
+
+
+def _bias(
+    model: ModelHeader, expert: ExpertId, matrix: ExpertMatrix
+) -> BiasRange | None:
+    stacked = stacked_name(expert.layer, matrix, "bias")
+    single = single_name(expert.layer, matrix, expert.index, "bias")
+    if stacked in model.tensors and single in model.tensors:
+        raise ModelFileError(model.path, f"and {stacked!r} are one", tensor=single)
+    if single in model.tensors:
+        return _bias_slice(model, model.tensor(single), None)
+    if stacked in model.tensors:
+        return _bias_slice(model, model.tensor(stacked), expert.index)
+    return None
+
+
+def _bias_slice(model: ModelHeader, tensor: Tensor, index: int | None) -> BiasRange:
+    """Return one expert's part of a bias tensor, or, without `index`, all of it."""
+    if tensor.format is not Format.F32:
+        reason = f"biases of experts are {tensor.format.name}, not F32"
+        raise UnsupportedModel(model.path, reason, tensor=tensor.name)
+    n_expert = model_size(model, "expert_count")
+    lead = () if index is None else (n_expert,)
+    if len(tensor.shape) != len(lead) + 1 or tensor.shape[:-1] != lead:
+        wanted = [*lead, "values"]
+        reason = f"has shape {list(tensor.shape)}, not {wanted}"
+        raise ModelFileError(model.path, reason, tensor=tensor.name)
+    n = tensor.n_cols
+    return BiasRange(n=n, offset=tensor.offset + 4 * n * (index or 0))
 
 
 def _matrix(model: ModelHeader, expert: ExpertId, matrix: ExpertMatrix) -> MatrixRange:
@@ -181,21 +266,6 @@ def _slice(model: ModelHeader, tensor: Tensor, index: int) -> MatrixRange:
     )
 
 
-def _halves(whole: MatrixRange) -> tuple[MatrixRange, MatrixRange]:
-    n_rows, n_bytes = whole.n_rows // 2, whole.n_bytes // 2
-    first, second = (
-        MatrixRange(
-            format=whole.format,
-            n_rows=n_rows,
-            n_cols=whole.n_cols,
-            offset=whole.offset + half * n_bytes,
-            n_bytes=n_bytes,
-        )
-        for half in (0, 1)
-    )
-    return first, second
-
-
 def _check_chain(model: ModelHeader, expert: ExpertId, ranges: ExpertRanges) -> None:
     n_embd = model_size(model, "embedding_length")
     n_ff = ranges.gate.n_rows
@@ -211,3 +281,7 @@ def _check_chain(model: ModelHeader, expert: ExpertId, ranges: ExpertRanges) -> 
                 f"not {n_rows} x {n_cols}"
             )
             raise ModelFileError(model.path, reason)
+    if ranges.biases and [bias.n for bias in ranges.biases] != [n_ff, n_ff, n_embd]:
+        found = [bias.n for bias in ranges.biases]
+        reason = f"biases of expert {expert} are {found}, not {[n_ff, n_ff, n_embd]}"
+        raise ModelFileError(model.path, reason)

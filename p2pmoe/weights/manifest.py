@@ -20,7 +20,12 @@ from p2pmoe.weights.experts import (
     read_expert,
 )
 from p2pmoe.weights.model_file import ModelFile
-from p2pmoe.weights.names import architecture, expert_activation, model_size
+from p2pmoe.weights.names import (
+    architecture,
+    expert_activation,
+    layer_count,
+    model_size,
+)
 
 __all__ = ["ManifestOptions", "build_manifest", "expert_layout"]
 
@@ -43,6 +48,7 @@ def expert_layout(ranges: ExpertRanges, activation: Activation) -> ExpertLayout:
         n_embd=ranges.gate.n_cols,
         n_ff=ranges.gate.n_rows,
         activation=activation,
+        biased=bool(ranges.biases),
     )
 
 
@@ -80,7 +86,7 @@ def build_manifest(
     return Manifest(
         name=_name(model),
         architecture=architecture(model),
-        n_layer=model_size(model, "block_count"),
+        n_layer=layer_count(model),
         n_expert=n_expert,
         n_embd=model_size(model, "embedding_length"),
         layouts=tuple(layouts),
@@ -93,13 +99,12 @@ def build_manifest(
 def _entry(
     model: ModelFile, expert: ExpertId, layout: int, ranges: ExpertRanges
 ) -> ManifestExpert:
-    parts = (ranges.gate, ranges.up, ranges.down)
     return ManifestExpert(
         expert=expert,
         layout=layout,
         digest=hashlib.sha256(read_expert(model, ranges)).digest(),
         n_bytes=ranges.n_bytes,
-        ranges=tuple((part.offset, part.n_bytes) for part in parts),
+        ranges=ranges.parts,
     )
 
 

@@ -8,6 +8,10 @@ routed experts of layer L are named in one of three ways (fault B05):
     merged       blk.L.ffn_gate_up_exps.weight          [n_expert, 2 n_ff, n_embd]
                  and blk.L.ffn_down_exps.weight
 
+Experts with biases carry `.bias` beside each `.weight`, of one dimension less. A
+model's layers end where blocks that predict further tokens (`nextn_predict_layers`)
+begin.
+
 Of merged names only `ffn_gate_up_exps` has a half order that its writers agree on
 (gate first); any other merged name is refused unless the order is given.
 """
@@ -25,6 +29,7 @@ __all__ = [
     "ExpertMatrix",
     "architecture",
     "expert_activation",
+    "layer_count",
     "merged_name",
     "model_size",
     "single_name",
@@ -50,9 +55,10 @@ _ACTIVATIONS = {
 # Merged tensors that are known to exist; True if the order of their halves is known.
 MERGED_NAMES = {"ffn_gate_up_exps": True, "ffn_up_gate_exps": False}
 
-# Tensors of routed experts that are no weight matrix: biases, scales.
+# Tensors of routed experts that are neither weights nor biases: scales.
 EXPERT_EXTRAS = re.compile(
-    r"blk\.(\d+)\.ffn_(?:gate|up|down|gate_up|up_gate)(?:_exps|\.\d+)\.(?!weight\Z)"
+    r"blk\.([0-9]{1,9})\.ffn_(?:gate|up|down|gate_up|up_gate)(?:_exps|\.[0-9]+)\."
+    r"(?!(?:weight|bias)\Z)"
 )
 
 
@@ -92,16 +98,24 @@ def expert_activation(model: ModelHeader) -> Activation:
     return _ACTIVATIONS[name]
 
 
-def stacked_name(layer: int, matrix: ExpertMatrix) -> str:
-    """Return the name of a layer's stacked tensor."""
-    return f"blk.{layer}.ffn_{matrix.value}_exps.weight"
+def layer_count(model: ModelHeader) -> int:
+    """Return the model's layers: its blocks without those that predict further."""
+    n_layer = model_size(model, "block_count")
+    return max(0, n_layer - model_size(model, "nextn_predict_layers", 0))
 
 
-def single_name(layer: int, matrix: ExpertMatrix, index: int) -> str:
+def stacked_name(layer: int, matrix: ExpertMatrix, kind: str = "weight") -> str:
+    """Return the name of a layer's stacked tensor; `kind` is weight or bias."""
+    return f"blk.{layer}.ffn_{matrix.value}_exps.{kind}"
+
+
+def single_name(
+    layer: int, matrix: ExpertMatrix, index: int, kind: str = "weight"
+) -> str:
     """Return the name of one expert's own tensor."""
-    return f"blk.{layer}.ffn_{matrix.value}.{index}.weight"
+    return f"blk.{layer}.ffn_{matrix.value}.{index}.{kind}"
 
 
-def merged_name(layer: int, stem: str) -> str:
+def merged_name(layer: int, stem: str, kind: str = "weight") -> str:
     """Return the name of a layer's merged tensor; `stem` is from MERGED_NAMES."""
-    return f"blk.{layer}.{stem}.weight"
+    return f"blk.{layer}.{stem}.{kind}"

@@ -196,11 +196,132 @@ def test_two_layouts_at_once_are_refused(tmp_path: Path) -> None:
         expert_ranges(model, ExpertId(LAYER, 0))
 
 
-def test_biases_of_experts_are_refused(tmp_path: Path) -> None:
-    bias = tensor("ffn_up_exps.bias", Format.F32, (N_EXPERT, N_FF), bytes(8192))
-    tensors = [*stacked(SAME, three_matrices(SAME)), bias]
-    with (
-        opened(tmp_path, tensors) as model,
-        pytest.raises(UnsupportedModel, match="bias"),
-    ):
-        expert_layers(model)
+def biases(seed: int, n: int) -> list[bytes]:
+    return [random.Random(seed + e).randbytes(4 * n) for e in range(N_EXPERT)]
+
+
+BIASES = [biases(300, N_FF), biases(400, N_FF), biases(500, N_EMBD)]
+WORDS = ("ffn_gate", "ffn_up", "ffn_down")
+
+
+def stacked_bias(word: str, part: list[bytes]) -> TensorBytes:
+    shape = (N_EXPERT, len(part[0]) // 4)
+    return tensor(f"{word}.bias", Format.F32, shape, b"".join(part))
+
+
+def stacked_biases() -> list[TensorBytes]:
+    return [
+        stacked_bias(f"{word}_exps", part)
+        for word, part in zip(WORDS, BIASES, strict=True)
+    ]
+
+
+def per_expert_biases() -> list[TensorBytes]:
+    return [
+        tensor(f"{word}.{e}.bias", Format.F32, (len(part[e]) // 4,), part[e])
+        for word, part in zip(WORDS, BIASES, strict=True)
+        for e in range(N_EXPERT)
+    ]
+
+
+def merged_biases() -> list[TensorBytes]:
+    both = [a + b for a, b in zip(BIASES[0], BIASES[1], strict=True)]
+    down = stacked_biases()[2]
+    return [stacked_bias("ffn_gate_up_exps", both), down]
+
+
+@pytest.mark.parametrize(
+    ("form", "own"),
+    [
+        (stacked, stacked_biases),
+        (per_expert, per_expert_biases),
+        (merged, merged_biases),
+        (merged, stacked_biases),
+    ],
+)
+def test_b05_biases_follow_in_every_layout(tmp_path: Path, form, own) -> None:
+    parts = three_matrices(MIXED)
+    with opened(tmp_path, form(MIXED, parts) + own()) as model:
+        assert expert_layers(model) == (LAYER,)
+        for e in range(N_EXPERT):
+            ranges = expert_ranges(model, ExpertId(LAYER, e))
+            shard = b"".join(part[e] for part in [*parts, *BIASES])
+            assert read_expert(model, ranges) == shard
+            assert ranges.n_bytes == len(shard)
+            assert len(ranges.parts) == 6
+
+
+def test_b05_swapped_biases_follow_the_stated_order(tmp_path: Path) -> None:
+    parts = three_matrices(SAME)
+    swapped = [b + a for a, b in zip(BIASES[0], BIASES[1], strict=True)]
+    tensors = [
+        *merged(SAME, parts, "ffn_up_gate_exps", up_first=True),
+        stacked_bias("ffn_up_gate_exps", swapped),
+        stacked_biases()[2],
+    ]
+    with opened(tmp_path, tensors) as model:
+        ranges = expert_ranges(model, ExpertId(LAYER, 2), half_order=HalfOrder.UP_FIRST)
+        shard = b"".join(part[2] for part in [*parts, *BIASES])
+        assert read_expert(model, ranges) == shard
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "reason"),
+    [
+        (stacked_biases()[1:], ModelFileError, "has a bias, but none for gate"),
+        (
+            [
+                tensor("ffn_up_exps.bias", Format.F16, (N_EXPERT, N_FF), bytes(4096)),
+                *stacked_biases()[::2],
+            ],
+            UnsupportedModel,
+            "'blk.1.ffn_up_exps.bias': biases of experts are F16, not F32",
+        ),
+        (
+            [*stacked_biases()[:2], stacked_bias("ffn_down_exps", BIASES[0])],
+            ModelFileError,
+            r"biases of expert 1\.0 are \[512, 512, 512\], not \[512, 512, 256\]",
+        ),
+        (
+            [
+                *stacked_biases()[1:],
+                tensor("ffn_gate_exps.bias", Format.F32, (N_FF,), bytes(2048)),
+            ],
+            ModelFileError,
+            r"has shape \[512\], not \[4, 'values'\]",
+        ),
+        ([*stacked_biases(), *per_expert_biases()], ModelFileError, "are one"),
+    ],
+)
+def test_biases_that_do_not_fit_are_refused(
+    tmp_path: Path, wrong: list[TensorBytes], error: type[ModelFileError], reason: str
+) -> None:
+    with opened(tmp_path, stacked(SAME, three_matrices(SAME)) + wrong) as model:
+        with pytest.raises(error, match=reason):
+            expert_ranges(model, ExpertId(LAYER, 0))
+
+
+def test_merged_biases_that_exist_twice_are_refused(tmp_path: Path) -> None:
+    tensors = (
+        merged(SAME, three_matrices(SAME)) + merged_biases() + stacked_biases()[:2]
+    )
+    with opened(tmp_path, tensors) as model:
+        with pytest.raises(ModelFileError, match="twice"):
+            expert_ranges(model, ExpertId(LAYER, 0))
+
+
+def test_scales_of_experts_are_refused_by_name(tmp_path: Path) -> None:
+    scale = tensor("ffn_up_exps.scale", Format.F32, (N_EXPERT,), bytes(16))
+    with opened(tmp_path, [*stacked(SAME, three_matrices(SAME)), scale]) as model:
+        with pytest.raises(UnsupportedModel, match=r"ffn_up_exps\.scale.*scales"):
+            expert_layers(model)
+
+
+def test_blocks_that_predict_further_tokens_have_no_experts_to_serve(
+    tmp_path: Path,
+) -> None:
+    meta = {**META, "olmoe.nextn_predict_layers": 1}
+    scale = tensor("ffn_up_exps.scale", Format.F32, (N_EXPERT,), bytes(16))
+    tensors = [*stacked(SAME, three_matrices(SAME)), scale]
+    with opened(tmp_path, tensors, meta) as model:
+        assert expert_layers(model) == ()

@@ -10,6 +10,7 @@ from p2pmoe.weights.names import (
     ExpertMatrix,
     architecture,
     expert_activation,
+    layer_count,
     merged_name,
     model_size,
     single_name,
@@ -59,15 +60,28 @@ def test_tensor_names() -> None:
     assert stacked_name(3, ExpertMatrix.GATE) == "blk.3.ffn_gate_exps.weight"
     assert single_name(3, ExpertMatrix.DOWN, 7) == "blk.3.ffn_down.7.weight"
     assert merged_name(3, "ffn_gate_up_exps") == "blk.3.ffn_gate_up_exps.weight"
+    assert stacked_name(3, ExpertMatrix.UP, "bias") == "blk.3.ffn_up_exps.bias"
+
+
+@pytest.mark.parametrize(
+    ("keys", "n_layer"), [({}, 5), ({"x.nextn_predict_layers": 1}, 4)]
+)
+def test_layers_end_where_further_tokens_are_predicted(
+    tmp_path: Path, keys: dict[str, int], n_layer: int
+) -> None:
+    meta = {"general.architecture": "x", "x.block_count": 5, **keys}
+    with open_model(write_gguf(tmp_path / "m", meta)) as file:
+        assert layer_count(file) == n_layer
 
 
 @pytest.mark.parametrize(
     ("name", "extra"),
     [
         ("blk.1.ffn_gate_exps.weight", False),
-        ("blk.1.ffn_gate_exps.bias", True),
-        ("blk.1.ffn_down.3.bias", True),
+        ("blk.1.ffn_gate_exps.bias", False),
+        ("blk.1.ffn_down.3.bias", False),
         ("blk.1.ffn_down_exps.scale", True),
+        ("blk.1.ffn_gate.7.input_scale", True),
         ("blk.1.exp_probs_b.bias", False),
         ("blk.1.ffn_gate_inp.bias", False),
         ("blk.1.ffn_gate_shexp.weight", False),
