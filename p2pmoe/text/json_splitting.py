@@ -5,8 +5,9 @@ compared with the known rules, spelling aside; a step that is not understood mak
 rule unknown, never approximately known (fault B10).
 
 Its `normalizer` may do what a vocabulary expresses: put U+2581 for spaces and before
-the text. NFC is passed over where tokens are byte-level: like llama.cpp, we tokenize
-the text as it came, so that its bytes come back. All else is refused.
+the text. We do that as SentencePiece does, even if the text begins with a space, where
+Metaspace would lose it. NFC is passed over where tokens are byte-level: like llama.cpp,
+we tokenize the text as it came, so that its bytes come back. All else is refused.
 """
 
 from dataclasses import dataclass
