@@ -65,10 +65,9 @@ class AttentionLayer:
         """
         n, own = len(a), self.heads
         end = first + n
-        turned, values = self._project(a)
-        self.operations.turn(
-            turned, *self.rope.tables(first, n), interleaved=self.rope.interleaved
-        )
+        heads = self.qkv(a).reshape(n, -1, own.head_dim)
+        turned, values = self._prepared(heads)
+        self.operations.turn(turned, *self.rope.tables(first, n), self.rope.interleaved)
         kept.keys[:, :, first:end] = turned[:, own.n_heads :].transpose(1, 2, 0)
         kept.values[first:end] = values
         seen = None
@@ -81,18 +80,16 @@ class AttentionLayer:
         )
         return self.output(mixed.reshape(n, -1))
 
-    def _project(self, a: Floats) -> tuple[Floats, Floats]:
-        """Return what is turned, queries then keys, contiguous, and the values."""
-        own = self.heads
-        heads = self.qkv(a).reshape(len(a), -1, own.head_dim)
-        n_turned = own.n_heads + own.n_kv_heads
+    def _prepared(self, heads: Floats) -> tuple[Floats, Floats]:
+        """Return queries and keys to be turned, contiguous, and the values."""
+        n_turned = self.heads.n_heads + self.heads.n_kv_heads
         turned, values = heads[:, :n_turned], heads[:, n_turned:]
-        if self.qk_norm is not None:
+        if self.qk_norm is None:
+            turned = np.ascontiguousarray(turned)
+        else:
             turned = self.qk_norm(turned)
         if self.clip is not None:
             limit = np.float32(self.clip)
-            turned, values = (
-                np.clip(turned, -limit, limit),
-                np.clip(values, -limit, limit),
-            )
-        return np.ascontiguousarray(turned), values
+            turned = np.clip(turned, -limit, limit)
+            values = np.clip(values, -limit, limit)
+        return turned, values
