@@ -86,12 +86,11 @@ static void dot_row(const struct attention_block *b, size_t i, size_t start, siz
     const float *keys = a->keys + b->kv * a->head_dim * a->stride + start;
     const float *query = a->queries + (i * a->n_kv + b->kv) * a->group * a->head_dim;
     const size_t room = a->stride - start, dim = a->head_dim, at = start - b->base;
-    size_t g = b->g_begin;
-    for (; g + 2 <= b->g_end; g += 2)
-        two_dot_tiles(query + g * dim, keys, a->stride, dim, n, room,
-                      scores_of(b, i, g) + at, a->room);
-    for (; g < b->g_end; g++)
-        dot_tile(query + g * dim, keys, a->stride, dim, n, room, scores_of(b, i, g) + at);
+    for (size_t g = b->g_begin, n_queries; g < b->g_end; g += n_queries) {
+        n_queries = least(b->g_end - g, MOST_QUERIES);
+        dot_tile(query + g * dim, n_queries, keys, a->stride, dim, n, room,
+                 scores_of(b, i, g) + at, a->room);
+    }
 }
 
 /* Scores of one row's queries with a tile; -inf where nothing is seen. */

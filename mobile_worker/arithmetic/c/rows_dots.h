@@ -2,12 +2,15 @@
  *
  * Keys lie dimension by dimension, so that a vector holds one dimension of consecutive
  * positions: the eight lanes of a dot product are eight running sums, each over every
- * eighth dimension. Two queries go together where there are two: they share the loads.
+ * eighth dimension. Two queries share the loads of keys, some more the keys of a lane
+ * while these are in the nearest cache.
  */
 #ifndef P2PMOE_ROWS_DOTS_H
 #define P2PMOE_ROWS_DOTS_H
 
 #include "rows_sums.h"
+
+enum { MOST_QUERIES = 8 }; /* that pass over a tile of keys together */
 
 /* sum[p] = the sum over steps ascending of query[8 step] * key[8 step][p]. */
 static void lane_of_dots(const float *query, const float *keys, size_t stride,
@@ -67,30 +70,26 @@ static inline void fold_tile(float lane[LANES][TILE], size_t n, float *scores)
                     ((lane[4][p] + lane[5][p]) + (lane[6][p] + lane[7][p]));
 }
 
-/* Dot products of a query with `n` <= TILE keys; `room` >= n of them may be read. */
-static void dot_tile(const float *query, const float *keys, size_t stride,
-                     size_t head_dim, size_t n, size_t room, float *scores)
+/* Dot products of `n_queries` <= MOST_QUERIES queries that follow each other with
+   `n` <= TILE keys, of which `room` >= n may be read; their scores lie `next` apart. */
+static void dot_tile(const float *queries, size_t n_queries, const float *keys,
+                     size_t stride, size_t head_dim, size_t n, size_t room,
+                     float *scores, size_t next)
 {
-    float lane[LANES][TILE];
+    float lane[MOST_QUERIES][LANES][TILE];
     const size_t whole = least(least(score_room(n), room), TILE);
-    for (size_t l = 0; l < LANES; l++)
-        lane_of_dots(query + l, keys + l * stride, stride, head_dim / LANES, whole,
-                     lane[l]);
-    fold_tile(lane, n, scores);
-}
-
-/* The same for two queries that follow each other, their scores `next` apart. */
-static void two_dot_tiles(const float *query, const float *keys, size_t stride,
-                          size_t head_dim, size_t n, size_t room, float *scores,
-                          size_t next)
-{
-    float lane[2][LANES][TILE];
-    const size_t whole = least(least(score_room(n), room), TILE);
-    for (size_t l = 0; l < LANES; l++)
-        lane_of_two_dots(query + l, head_dim, keys + l * stride, stride,
-                         head_dim / LANES, whole, lane[0][l], lane[1][l]);
-    fold_tile(lane[0], n, scores);
-    fold_tile(lane[1], n, scores + next);
+    const size_t steps = head_dim / LANES;
+    for (size_t l = 0; l < LANES; l++) {
+        const float *query = queries + l, *own = keys + l * stride;
+        size_t g = 0;
+        for (; g + 2 <= n_queries; g += 2)
+            lane_of_two_dots(query + g * head_dim, head_dim, own, stride, steps, whole,
+                             lane[g][l], lane[g + 1][l]);
+        if (g < n_queries)
+            lane_of_dots(query + g * head_dim, own, stride, steps, whole, lane[g][l]);
+    }
+    for (size_t g = 0; g < n_queries; g++)
+        fold_tile(lane[g], n, scores + g * next);
 }
 
 static void rows_dot_scores(const struct dot_scores *s)
@@ -99,11 +98,14 @@ static void rows_dot_scores(const struct dot_scores *s)
         for (size_t start = 0; start < s->n_keys; start += TILE) {
             const float *keys = s->keys + kv * s->head_dim * s->stride + start;
             const size_t n = least(TILE, s->n_keys - start);
-            for (size_t i = 0; i < s->n * s->group; i++) {
-                const size_t at = (i / s->group * s->n_kv + kv) * s->group + i % s->group;
-                dot_tile(s->queries + at * s->head_dim, keys, s->stride, s->head_dim, n,
-                         s->stride - start, s->out + at * s->n_keys + start);
-            }
+            for (size_t i = 0; i < s->n; i++)
+                for (size_t g = 0, n_queries; g < s->group; g += n_queries) {
+                    const size_t at = (i * s->n_kv + kv) * s->group + g;
+                    n_queries = least(s->group - g, MOST_QUERIES);
+                    dot_tile(s->queries + at * s->head_dim, n_queries, keys, s->stride,
+                             s->head_dim, n, s->stride - start,
+                             s->out + at * s->n_keys + start, s->n_keys);
+                }
         }
 }
 
