@@ -4,68 +4,81 @@ Latent attention (MLA) takes queries into the latent space and values out of it,
 head. The matrices stay in the file's own format, as views of one tensor; only what must
 be transposed is laid out anew: float formats as they are, a quantised one as F32, since
 its blocks lie along the other axis. A kernel's columns come in blocks of 32; matrices
-and rows that are narrower are filled with zeros, which change no sum.
+and rows that are narrower are filled with zeros, which change no sum. Weights are read
+when they are first computed with, as `FileMatrix` does.
 """
 
-from collections.abc import Sequence
+import dataclasses
+import threading
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from mobile_worker.arithmetic.coding import Floats
-from mobile_worker.arithmetic.errors import FormatUnsupported, MatrixMalformed
+from mobile_worker.arithmetic.errors import FormatUnsupported
 from mobile_worker.arithmetic.formats.block_format import Format
-from mobile_worker.arithmetic.formats.check import check_matrix
 from mobile_worker.arithmetic.formats.codecs import dequantize, is_supported
 from mobile_worker.arithmetic.kernel import Kernel
 from mobile_worker.arithmetic.matrix import Matrix, rows_of
 from p2pmoe.model.errors import ModelRefused
 from p2pmoe.model.linear import code_input, kinds_of
-from p2pmoe.weights.errors import ModelFileError
+from p2pmoe.weights.file_matrix import FileMatrix
 from p2pmoe.weights.model_file import ModelFile
 
-__all__ = ["HeadProducts", "read_heads", "split_heads", "transposed"]
+__all__ = ["HeadMatrices", "HeadProducts", "read_heads", "split_heads", "transposed"]
 
 _BLOCK: Final = 32
 _FLOATS: Final = {Format.F32: "<u4", Format.F16: "<u2", Format.BF16: "<u2"}
+
+HeadMatrices = Callable[[], Sequence[Matrix]]  # one for each head, made when called
 
 
 class HeadProducts:
     """One matrix for each head, all of one shape and format."""
 
-    def __init__(self, kernel: Kernel, matrices: Sequence[Matrix]) -> None:
-        """Keep the matrices; they are read in place."""
+    def __init__(self, kernel: Kernel, make: HeadMatrices) -> None:
+        """Keep what makes the matrices; it is called once, by the first product."""
         self._kernel = kernel
-        self._matrices = tuple(matrices)
-        self._kinds = kinds_of(matrices)
+        self._make = make
+        self._made: Sequence[Matrix] = ()
+        self._lock = threading.Lock()
 
     def __call__(self, x: Floats) -> Floats:
         """Return each head's product, f32 [n, n_heads, n_rows].
 
         `x` f32 [n, n_heads, n_cols]; columns that the matrices have beyond are zeros.
-        Raises NonFinite if rows are coded and one is not finite.
+        Raises NonFinite if rows are coded and one is not finite, ModelFileError if the
+        matrices cannot be read or hold what is no number.
         """
+        matrices = self._matrices()
         n, n_heads, n_cols = x.shape
-        upright = np.zeros((n_heads, n, self._matrices[0].n_cols), np.float32)
+        upright = np.zeros((n_heads, n, matrices[0].n_cols), np.float32)
         upright[:, :, :n_cols] = x.transpose(1, 0, 2)
         flat = upright.reshape(n_heads * n, -1)
-        rows = code_input(self._kernel, flat, self._kinds)
-        result = np.empty((n, n_heads, self._matrices[0].n_rows), np.float32)
-        for head, matrix in enumerate(self._matrices):
+        rows = code_input(self._kernel, flat, kinds_of(matrices))
+        result = np.empty((n, n_heads, matrices[0].n_rows), np.float32)
+        for head, matrix in enumerate(matrices):
             own = rows.take(np.arange(head * n, (head + 1) * n))
             result[:, head] = self._kernel.matmul(matrix, own)
         return result
 
+    def _matrices(self) -> Sequence[Matrix]:
+        if not self._made:
+            with self._lock:
+                self._made = self._made or self._make()
+        return self._made
+
 
 def read_heads(
     model_file: ModelFile, name: str, shape: tuple[int, int, int]
-) -> tuple[Matrix, ...]:
-    """Read a tensor of `shape` (heads, rows, columns) as a matrix for each head.
+) -> HeadMatrices:
+    """Promise a tensor of `shape` (heads, rows, columns) as a matrix for each head.
 
     Some files have heads and rows as one dimension. Raises ModelRefused for another
-    shape, FormatUnsupported, and ModelFileError for a weight that is no finite number;
-    all name the tensor.
+    shape, FormatUnsupported, and ModelFileError if rows are no whole blocks; all name
+    the tensor.
     """
     tensor = model_file.tensor(name)
     n_heads, n_rows, n_cols = shape
@@ -75,19 +88,19 @@ def read_heads(
         raise FormatUnsupported(
             f"tensor {name}: cannot compute with format {tensor.format.name}"
         )
-    raw = model_file.load(name)
-    try:
-        if tensor.format in _FLOATS and n_cols % _BLOCK:
-            values = np.frombuffer(raw, _FLOATS[tensor.format])
-            matrix = _filled(tensor.format, values.reshape(-1, n_cols))
-        else:
-            matrix = Matrix(
-                format=tensor.format, n_rows=n_heads * n_rows, n_cols=n_cols, raw=raw
-            )
-        check_matrix(matrix)
-    except MatrixMalformed as exc:
-        raise ModelFileError(model_file.path, str(exc), tensor=name) from exc
-    return split_heads(matrix, n_heads)
+    is_narrow = n_cols % _BLOCK != 0 and tensor.format in _FLOATS
+    width = _BLOCK if is_narrow else n_cols
+    flat = (n_heads * n_rows * n_cols // width, width)
+    whole = FileMatrix(model_file, dataclasses.replace(tensor, shape=flat))
+
+    def make() -> tuple[Matrix, ...]:
+        if not is_narrow:
+            return split_heads(whole, n_heads)
+        values = np.frombuffer(whole.raw, _FLOATS[whole.format])
+        filled = _filled(whole.format, values.reshape(-1, n_cols))
+        return split_heads(filled, n_heads)
+
+    return make
 
 
 def split_heads(matrix: Matrix, n_heads: int) -> tuple[Matrix, ...]:

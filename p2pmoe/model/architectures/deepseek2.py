@@ -21,6 +21,7 @@ numbers, head by head, keys not transposed.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -31,6 +32,7 @@ from p2pmoe.model.choice import RouterSettings, ScoreFunction
 from p2pmoe.model.decoder import Decoder, DecoderLayer, load_decoder
 from p2pmoe.model.description import ModelDescription
 from p2pmoe.model.head_products import (
+    HeadMatrices,
     HeadProducts,
     read_heads,
     split_heads,
@@ -133,7 +135,7 @@ def _query(reader: LayerReader, own: LatentSizes) -> LatentQuery | None:
 
 def _head_matrices(
     reader: LayerReader, own: LatentSizes
-) -> tuple[tuple[Matrix, ...], tuple[Matrix, ...]]:
+) -> tuple[HeadMatrices, HeadMatrices]:
     """Return what takes queries into the latent and values out of it, head by head."""
     if reader.has("attn_k_b"):
         reader.name("attn_kv_b")  # some files have both
@@ -145,11 +147,16 @@ def _head_matrices(
         )
     n_rows = own.n_nope + own.n_value
     both = reader.matrix("attn_kv_b", own.n_heads * n_rows, own.n_latent)
-    heads = split_heads(both, own.n_heads)
-    return (
-        tuple(transposed(rows_of(head, 0, own.n_nope)) for head in heads),
-        tuple(rows_of(head, own.n_nope, n_rows) for head in heads),
-    )
+
+    def keys() -> Sequence[Matrix]:
+        heads = split_heads(both, own.n_heads)
+        return [transposed(rows_of(head, 0, own.n_nope)) for head in heads]
+
+    def values() -> Sequence[Matrix]:
+        heads = split_heads(both, own.n_heads)
+        return [rows_of(head, own.n_nope, n_rows) for head in heads]
+
+    return keys, values
 
 
 def _router(keys: Keys) -> RouterSettings:

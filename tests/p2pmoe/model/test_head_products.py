@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -33,13 +34,13 @@ def read(
     tensor = TensorBytes(name="t", type=int(block_format), shape=shape, content=content)
     path = write_gguf(folder / "m.gguf", {"general.architecture": "x"}, [tensor])
     with open_model(path) as model_file:
-        return read_heads(model_file, "t", (2, 3, shape[-1]))
+        return tuple(read_heads(model_file, "t", (2, 3, shape[-1]))())
 
 
 @pytest.mark.parametrize("block_format", [Format.F32, Format.F16, Format.Q8_0])
 def test_each_head_has_its_own_matrix(block_format: Format) -> None:
     whole = fixed_matrix("w", block_format, 3 * 5, 32)
-    products = HeadProducts(KERNEL, split_heads(whole, 3))
+    products = HeadProducts(KERNEL, lambda: split_heads(whole, 3))
     x = fixed_rows("x", 4 * 3, 32).reshape(4, 3, 32)
     result = products(x)
     exact = np.einsum("nhc,hrc->nhr", x, dequantize(whole).reshape(3, 5, 32))
@@ -53,7 +54,7 @@ def test_narrow_heads_are_filled_with_zeros(tmp_path: Path) -> None:
     heads = read(tmp_path, (2, 3, 16), VALUES.tobytes())
     assert [(head.n_rows, head.n_cols) for head in heads] == [(3, 32)] * 2
     x = fixed_rows("x", 4 * 2, 32).reshape(4, 2, 32)[:, :, :16]
-    result = HeadProducts(KERNEL, heads)(x)
+    result = HeadProducts(KERNEL, lambda: heads)(x)
     assert np.allclose(result, np.einsum("nhc,hrc->nhr", x, VALUES), atol=1e-4)
 
 
@@ -93,3 +94,21 @@ def test_a_weight_that_is_no_number_is_refused(tmp_path: Path) -> None:
     bad[1, 1, 1] = np.nan
     with pytest.raises(ModelFileError, match="'t'"):
         read(tmp_path, (2, 3, 16), bad.tobytes())
+
+
+def test_weights_are_read_by_the_first_product_and_only_then(tmp_path: Path) -> None:
+    tensor = TensorBytes(name="t", type=0, shape=VALUES.shape, content=VALUES.tobytes())
+    path = write_gguf(tmp_path / "m.gguf", {"general.architecture": "x"}, [tensor])
+    with open_model(path) as model_file:
+        made = []
+        make = read_heads(model_file, "t", (2, 3, 16))
+
+    def counted() -> Sequence[Matrix]:
+        made.append(1)
+        return make()
+
+    products = HeadProducts(KERNEL, counted)
+    assert not made
+    x = np.ones((1, 2, 16), np.float32)
+    assert np.array_equal(products(x), products(x))
+    assert len(made) == 1
