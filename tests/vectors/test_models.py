@@ -18,12 +18,10 @@ from p2pmoe.model.model import load_model
 from p2pmoe.weights.model_file import open_model
 from tests.support.kernels import fastest_kernel
 from tests.support.seeded_gguf import write_case
-from tests.support.seeded_models import CASES as SEEDED
-from tests.support.seeded_models import Case, case_named, prompt_of
+from tests.support.seeded_models import CASES, Case, case_named, prompt_of
 from tests.support.tiny_model import TinyModel
 
 VECTORS = Path(__file__).with_name("models")
-CASES = tuple(case for case in SEEDED if case.architecture != "gpt-oss")
 NAMES = [case.name for case in CASES]
 
 
@@ -84,6 +82,8 @@ def test_chunks_and_kernels_do_not_count(case: Case, tmp_path: Path) -> None:
         ("glm4_moe_biased", "expert_weights_scale", 1.0),
         ("mixtral_window", "attention.sliding_window", 17),
         ("olmoe_clip", "attention.clamp_kqv", None),
+        ("gpt_oss_yarn", "attention.sliding_window", 15),
+        ("gpt_oss_yarn", "rope.scaling.original_context_length", 64),
     ],
 )
 def test_each_number_counts(name: str, key: str, value: object, tmp_path: Path) -> None:
