@@ -85,6 +85,43 @@ def test_an_indexer_changes_only_what_lies_beyond_its_border() -> None:
     assert not np.array_equal(dense[4:], sparse[4:])
 
 
+RULE = HEADS.rule
+VARIANTS = {
+    "no norm": dataclasses.replace(DENSE, qk_norm=None),
+    "clip": dataclasses.replace(DENSE, clip=0.25),
+    "window": dataclasses.replace(DENSE, rule=dataclasses.replace(RULE, window=3)),
+    "sinks": dataclasses.replace(
+        DENSE,
+        rule=dataclasses.replace(RULE, sinks=np.ones((2, 2), np.float32)),
+    ),
+    "neighbours": dataclasses.replace(
+        DENSE, rope=Rope(RopeSettings(n_rotated=4, base=10000.0, interleaved=True))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_each_variant_counts_and_takes_any_chunking(name: str) -> None:
+    layer = VARIANTS[name]
+    whole = run(layer, [12])
+    assert not np.array_equal(whole, run(DENSE, [12]))
+    for steps in ([1] * 12, [5, 7], [11, 1]):
+        assert run(layer, steps).tobytes() == whole.tobytes()
+
+
+def test_a_clip_bounds_keys_before_they_turn_and_values() -> None:
+    layer = VARIANTS["clip"]
+    cache = layer.empty_cache(12)
+    layer(ROWS, cache, 0)
+    assert np.abs(cache.values).max() == 0.25
+    assert np.abs(cache.keys).max() <= 0.25 * 2**0.5
+
+
+def test_a_window_leaves_the_first_rows_as_they_are() -> None:
+    dense, window = run(DENSE, [12]), run(VARIANTS["window"], [12])
+    assert np.array_equal(dense[:3], window[:3])
+
+
 def test_a_short_cache_has_no_index_keys() -> None:
     assert SPARSE.empty_cache(4).index_keys is None
     assert DENSE.empty_cache(12).index_keys is None

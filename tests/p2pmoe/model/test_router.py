@@ -46,3 +46,19 @@ def test_b13_a_bias_or_weight_that_is_not_finite_is_refused(bad: float) -> None:
 def test_more_experts_than_there_are_is_refused(top_k: int) -> None:
     with pytest.raises(ModelRefused, match="of 4 experts"):
         router(np.ones((4, 32), np.float32), None, settings(top_k=top_k))
+
+
+def test_a_bias_of_the_logits_chooses_and_weighs() -> None:
+    rng = np.random.default_rng(5)
+    weight = rng.standard_normal((8, 32)).astype(np.float32)
+    hidden = rng.standard_normal((3, 32)).astype(np.float32)
+    logit_bias = np.arange(8, dtype=np.float32)
+    own = settings(ScoreFunction.SOFTMAX_OF_CHOSEN)
+    routed = Router(weight, None, own, NUMPY_OPERATIONS, logit_bias).route(hidden)
+    logits = NUMPY_OPERATIONS.lane_product(weight)(hidden) + logit_bias
+    experts, weights = NUMPY_OPERATIONS.choose(logits, None, own)
+    assert np.array_equal(routed.experts, experts)
+    assert routed.weights.tobytes() == weights.tobytes()
+    logit_bias[3] = np.nan
+    with pytest.raises(ModelRefused, match="bias is not finite"):
+        Router(weight, None, own, NUMPY_OPERATIONS, logit_bias)

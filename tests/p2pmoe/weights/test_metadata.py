@@ -17,6 +17,7 @@ META = Metadata(
         "ss": ("a", "b"),
         "is": (1, 2),
         "fs": (1.0, 2.0),
+        "bs": (True, False),
         "empty": (),
     },
 )
@@ -24,7 +25,7 @@ META = Metadata(
 
 def test_it_is_a_mapping() -> None:
     assert META["i"] == 7
-    assert len(META) == 9
+    assert len(META) == 10
     assert "s" in META
     assert META.get("missing") is None
 
@@ -41,6 +42,7 @@ def test_typed_reads() -> None:
     assert META.texts("ss") == ("a", "b")
     assert META.integers("is") == (1, 2)
     assert META.reals("fs") == (1.0, 2.0)
+    assert META.flags("bs") == (True, False)
     assert META.texts("empty") == ()
 
 
@@ -58,12 +60,14 @@ def test_typed_reads() -> None:
         lambda: META.flag("i"),
         lambda: META.text("i"),
         lambda: META.texts("s"),
+        lambda: META.flags("b"),
+        lambda: META.flags("is"),
         lambda: META.texts("is"),
         lambda: META.integers("ss"),
         lambda: META.integers("fs"),
         lambda: META.reals("is"),
     ],
-    ids=range(15),
+    ids=range(17),
 )
 def test_anything_else_is_refused_with_file_and_key(
     read: Callable[[], object],

@@ -5,13 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mobile_worker.arithmetic.errors import NonFinite
 from mobile_worker.arithmetic.kernel import Kernel
 from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
 from mobile_worker.arithmetic.profiles import Profile
-from p2pmoe.model.errors import CacheFull, ModelRefused, TokenRefused
+from p2pmoe.model.errors import ModelRefused
 from p2pmoe.model.local_experts import LocalExperts
-from p2pmoe.model.logits import Logits
 from p2pmoe.model.model import load_model
 from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.model_file import open_model
@@ -85,97 +83,6 @@ def test_the_size_of_the_cache_changes_nothing(mini: TinyModel) -> None:
     small, _ = everything(mini, [10], capacity=10)
     large, _ = everything(mini, [10], capacity=128)
     assert small.tobytes() == large.tobytes()
-
-
-def test_b17_drafts_rolled_back_leave_no_trace(mini: TinyModel) -> None:
-    expected, _ = everything(mini, [30, 10])
-    cache = mini.model.new_cache(48)
-    mini.run(PROMPT[:30], cache)
-    for n_drafts in (1, 4, 8):
-        mini.run([5] * n_drafts, cache)  # always wrong
-        cache.truncate(30)
-        assert cache.length == 30
-    logits = mini.run(PROMPT[30:], cache)
-    assert logits.tobytes() == expected[30:].tobytes()
-
-
-def test_b17_verifying_drafts_is_decoding_them(mini: TinyModel) -> None:
-    cache = mini.model.new_cache(60)
-    last = mini.run(PROMPT[:20], cache, Logits.LAST)
-    drafts = [3, 9, 27, 81]
-    verified = mini.run(drafts, cache)
-    cache.truncate(20)
-    for i, token in enumerate(drafts):
-        alone = mini.run([token], cache, Logits.LAST)
-        assert alone.tobytes() == verified[i : i + 1].tobytes()
-    assert last.shape == (1, 96)
-
-
-def test_the_last_row_is_the_last_of_all(mini: TinyModel) -> None:
-    all_rows = mini.run(PROMPT, mini.model.new_cache(40))
-    last = mini.run(PROMPT, mini.model.new_cache(40), Logits.LAST)
-    assert last.tobytes() == all_rows[-1:].tobytes()
-
-
-def test_a_failed_step_leaves_the_cache_as_it_was(mini: TinyModel) -> None:
-    class Failing:
-        def begin(self, layer, hidden, routing):
-            raise TimeoutError("nobody answers")
-
-    cache = mini.model.new_cache(20)
-    mini.run(PROMPT[:10], cache)
-    with pytest.raises(TimeoutError):
-        mini.model.forward([1, 2], cache, Failing())
-    assert cache.length == 10
-    expected, _ = everything(mini, [10, 5])
-    assert mini.run(PROMPT[10:15], cache).tobytes() == expected[10:].tobytes()
-
-
-def test_experts_are_begun_before_the_shared_one_and_finished_after(
-    mini: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    order: list[str] = []
-    shared = mini.model._layers[1].feed_forward
-    call = type(shared).__call__
-
-    def noted(own, x):
-        if own is shared:
-            order.append("shared")
-        return call(own, x)
-
-    monkeypatch.setattr(type(shared), "__call__", noted)
-
-    class Noting:
-        def begin(self, layer, hidden, routing):
-            order.append(f"begin {layer}")
-            pending = mini.experts.begin(layer, hidden, routing)
-
-            class Pending:
-                def finish(self):
-                    order.append("finish")
-                    return pending.finish()
-
-            return Pending()
-
-    mini.model.forward([1], mini.model.new_cache(1), Noting())
-    assert order == ["begin 1", "shared", "finish"]
-
-
-def test_tokens_and_lengths_are_checked(mini: TinyModel) -> None:
-    cache = mini.model.new_cache(4)
-    for wrong in ([96], [-1], [1, 2, 500], []):
-        with pytest.raises(TokenRefused):
-            mini.run(wrong, cache)
-    with pytest.raises(CacheFull):
-        mini.run([1] * 5, cache)
-    for n in (0, -1, 129):
-        with pytest.raises(CacheFull, match="context of 128"):
-            mini.model.new_cache(n)
-
-
-def test_the_output_may_be_the_embedding(tmp_path: Path) -> None:
-    own = open_mini(tmp_path, tensors={"output.weight": None})
-    assert own.run(PROMPT, own.model.new_cache(40)).shape == (40, 96)
 
 
 def test_dense_attention_without_an_indexer(tmp_path: Path, mini: TinyModel) -> None:
@@ -278,16 +185,6 @@ def test_b13_a_bias_that_is_not_a_number_is_refused_at_load(tmp_path: Path) -> N
         open_mini(tmp_path, tensors={"blk.1.exp_probs_b.bias": bias})
 
 
-def test_a_value_that_overflows_ends_the_step(tmp_path: Path) -> None:
-    name = "blk.0.ffn_norm.weight"
-    huge = np.full(len(mini_tensors()[name].content) // 4, 3e38, "<f4")
-    own = open_mini(tmp_path, tensors={name: huge.tobytes()})
-    cache = own.model.new_cache(4)
-    with pytest.raises(NonFinite):
-        own.run([1], cache)
-    assert cache.length == 0
-
-
 def test_a_weight_that_is_not_finite_is_refused_where_it_is_used(
     tmp_path: Path,
 ) -> None:
@@ -297,29 +194,6 @@ def test_a_weight_that_is_not_finite_is_refused_where_it_is_used(
     own = open_mini(tmp_path, tensors={name: bytes(raw)})
     with pytest.raises(ModelFileError, match=name):
         own.run([1], own.model.new_cache(4))
-
-
-@pytest.mark.parametrize(
-    ("name", "axis", "size", "reason"),
-    [
-        ("blk.0.ffn_gate.weight", 0, 32, "takes 32 values"),
-        ("blk.0.ffn_up.weight", 1, 16, r"is \[16, 64\]"),
-        ("blk.1.ffn_down_shexp.weight", 1, 32, r"is \[32, 32\]"),
-    ],
-)
-def test_a_dense_part_of_another_shape_is_named(
-    tmp_path: Path, name: str, axis: int, size: int, reason: str
-) -> None:
-    path = write_mini_m3(tmp_path / "m.gguf")
-    bent = bytearray(path.read_bytes())
-    at = bent.index(name.encode()) + len(name) + 4 + 8 * axis  # columns first
-    bent[at : at + 8] = size.to_bytes(8, "little")
-    path.write_bytes(bent)
-    with (
-        open_model(path) as model_file,
-        pytest.raises(ModelRefused, match=f"tensor {name} {reason}"),
-    ):
-        load_model(model_file, all_kernels()[0])
 
 
 @pytest.mark.parametrize("name", ["q8_0", "q4_0", "mxfp4", "q4_k_m", "iq4_xs", "q2_k"])
