@@ -79,7 +79,11 @@ class Case:
 
     @property
     def config(self) -> dict[str, object]:
-        return {"model_type": self.model_type, **_COMMON, **self.own}
+        words = {"oss": "Oss", "moe": "Moe", "olmoe": "Olmoe"}
+        parts = [words.get(part, part.title()) for part in self.model_type.split("_")]
+        name = "".join(parts) + "ForCausalLM"
+        kind = {"architectures": [name], "model_type": self.model_type}
+        return {**kind, **_COMMON, **self.own}
 
     def size(self, key: str) -> int:
         value = self.config.get(key) or 0

@@ -2,7 +2,8 @@
 
 YaRN far past the original length with each magnitude, groups of experts, latent
 attention without compressed queries, biases without norms, dense layers between MoE
-ones, windows, clipped projections, tied embeddings.
+ones, windows, clipped projections, tied embeddings. Each as a GGUF file and as the
+publisher's folder.
 """
 
 from pathlib import Path
@@ -18,7 +19,13 @@ from p2pmoe.model.model import load_model
 from p2pmoe.weights.model_file import open_model
 from tests.support.kernels import fastest_kernel
 from tests.support.seeded_gguf import write_case
-from tests.support.seeded_models import CASES, Case, case_named, prompt_of
+from tests.support.seeded_models import (
+    CASES,
+    Case,
+    case_named,
+    prompt_of,
+    write_folder,
+)
 from tests.support.tiny_model import TinyModel
 
 VECTORS = Path(__file__).with_name("models")
@@ -53,6 +60,16 @@ def test_logits_are_transformers(case: Case, tmp_path: Path) -> None:
     """References are f32, too: weights 1e-7 off move a logit by up to 4e-5 here."""
     own = load(write_case(case, tmp_path), fastest_kernel())
     assert error_of(own, case.name) < 1e-4
+
+
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+def test_the_publishers_folder_is_the_same_model(case: Case, tmp_path: Path) -> None:
+    own = load(write_folder(case, tmp_path), fastest_kernel())
+    gguf = load(write_case(case, tmp_path), fastest_kernel())
+    prompt = prompt_of(case, 90)
+    assert logits_of(own, prompt, [90]).tobytes() == (
+        logits_of(gguf, prompt, [90]).tobytes()
+    )
 
 
 @pytest.mark.parametrize("case", CASES, ids=NAMES)
