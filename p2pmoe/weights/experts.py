@@ -38,6 +38,7 @@ __all__ = [
     "MatrixRange",
     "expert_layers",
     "expert_ranges",
+    "layer_ranges",
     "read_expert",
 ]
 
@@ -139,6 +140,17 @@ def expert_ranges(
     ranges = ExpertRanges(gate=gate, up=up, down=down, biases=biases)
     _check_chain(model, expert, ranges)
     return ranges
+
+
+def layer_ranges(
+    model: ModelHeader, layer: int, *, half_order: HalfOrder | None = None
+) -> list[ExpertRanges]:
+    """Return where each expert of a layer lies, by index; raises as `expert_ranges`."""
+    indices = range(model_size(model, "expert_count"))
+    return [
+        expert_ranges(model, ExpertId(layer, index), half_order=half_order)
+        for index in indices
+    ]
 
 
 def read_expert(model: ModelFile, ranges: ExpertRanges) -> memoryview:

@@ -51,6 +51,12 @@ class FileMatrix(Matrix):
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
+        model_file.promise(self)
+
+    @property
+    def tensor(self) -> Tensor:
+        """Where it lies in the file."""
+        return self._tensor
 
     @property
     def is_read(self) -> bool:
@@ -61,9 +67,10 @@ class FileMatrix(Matrix):
     def raw(self) -> memoryview:
         """The bytes; read and checked by the first who asks; ModelFileError."""
         found = self._bytes
-        return self._read() if found is None else found
+        return self.read() if found is None else found
 
-    def _read(self) -> memoryview:
+    def read(self) -> memoryview:
+        """Return the bytes, as `raw` does."""
         with self._lock:
             if self._bytes is not None:
                 return self._bytes

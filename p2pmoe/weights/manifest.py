@@ -16,7 +16,7 @@ from p2pmoe.weights.experts import (
     ExpertRanges,
     HalfOrder,
     expert_layers,
-    expert_ranges,
+    layer_ranges,
     read_expert,
 )
 from p2pmoe.weights.model_file import ModelFile
@@ -76,9 +76,9 @@ def build_manifest(
     layouts: dict[ExpertLayout, int] = {}
     experts: list[ManifestExpert] = []
     for layer in layers:
-        for index in range(n_expert):
+        places = layer_ranges(model, layer, half_order=options.half_order)
+        for index, ranges in enumerate(places):
             expert = ExpertId(layer, index)
-            ranges = expert_ranges(model, expert, half_order=options.half_order)
             layout = layouts.setdefault(expert_layout(ranges, activation), len(layouts))
             experts.append(_entry(model, expert, layout, ranges))
             if progress is not None:

@@ -8,27 +8,47 @@ file; if it is cut short, a read raises ModelFileTruncated and the process lives
 
 import copy
 import threading
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self
 
 from mobile_worker.large_pages import weight_room
 from p2pmoe.weights.byte_source import ByteSource
 from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.find import CheckpointFolder, find_model
-from p2pmoe.weights.gguf import Header
+from p2pmoe.weights.gguf import Header, Tensor
 from p2pmoe.weights.gguf_set import open_gguf, read_gguf
 from p2pmoe.weights.huggingface.checkpoint import open_checkpoint, read_checkpoint
 from p2pmoe.weights.model_header import ModelHeader
 
-__all__ = ["ModelFile", "open_model", "read_header"]
+__all__ = ["ModelFile", "Promise", "open_model", "read_header"]
+
+
+class Promise(Protocol):
+    """A tensor that will be read at its first use."""
+
+    @property
+    def tensor(self) -> Tensor:
+        """Where it lies."""
+        ...
+
+    @property
+    def is_read(self) -> bool:
+        """Whether it is in memory."""
+        ...
+
+    def read(self) -> object:
+        """Have it in memory, checked; ModelFileError."""
+        ...
 
 
 class _Shared:
-    """A source, and how many may still read it."""
+    """A source, how many may still read it, and what will be read from it."""
 
     def __init__(self, source: ByteSource) -> None:
         self.source = source
+        self.promises: weakref.WeakSet[Promise] = weakref.WeakSet()
         self._n_users = 1
         self._lock = threading.Lock()
 
@@ -85,6 +105,15 @@ class ModelFile(ModelHeader):
         self._users().enter()
         return own
 
+    def promise(self, promise: Promise) -> None:
+        """Note what will be read later; it is held weakly."""
+        self._users().promises.add(promise)
+
+    def unread(self) -> list[Promise]:
+        """Return what was promised and is not yet read, in file order."""
+        promises = [p for p in self._users().promises if not p.is_read]
+        return sorted(promises, key=lambda promise: promise.tensor.offset)
+
     def stamp(self) -> bytes:
         """Return bytes that change when a file of the model is written to."""
         return self._users().source.stamp()
@@ -107,6 +136,10 @@ class ModelFile(ModelHeader):
         place = bytearray(n_bytes)
         source.read_into(offset, memoryview(place))
         return bytes(place)
+
+    def read_into(self, offset: int, place: memoryview) -> None:
+        """Fill writable `place` with what lies at `offset`; raises as `read`."""
+        self._users().source.read_into(offset, place)
 
     def load(self, name: str) -> memoryview:
         """Return the bytes of a tensor to compute with, in large pages; as `read`."""

@@ -3,43 +3,20 @@
 import threading
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from mobile_worker.arithmetic.errors import FormatUnsupported
-from mobile_worker.arithmetic.formats.block_format import Format
-from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
 from mobile_worker.expert_id import ExpertId
 from p2pmoe.backbone.cost import LocalCost
 from p2pmoe.backbone.disk import DiskTier, ExpertFile
-from p2pmoe.model.local_experts import read_expert_weights
 from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.model_file import open_model
-from tests.support.backbone_model import POCKET, manifest_of, model_of
-from tests.support.mini_m3 import mini_tensors, write_mini_m3
-from tests.support.shared import shared_path
+from tests.support.backbone_model import POCKET, model_of
 
 ONE, TWO, THREE = ExpertId(1, 0), ExpertId(3, 31), ExpertId(7, 5)
 
 
 def tier(max_bytes: int) -> DiskTier:
     return DiskTier(ExpertFile(model_of(POCKET)), max_bytes=max_bytes, cost=LocalCost())
-
-
-def test_an_expert_is_the_models_own_bytes() -> None:
-    weights = ExpertFile(model_of(POCKET)).weights(TWO)
-    expected = read_expert_weights(model_of(POCKET), TWO)
-    for name in ("gate", "up", "down"):
-        assert getattr(weights, name).raw == getattr(expected, name).raw
-    assert weights.activation == expected.activation
-
-
-def test_a_shard_is_the_manifests() -> None:
-    import hashlib
-
-    entry = next(e for e in manifest_of(POCKET).experts if e.expert == TWO)
-    shard = ExpertFile(model_of(POCKET)).shard(TWO)
-    assert hashlib.sha256(shard).digest() == entry.digest
 
 
 def test_the_cache_is_bounded_and_gives_the_same_objects() -> None:
@@ -60,42 +37,6 @@ def test_without_room_nothing_is_kept() -> None:
     disk.load(ONE)
     disk.load(ONE)
     assert (disk.n_reads, disk.n_bytes) == (2, 0)
-
-
-def test_an_expert_without_numbers_is_refused_and_named(tmp_path: Path) -> None:
-    name = "blk.1.ffn_down_exps.weight"
-    raw = bytearray(mini_tensors()[name].content)
-    one = len(raw) // 4
-    raw[2 * one : 2 * one + 2] = b"\0\x7c"
-    path = write_mini_m3(tmp_path / "m.gguf", tensors={name: bytes(raw)})
-    with open_model(path) as model_file:
-        experts = ExpertFile(model_file)
-        experts.weights(ExpertId(1, 1))
-        with pytest.raises(ModelFileError, match=r"down of expert 1\.2: row 0 of a"):
-            experts.weights(ExpertId(1, 2))
-
-
-def test_an_expert_of_an_unknown_format_is_refused_and_named(tmp_path: Path) -> None:
-    name = "blk.1.ffn_up_exps.weight"
-    bent = write_mini_m3(tmp_path / "m.gguf").read_bytes()
-    kind = bent.index(name.encode()) + len(name) + 4 + 3 * 8
-    path = tmp_path / "i8.gguf"
-    path.write_bytes(bent[:kind] + bytes([Format.I8, 0, 0, 0]) + bent[kind + 4 :])
-    with open_model(path) as model_file:
-        experts = ExpertFile(model_file)
-        with pytest.raises(FormatUnsupported, match=r"i8\.gguf, expert 1\.0: .* I8"):
-            experts.weights(ExpertId(1, 0))
-
-
-def test_rows_are_coded_as_the_layers_formats_need() -> None:
-    x = np.linspace(-1, 1, 256, dtype=np.float32).reshape(1, 256)
-    quantized = ExpertFile(model_of(POCKET)).code(1, x, NumpyKernel())
-    assert quantized.coded is not None
-    assert quantized.floats is None
-    f32 = shared_path("models/tiny/minimax_m3/model-f32.gguf")
-    floats = ExpertFile(model_of(f32)).code(1, x[:, :64], NumpyKernel())
-    assert floats.coded is None
-    assert floats.floats is not None
 
 
 def test_b03_a_file_cut_short_is_an_error_that_names_it(

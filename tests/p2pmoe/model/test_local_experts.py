@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
 from mobile_worker.arithmetic.profiles import Profile, decode_result
@@ -9,9 +10,10 @@ from mobile_worker.expert_id import ExpertId
 from p2pmoe.model.experts import Routing
 from p2pmoe.model.linear import code_input, kinds_of
 from p2pmoe.model.local_experts import LocalExperts, read_expert_weights
+from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.model_file import open_model
 from tests.support import arithmetic_oracle as oracle
-from tests.support.mini_m3 import write_mini_m3
+from tests.support.mini_m3 import mini_tensors, write_mini_m3
 
 KERNEL = NumpyKernel()
 HIDDEN = fixed_rows("hidden", 3, 64)
@@ -55,3 +57,18 @@ def test_weights_are_the_files_bytes(tmp_path: Path) -> None:
         whole = model_file.read("blk.1.ffn_down_exps.weight")
     assert bytes(own.down.raw) == whole[3 * len(whole) // 4 :]
     assert oracle.read_row("Q8_0", bytes(own.gate.raw[:68]))
+
+
+def test_an_expert_is_read_and_checked_when_it_is_first_called(tmp_path: Path) -> None:
+    name = "blk.1.ffn_up_exps.weight"
+    raw = bytearray(mini_tensors()[name].content)
+    raw[-34:-32] = b"\0\x7c"  # the last expert's
+    path = write_mini_m3(tmp_path / "m.gguf", tensors={name: bytes(raw)})
+    with open_model(path) as model_file:
+        local = LocalExperts.load(model_file, KERNEL)
+    local.begin(1, HIDDEN, ROUTING).finish()
+    assert local.call(ExpertId(1, 2)) is local.call(ExpertId(1, 2))
+    last = Routing(experts=np.array([[3]] * 3), weights=np.ones((3, 1), np.float32))
+    for _ in range(2):
+        with pytest.raises(ModelFileError, match=r"up of expert 1\.3: row 31"):
+            local.begin(1, HIDDEN, last).finish()

@@ -88,3 +88,15 @@ def test_a_shape_that_is_no_matrix_is_refused_at_once(tmp_path: Path) -> None:
     with open_model(path) as model_file:
         with pytest.raises(ModelFileError, match="tensor 'w': a matrix of 4 x 16"):
             FileMatrix(model_file, model_file.tensor("w"))
+
+
+def test_a_file_knows_what_it_has_promised(tmp_path: Path) -> None:
+    with open_model(write(tmp_path)) as model_file:
+        assert model_file.unread() == []
+        matrix = FileMatrix(model_file, model_file.tensor("w"))
+        assert model_file.share().unread() == [matrix]
+        assert matrix.tensor.name == "w"
+        matrix.read()
+        assert model_file.unread() == []
+        FileMatrix(model_file, model_file.tensor("w"))  # forgotten at once
+        assert model_file.unread() == []

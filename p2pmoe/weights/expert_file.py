@@ -1,0 +1,97 @@
+"""The routed experts of a model file, each read when it is asked for, from any thread.
+
+A shard is checked the first time it is read: an expert that holds no numbers is refused
+with its name, whoever asks. Nothing is kept but the note that it was checked; who
+wants an expert again keeps it. The file stays open for as long as this does, even if
+its opener closes it.
+"""
+
+from mobile_worker.arithmetic.coding import ExpertInput, Floats
+from mobile_worker.arithmetic.errors import FormatUnsupported, MatrixMalformed
+from mobile_worker.arithmetic.formats.codecs import is_integer
+from mobile_worker.arithmetic.kernel import Kernel
+from mobile_worker.arithmetic.matrix import ExpertWeights
+from mobile_worker.expert_id import ExpertId
+from mobile_worker.shards.shard import check_expert, expert_weights
+from p2pmoe.weights.errors import ModelFileError
+from p2pmoe.weights.experts import (
+    expert_layers,
+    expert_ranges,
+    layer_ranges,
+    read_expert,
+)
+from p2pmoe.weights.manifest import expert_layout
+from p2pmoe.weights.model_file import ModelFile
+from p2pmoe.weights.names import expert_activation
+
+__all__ = ["ExpertFile"]
+
+
+class ExpertFile:
+    """The routed experts of a model file; safe to use from several threads."""
+
+    def __init__(self, model_file: ModelFile) -> None:
+        """Read experts of `model_file`.
+
+        Raises:
+            UnsupportedModel: its experts have scales of their own, or an activation
+                that is not known.
+        """
+        expert_layers(model_file)
+        self._file = model_file.share()
+        self._activation = expert_activation(model_file)
+        self._kinds: dict[int, frozenset[bool]] = {}
+        self._checked: set[ExpertId] = set()
+
+    def n_bytes(self, expert: ExpertId) -> int:
+        """Return the bytes of an expert's shard; ModelFileError."""
+        return expert_ranges(self._file, expert).n_bytes
+
+    def shard(self, expert: ExpertId) -> memoryview:
+        """Return an expert's shard; ModelFileError if the file was cut short."""
+        return read_expert(self._file, expert_ranges(self._file, expert))
+
+    def weights(self, expert: ExpertId) -> ExpertWeights:
+        """Read an expert's matrices and biases.
+
+        Raises:
+            ModelFileError: it was cut short, has no whole blocks or holds no numbers.
+            FormatUnsupported: naming the expert.
+        """
+        ranges = expert_ranges(self._file, expert)
+        shard = read_expert(self._file, ranges)
+        try:
+            weights = expert_weights(shard, expert_layout(ranges, self._activation))
+            if expert not in self._checked:
+                check_expert(weights, expert)
+                self._checked.add(expert)
+        except FormatUnsupported as exc:
+            reason = f"{self._file.path}, expert {expert}: {exc}"
+            raise FormatUnsupported(reason) from exc
+        except MatrixMalformed as exc:
+            raise ModelFileError(self._file.path, str(exc)) from exc
+        return weights
+
+    def kinds(self, layer: int) -> frozenset[bool]:
+        """Return the kinds of input that a layer's experts read: True coded rows."""
+        kinds = self._kinds.get(layer)
+        if kinds is None:
+            formats = {
+                matrix.format
+                for ranges in layer_ranges(self._file, layer)
+                for matrix in (ranges.gate, ranges.up)
+            }
+            kinds = self._kinds[layer] = frozenset(map(is_integer, formats))
+        return kinds
+
+    def code(self, layer: int, hidden: Floats, kernel: Kernel) -> ExpertInput:
+        """Return rows f32 [n, n_embd] in the kinds this layer's experts read.
+
+        Raises:
+            NonFinite: a value is not finite.
+        """
+        kinds = self.kinds(layer)
+        return ExpertInput(
+            coded=kernel.code_rows(hidden) if True in kinds else None,
+            floats=hidden if False in kinds else None,
+        )
