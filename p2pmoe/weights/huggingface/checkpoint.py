@@ -26,6 +26,7 @@ from p2pmoe.weights.huggingface.folder import (
     shards,
 )
 from p2pmoe.weights.huggingface.quantization import read_quantization
+from p2pmoe.weights.huggingface.rope import add_rope_factors
 from p2pmoe.weights.huggingface.safetensors import Dtype, read_safetensors
 from p2pmoe.weights.huggingface.stored_views import PlacedTensor
 from p2pmoe.weights.huggingface.tensor_table import TensorTable
@@ -127,6 +128,7 @@ class _Folder:
         metadata = translation.metadata(text)
         try:
             translation.tensors(table, text)
+            add_rope_factors(table, text, _n_rotated(metadata))
         except ShapeMismatch as exc:
             reason = f"does not fit: {exc}"
             raise ModelFileError(self.folder, reason, tensor=table.last) from exc
@@ -193,3 +195,17 @@ def _check_index(
     if missing:
         reason = f"{len(missing)} tensors of the index are in no file"
         raise ModelFileError(folder / INDEX_NAME, f"{reason}: {listed(missing)}")
+
+
+def _n_rotated(metadata: dict[str, MetadataValue]) -> int:
+    """Return how many values of a head are turned, as the files' readers find it."""
+    architecture = metadata["general.architecture"]
+    for key in ("rope.dimension_count", "attention.key_length"):
+        size = metadata.get(f"{architecture}.{key}")
+        if isinstance(size, int):
+            return size
+    n_embd = metadata[f"{architecture}.embedding_length"]
+    n_heads = metadata[f"{architecture}.attention.head_count"]
+    if isinstance(n_embd, int) and isinstance(n_heads, int):
+        return n_embd // n_heads
+    return 0

@@ -4,7 +4,6 @@ The hub's files spell what is not set as null or leave it out; both are "absent"
 A value of another type or out of its bounds is ModelFileError, never a guess.
 """
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,6 +14,7 @@ __all__ = ["MAX_SIZE", "Config", "parse_config"]
 
 MAX_SIZE = 1 << 24
 _MAX_SHOWN = 60
+_MAX_REAL = 1e30
 
 
 class Config:
@@ -60,8 +60,8 @@ class Config:
             number = float(value)
         except OverflowError as exc:
             raise self.wrong(key, f"{_shown(value)} is not finite") from exc
-        if not math.isfinite(number):
-            raise self.wrong(key, f"{_shown(value)} is not finite")
+        if not abs(number) <= _MAX_REAL:
+            raise self.wrong(key, f"{_shown(value)} is not in +-{_MAX_REAL}")
         return number
 
     def flag(self, key: str, default: bool | None = None) -> bool:
@@ -93,6 +93,15 @@ class Config:
         if not isinstance(value, list) or not all(type(item) is int for item in value):
             raise self.wrong(key, f"{_shown(value)} is no list of integers")
         return tuple(value)
+
+    def reals(self, key: str) -> tuple[float, ...]:
+        """Return a list of finite numbers; ModelFileError else, or if it is absent."""
+        value = self._fetch(key, None)
+        if not isinstance(value, list) or not all(
+            type(item) in {int, float} and abs(item) < _MAX_REAL for item in value
+        ):
+            raise self.wrong(key, f"{_shown(value)} is no list of numbers")
+        return tuple(map(float, value))
 
     def section(self, key: str) -> "Config":
         """Return the object under `key`, empty if it is absent; ModelFileError else."""

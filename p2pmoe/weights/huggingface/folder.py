@@ -122,6 +122,9 @@ def _indexed(folder: Path) -> ShardNames:
     weight_map: dict[str, str] = {}
     checked: set[str] = set()
     for tensor, name in entries.items():
+        if not tensor.isprintable() or len(tensor) > _MAX_NAME_BYTES:
+            reason = f"{tensor[:80]!r} is no tensor name"
+            raise ModelFileError(path, reason, field="key 'weight_map'")
         if not isinstance(name, str):
             reason = f"{str(name)[:80]!r} is no file name"
             raise ModelFileError(path, reason, tensor=tensor, field="weight_map")

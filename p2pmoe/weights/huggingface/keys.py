@@ -15,10 +15,7 @@ __all__ = [
     "Keys",
     "attention_keys",
     "expert_keys",
-    "partial_rotary",
     "prefixed",
-    "rope_keys",
-    "rope_section",
     "size_keys",
 ]
 
@@ -26,25 +23,6 @@ Keys = dict[str, Scalar]
 
 MAX_COUNT = 1 << 16  # of layers, heads, experts
 _GATING = {"softmax": 1, "sigmoid": 2}
-_ROPE_KEYS = {
-    "rope_type",
-    "type",
-    "rope_theta",
-    "factor",
-    "original_max_position_embeddings",
-    "extrapolation_factor",
-    "attention_factor",
-    "beta_fast",
-    "beta_slow",
-    "truncate",
-    "partial_rotary_factor",
-}
-_YARN_KEYS = {
-    "extrapolation_factor": "yarn_ext_factor",
-    "attention_factor": "yarn_attn_factor",
-    "beta_fast": "yarn_beta_fast",
-    "beta_slow": "yarn_beta_slow",
-}
 
 
 def prefixed(architecture: str, keys: Keys) -> dict[str, MetadataValue]:
@@ -106,58 +84,3 @@ def expert_keys(config: Config) -> Keys:
     if "routed_scaling_factor" in config:
         keys["expert_weights_scale"] = config.real("routed_scaling_factor")
     return keys
-
-
-def rope_keys(
-    config: Config, *, truncates: bool = True, allowed: frozenset[str] = frozenset()
-) -> Keys:
-    """Return RoPE's base and scaling, from either generation of configuration.
-
-    Transformers 5 writes `rope_parameters`; 4 wrote `rope_theta` and `rope_scaling`.
-    `truncates` is what the architecture does with YaRN's borders, which no GGUF key
-    tells; `allowed` are further entries that the caller reads itself.
-
-    Raises:
-        UnsupportedModel: a scaling that is not known here, or an entry nobody reads.
-        ModelFileError: a value is missing or absurd.
-    """
-    section = rope_section(config)
-    for key in section.present():
-        if key not in _ROPE_KEYS | allowed:
-            raise section.unsupported(key)
-    base = section if "rope_theta" in section else config
-    keys: Keys = {"rope.freq_base": base.real("rope_theta")}
-    kind_key = "rope_type" if "rope_type" in section else "type"
-    section.must_be(kind_key, "default", "linear", "yarn")
-    kind = section.text(kind_key, "default")
-    if kind == "default":
-        return keys
-    keys["rope.scaling.type"] = kind
-    keys["rope.scaling.factor"] = section.real("factor")
-    if kind == "yarn":
-        section.must_be("truncate", truncates)
-        keys["rope.scaling.original_context_length"] = section.integer(
-            "original_max_position_embeddings",
-            config.integer("max_position_embeddings", high=1 << 31),
-            high=1 << 31,
-        )
-        for key, gguf in _YARN_KEYS.items():
-            if key in section:
-                keys[f"rope.scaling.{gguf}"] = section.real(key)
-    return keys
-
-
-def rope_section(config: Config) -> Config:
-    """Return where RoPE's entries lie; ModelFileError if that is no object."""
-    name = "rope_parameters" if "rope_parameters" in config else "rope_scaling"
-    return config.section(name)
-
-
-def partial_rotary(config: Config, head_dim: int, default: float = 1.0) -> int:
-    """Return how many values of a head are rotated; ModelFileError if absurd."""
-    section = rope_section(config)
-    holder = section if "partial_rotary_factor" in section else config
-    factor = holder.real("partial_rotary_factor", default)
-    if not 0 < factor <= 1:
-        raise holder.wrong("partial_rotary_factor", f"{factor} is not in 0 to 1")
-    return int(head_dim * factor)

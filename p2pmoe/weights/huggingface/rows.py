@@ -22,6 +22,7 @@ from p2pmoe.weights.byte_source import OpenFile
 
 __all__ = [
     "Columns",
+    "Constant",
     "Every",
     "Items",
     "Joined",
@@ -287,3 +288,29 @@ class Transposed:
             piece = np.empty((number, self.n_rows), self.dtype)
             self.rows.fill(self.start + at, piece)
             out[:, at : at + number] = piece[:, first : first + len(out)].T
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """Rows that were computed beforehand; small ones."""
+
+    values: Items
+
+    @property
+    def n_rows(self) -> int:
+        """Rows in all."""
+        return len(self.values)
+
+    @property
+    def n_items(self) -> int:
+        """Items of a row."""
+        return int(self.values.shape[1])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """As the values."""
+        return self.values.dtype
+
+    def fill(self, first: int, out: Items) -> None:
+        """Copy."""
+        out[...] = self.values[first : first + len(out)]

@@ -51,7 +51,9 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
         seen: set[str] = set()
         for name, _ in pairs:
             if name in seen:
-                raise _NotStrictError(f"duplicate name {name[:_MAX_SHOWN]}")
+                shown = name[:_MAX_SHOWN]
+                shown = shown if shown.isprintable() else ascii(shown)
+                raise _NotStrictError(f"duplicate name {shown}")
             seen.add(name)
     return values
 

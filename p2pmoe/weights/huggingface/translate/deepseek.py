@@ -16,8 +16,6 @@ from p2pmoe.weights.huggingface.keys import (
     attention_keys,
     expert_keys,
     prefixed,
-    rope_keys,
-    rope_section,
     size_keys,
 )
 from p2pmoe.weights.huggingface.layers import (
@@ -27,6 +25,7 @@ from p2pmoe.weights.huggingface.layers import (
     add_output,
     set_aside_trailing_layers,
 )
+from p2pmoe.weights.huggingface.rope import rope_keys, rope_section
 from p2pmoe.weights.huggingface.tensor_table import TensorTable
 from p2pmoe.weights.huggingface.views import head_parts, transpose
 from p2pmoe.weights.metadata import MetadataValue

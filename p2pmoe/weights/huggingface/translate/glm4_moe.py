@@ -11,9 +11,7 @@ from p2pmoe.weights.huggingface.keys import (
     MAX_COUNT,
     attention_keys,
     expert_keys,
-    partial_rotary,
     prefixed,
-    rope_keys,
     size_keys,
 )
 from p2pmoe.weights.huggingface.layers import (
@@ -23,6 +21,7 @@ from p2pmoe.weights.huggingface.layers import (
     add_output,
     set_aside_trailing_layers,
 )
+from p2pmoe.weights.huggingface.rope import partial_rotary, rope_keys
 from p2pmoe.weights.huggingface.tensor_table import TensorTable
 from p2pmoe.weights.metadata import MetadataValue
 

@@ -13,9 +13,7 @@ from p2pmoe.weights.huggingface.keys import (
     Keys,
     attention_keys,
     expert_keys,
-    partial_rotary,
     prefixed,
-    rope_keys,
     size_keys,
 )
 from p2pmoe.weights.huggingface.layers import (
@@ -24,6 +22,7 @@ from p2pmoe.weights.huggingface.layers import (
     add_feed_forward,
     add_output,
 )
+from p2pmoe.weights.huggingface.rope import partial_rotary, rope_keys
 from p2pmoe.weights.huggingface.tensor_table import TensorTable
 from p2pmoe.weights.huggingface.views import plus_one
 from p2pmoe.weights.metadata import MetadataValue

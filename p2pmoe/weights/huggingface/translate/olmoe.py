@@ -7,10 +7,10 @@ from p2pmoe.weights.huggingface.keys import (
     attention_keys,
     expert_keys,
     prefixed,
-    rope_keys,
     size_keys,
 )
 from p2pmoe.weights.huggingface.layers import add_attention, add_experts, add_output
+from p2pmoe.weights.huggingface.rope import rope_keys
 from p2pmoe.weights.huggingface.tensor_table import TensorTable
 from p2pmoe.weights.metadata import MetadataValue
 

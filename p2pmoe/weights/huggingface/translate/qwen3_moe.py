@@ -7,7 +7,6 @@ from p2pmoe.weights.huggingface.keys import (
     attention_keys,
     expert_keys,
     prefixed,
-    rope_keys,
     size_keys,
 )
 from p2pmoe.weights.huggingface.layers import (
@@ -16,6 +15,7 @@ from p2pmoe.weights.huggingface.layers import (
     add_feed_forward,
     add_output,
 )
+from p2pmoe.weights.huggingface.rope import rope_keys
 from p2pmoe.weights.huggingface.tensor_table import TensorTable
 from p2pmoe.weights.metadata import MetadataValue
 

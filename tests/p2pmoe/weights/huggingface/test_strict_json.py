@@ -1,0 +1,40 @@
+"""JSON that two readers could take for two things is refused (fault B04)."""
+
+from pathlib import Path
+
+import pytest
+
+from p2pmoe.weights.errors import ModelFileError
+from p2pmoe.weights.huggingface.strict_json import parse_object
+
+PATH = Path("config.json")
+CASES = {
+    "twice": (b'{"a": 1, "a": 2}', "duplicate name a"),
+    "twice_below": (b'{"b": {"a": 1, "c": 2, "a": 2}}', "duplicate name a"),
+    "nan": (b'{"a": NaN}', "NaN is no JSON number"),
+    "infinity": (b'{"a": [-Infinity]}', "-Infinity is no JSON number"),
+    "list": (b"[]", "is a JSON list"),
+    "number": (b"3", "is a JSON int"),
+    "deep_lists": (b'{"a": ' + b"[" * 100_000, "nested too deeply"),
+    "deep_objects": (b'{"a": ' * 100_000, "nested too deeply"),
+    "huge_number": (b'{"a": ' + b"9" * 5000 + b"}", "is no JSON"),
+    "not_utf8": (b'{"a": "\xff"}', "is not UTF-8"),
+    "cut": (b'{"a": ', "is no JSON"),
+    "two": (b"{}{}", "is no JSON"),
+    "empty": (b"", "is no JSON"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_b04_what_is_not_strict_is_refused(name: str) -> None:
+    raw, reason = CASES[name]
+    with pytest.raises(ModelFileError, match=f"config.json, config: .*{reason}"):
+        parse_object(PATH, raw, "config")
+
+
+def test_an_object_is_returned_as_it_is() -> None:
+    raw = b' {"a": [1, 2.5, null, true], "b": {"a": "x"}} '
+    assert parse_object(PATH, raw, "config") == {
+        "a": [1, 2.5, None, True],
+        "b": {"a": "x"},
+    }
