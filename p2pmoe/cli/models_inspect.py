@@ -34,12 +34,15 @@ def register(group: typer.Typer) -> None:
 def _inspect(path: ModelPath, as_json: AsJson = False) -> None:
     """Say what a model holds, and whether it runs here."""
     from p2pmoe.cli.tables import print_json, print_rows, print_values
+    from p2pmoe.inspect.foreign import in_gguf_terms, is_foreign
     from p2pmoe.inspect.inventory import take_inventory
     from p2pmoe.inspect.obstacles import judge
     from p2pmoe.inspect.report import as_document, format_rows, part_rows, summary
     from p2pmoe.weights.model_file import read_header
 
     header = read_header(path)
+    if is_foreign(header):
+        header = in_gguf_terms(header)
     inventory = take_inventory(header)
     verdict = judge(header, inventory)
     n_files = _n_files(header)

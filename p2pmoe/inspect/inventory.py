@@ -149,7 +149,7 @@ class _Layer:
 
     n_parameters: int = 0
     stacked: int = 0  # experts in its stacked tensors
-    bytes_each: int = 0  # of every expert, in stacked tensors
+    stacked_bytes: int = 0  # in stacked tensors, of all experts
     single: dict[int, int] = field(default_factory=dict)  # expert -> bytes of its own
 
     def add(self, tensor: Tensor, ending: str) -> None:
@@ -160,17 +160,18 @@ class _Layer:
             self.single[index] = self.single.get(index, 0) + tensor.n_bytes
         else:
             self.stacked = max(self.stacked, tensor.shape[0])
-            self.bytes_each += tensor.n_bytes // tensor.shape[0]
+            self.stacked_bytes += tensor.n_bytes
 
     @property
     def n_experts(self) -> int:
-        return self.stacked or len(self.single)
+        return self.stacked or max(1, len(self.single))
 
     @property
     def sizes(self) -> list[int]:
         """Bytes of experts, one for all that are stacked."""
         single = self.single.values() or (0,)
-        return [self.bytes_each + n_bytes for n_bytes in single]
+        each = self.stacked_bytes // self.n_experts
+        return [each + n_bytes for n_bytes in single]
 
 
 def _expert_layers(tensors: Iterable[Tensor], n_layer: int) -> dict[int, _Layer]:

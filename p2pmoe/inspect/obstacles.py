@@ -25,18 +25,13 @@ from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.experts import expert_ranges
 from p2pmoe.weights.model_file import ModelFile
 from p2pmoe.weights.model_header import ModelHeader
-from p2pmoe.weights.names import ExpertMatrix, single_name
+from p2pmoe.weights.names import ExpertMatrix, expert_activation, single_name
 
 __all__ = ["Verdict", "judge"]
 
 _T = TypeVar("_T")
 _MAX_NAMED = 3
 _NORMS_BEFORE_FFN: Final = ("ffn_norm", "post_attention_norm")
-# Architectures that are known by name alone, and what they would need.
-_WANTING: Final = {
-    "kimi-k3": "its linear attention, residuals between layers and latent experts",
-    "kimi-linear": "its linear attention",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,16 +47,17 @@ def judge(header: ModelHeader, inventory: Inventory) -> Verdict:
     """Look for everything in a header that keeps the model from running here."""
     found: list[str] = []
     description = _attempt(header, found, lambda: describe_model(header))
-    if description is None:
-        wanted = _WANTING.get(inventory.architecture)
-        if wanted is not None:
-            found = [f"{inventory.architecture} cannot be computed here: {wanted}"]
-    else:
+    rest: list[str] = []
+    known = _attempt(header, rest, lambda: expert_activation(header)) is not None
+    if description is not None:
         found += _missing(header, inventory)
-    found += _formats_without_arithmetic(header, inventory)
+    if known:
+        found += _formats_without_arithmetic(header, inventory)
     if header.needed_bytes > header.n_bytes:
         found.append(f"needs {header.needed_bytes} bytes, has {header.n_bytes}")
-    vocabulary = _attempt(header, found, lambda: load_vocabulary(_as_file(header)))
+    vocabulary = _attempt(
+        header, found if known else rest, lambda: load_vocabulary(_as_file(header))
+    )
     return Verdict(
         obstacles=tuple(found), description=description, vocabulary=vocabulary
     )

@@ -62,7 +62,7 @@ def test_kimi_k3_is_shown_and_said_not_to_run(tmp_path: Path) -> None:
     assert values["active parameters"] == "104.2 B"
     assert values["at 4 bits a parameter"] == "1.4 TB"
     assert values["experts"] == "82,432 (92 layers x 896)"
-    assert values["runs here"].startswith("no: kimi-k3 cannot be computed here")
+    assert values["runs here"].startswith("no: Kimi-K3 is not run here")
 
 
 def test_what_is_no_model_is_an_error(tmp_path: Path) -> None:

@@ -116,6 +116,15 @@ def test_counts_are_those_of_the_gguf_package(name: str) -> None:
     assert sum(each.n_bytes for each in own.formats) == own.n_bytes
 
 
+@pytest.mark.parametrize("name", TINY)
+def test_a_folder_counts_as_its_gguf_file_does(name: str) -> None:
+    own = inventory_of(shared_path(f"models/tiny/{name}"))
+    other = inventory_of(shared_path(MODELS[name]))
+    assert own.parts == other.parts
+    assert own.experts == other.experts
+    assert own.n_active == other.n_active
+
+
 def test_minimax_m3_at_ud_iq4_xs(tmp_path: Path) -> None:
     own = inventory_of(write_minimax_m3(tmp_path / "m3.gguf"))
     assert own.experts is not None
