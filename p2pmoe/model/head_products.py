@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from mobile_worker.arithmetic.coding import Floats
+from mobile_worker.arithmetic.coding import CodedRows, ExpertInput, Floats
 from mobile_worker.arithmetic.errors import FormatUnsupported
 from mobile_worker.arithmetic.formats.block_format import Format
 from mobile_worker.arithmetic.formats.codecs import dequantize, is_supported
@@ -60,8 +60,8 @@ class HeadProducts:
         rows = code_input(self._kernel, flat, kinds_of(matrices))
         result = np.empty((n, n_heads, matrices[0].n_rows), np.float32)
         for head, matrix in enumerate(matrices):
-            own = rows.take(np.arange(head * n, (head + 1) * n))
-            result[:, head] = self._kernel.matmul(matrix, own)
+            own = slice(head * n, (head + 1) * n)
+            result[:, head] = self._kernel.matmul(matrix, _some(rows, own))
         return result
 
     def _matrices(self) -> Sequence[Matrix]:
@@ -117,6 +117,14 @@ def transposed(matrix: Matrix) -> Matrix:
         return _filled(Format.F32, dequantize(matrix).view("<u4").T)
     values = np.frombuffer(matrix.raw, _FLOATS[matrix.format])
     return _filled(matrix.format, values.reshape(matrix.n_rows, -1).T)
+
+
+def _some(rows: ExpertInput, own: slice) -> ExpertInput:
+    """Return a run of rows as a view."""
+    coded, floats = rows.coded, rows.floats
+    if coded is not None:
+        coded = CodedRows(codes=coded.codes[own], scales=coded.scales[own])
+    return ExpertInput(coded=coded, floats=None if floats is None else floats[own])
 
 
 def _filled(block_format: Format, bits: npt.NDArray[np.uint32 | np.uint16]) -> Matrix:
