@@ -121,6 +121,11 @@ async def run_over_workers(
         tell(f"{question.n_workers} workers", 0.0)
         workers = await _start_workers(stage, relay.invite, question)
         run = await _run(stage, relay, question, clock, tell)
+    except Exception as error:
+        # Whatever failed first: without the relay all does.
+        if stage.children and not stage.children[0].is_running:
+            raise _ended(stage.children[0]) from error
+        raise
     finally:
         await stage.stop_all(STOP_WITHIN_S)
     return NetworkAnswer(
@@ -203,8 +208,12 @@ async def watch(stage: Stage, relay: Child, check: ScatteredCheck) -> None:
                 continue
             lost.add(child.name)
             if child is relay or not await _survived(check):
-                raise ChildFailed(f"{child.name} ended early: {child.last_line()}")
+                raise _ended(child)
         await trio.sleep(_POLL_S)
+
+
+def _ended(child: Child) -> ChildFailed:
+    return ChildFailed(f"{child.name} ended early: {child.last_line()}")
 
 
 async def _survived(check: ScatteredCheck) -> bool:

@@ -7,7 +7,7 @@ import trio
 
 from mobile_worker.expert_id import ExpertId
 from p2pmoe.check import worker_network
-from p2pmoe.check.worker_network import watch, worker_bytes
+from p2pmoe.check.worker_network import run_over_workers, watch, worker_bytes
 from p2pmoe.errors import ExpertsUnavailable
 from p2pmoe.local_network.processes import ChildFailed
 from tests.support.trio_test import trio_test
@@ -78,3 +78,27 @@ async def test_a_worker_that_others_stand_in_for_is_survived():
             nursery.start_soon(end_later)
             await watch(stage, relay, check)
     assert check.asked == 1
+
+
+@pytest.mark.parametrize("running", [True, False])
+@trio_test
+async def test_without_a_relay_that_is_what_is_told(tmp_path, monkeypatch, running):
+    ended: list[float] = []
+
+    class FakeStage:
+        def __init__(self, folder) -> None:
+            assert folder == tmp_path
+            self.children = [child("relay", running=running)]
+
+        async def stop_all(self, within_s: float) -> None:
+            ended.append(within_s)
+
+    async def start_relay(stage, *, opening_credit):
+        raise ChildFailed("worker-1 ended early: no relay")
+
+    monkeypatch.setattr(worker_network, "Stage", FakeStage)
+    monkeypatch.setattr(worker_network, "start_relay", start_relay)
+    words = "worker-1 ended" if running else "relay ended early: error: no room"
+    with pytest.raises(ChildFailed, match=words):
+        await run_over_workers(tmp_path, None, None, lambda *_: None)
+    assert ended == [worker_network.STOP_WITHIN_S]
