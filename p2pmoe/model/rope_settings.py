@@ -240,8 +240,8 @@ class _Keys:
     def _ramp(self, truncate: bool) -> YarnRamp:
         fast = self._real("scaling.yarn_beta_fast", 32.0, 0.0, _MAX_BETA)
         slow = self._real("scaling.yarn_beta_slow", 1.0, 0.0, _MAX_BETA)
-        if not fast > slow:
-            raise ModelRefused(f"YaRN's beta_fast {fast} is not above beta_slow {slow}")
+        if fast < slow:  # they are equal in Kimi-K2
+            raise ModelRefused(f"YaRN's beta_fast {fast} is below beta_slow {slow}")
         strength = self._real("scaling.yarn_ext_factor", 1.0, -_MAX_FACTOR, 1.0)
         return YarnRamp(
             n_original=self.n_original(),

@@ -5,6 +5,7 @@ is held against the other.
 """
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -88,7 +89,14 @@ def metadata_of(case: Case) -> dict[str, object]:
         keys |= _latent_keys(case)
     elif case.architecture != "olmoe" and case.model_type != "qwen2_moe":
         keys |= {"attention.key_length": case.head, "attention.value_length": case.head}
-    if case.architecture in {"qwen2moe", "qwen3moe", "gpt-oss", "glm4moe", "deepseek2"}:
+    if case.architecture in {
+        "qwen2moe",
+        "qwen3moe",
+        "gpt-oss",
+        "glm4moe",
+        "deepseek2",
+        "minimax-m2",
+    }:
         keys["expert_feed_forward_length"] = N_FF
     if case.architecture == "qwen2moe":
         keys["expert_shared_feed_forward_length"] = 64
@@ -96,6 +104,9 @@ def metadata_of(case: Case) -> dict[str, object]:
         keys |= _group_keys(case)
     if case.architecture == "glm4moe":
         keys["rope.dimension_count"] = case.head // 2
+    if case.architecture == "minimax-m2":
+        keys["rope.dimension_count"] = case.size("rotary_dim")
+        keys["expert_gating_func"] = 2
     if config.get("sliding_window"):
         keys["attention.sliding_window"] = config["sliding_window"]
     if config.get("clip_qkv"):
@@ -104,20 +115,51 @@ def metadata_of(case: Case) -> dict[str, object]:
     return {"general.architecture": case.architecture, **own}
 
 
-def _rope_keys(case: Case) -> dict[str, object]:
+def _rope(case: Case) -> dict[str, Any]:
     rope = case.config["rope_parameters"]
     if not isinstance(rope, dict):
         raise TypeError("rope_parameters")
-    keys: dict[str, object] = {"rope.freq_base": rope["rope_theta"]}
-    if rope["rope_type"] == "yarn":
+    return rope
+
+
+def _rope_keys(case: Case) -> dict[str, object]:
+    rope = _rope(case)
+    kind = rope["rope_type"]
+    keys: dict[str, object] = {"freq_base": rope["rope_theta"]}
+    if kind in {"linear", "yarn", "longrope"}:
+        keys["scaling.type"] = kind
+    if kind in {"linear", "yarn"}:
+        keys["scaling.factor"] = rope["factor"]
+    if kind in {"yarn", "longrope"}:
         n_original = rope["original_max_position_embeddings"]
-        keys["rope.scaling.type"] = "yarn"
-        keys["rope.scaling.factor"] = rope["factor"]
-        keys["rope.scaling.original_context_length"] = n_original
-        if "mscale_all_dim" in rope:
-            tenth = 0.1 * rope["mscale_all_dim"]
-            keys["rope.scaling.yarn_log_multiplier"] = tenth
-    return keys
+        keys["scaling.original_context_length"] = n_original
+    if "mscale_all_dim" in rope:
+        keys["scaling.yarn_log_multiplier"] = 0.1 * rope["mscale_all_dim"]
+    if "attention_factor" in rope:
+        keys["scaling.yarn_attn_factor"] = rope["attention_factor"]
+    for border in ("beta_fast", "beta_slow"):
+        if border in rope:
+            keys[f"scaling.yarn_{border}"] = rope[border]
+    return {f"rope.{key}": value for key, value in keys.items()}
+
+
+def _rope_tensors(case: Case) -> dict[str, np.ndarray]:
+    """Return what divides each pair's frequency."""
+    rope = _rope(case)
+    if rope["rope_type"] == "longrope":
+        return {
+            f"rope_factors_{kind}.weight": np.array(rope[f"{kind}_factor"], np.float32)
+            for kind in ("long", "short")
+        }
+    if rope["rope_type"] != "llama3":
+        return {}
+    half = case.head // 2
+    waves = 2 * np.pi * rope["rope_theta"] ** (np.arange(half) / half)
+    low, high = rope["low_freq_factor"], rope["high_freq_factor"]
+    turns = rope["original_max_position_embeddings"] / waves
+    share = np.clip((turns - low) / (high - low), 0.0, 1.0)
+    divisors = 1 / ((1 - share) / rope["factor"] + share)
+    return {"rope_freqs.weight": divisors.astype(np.float32)}
 
 
 def _latent_keys(case: Case) -> dict[str, object]:
@@ -152,7 +194,7 @@ def _group_keys(case: Case) -> dict[str, object]:
 
 def tensors_of(case: Case) -> dict[str, np.ndarray]:
     """Return all tensors in GGUF's names and shapes, f32."""
-    tensors: dict[str, np.ndarray] = {}
+    tensors = _rope_tensors(case)
     stacks: dict[str, list[np.ndarray]] = {}
     for name, values in weights_of(case).items():
         block, rest = "", name

@@ -79,7 +79,7 @@ class Case:
 
     @property
     def config(self) -> dict[str, object]:
-        words = {"oss": "Oss", "moe": "Moe", "olmoe": "Olmoe"}
+        words = {"minimax": "MiniMax"}
         parts = [words.get(part, part.title()) for part in self.model_type.split("_")]
         name = "".join(parts) + "ForCausalLM"
         kind = {"architectures": [name], "model_type": self.model_type}
@@ -105,7 +105,7 @@ class Case:
 _V2 = {"topk_method": "greedy", "norm_topk_prob": False}
 _V3 = {"norm_topk_prob": True, "scoring_func": "sigmoid", "rope_interleave": True}
 
-CASES = (
+_FIRST = (
     Case(
         "deepseek_v3_yarn",
         "deepseek_v3",
@@ -251,7 +251,85 @@ CASES = (
             },
         },
     ),
+    Case(
+        "minimax_m2_partial",
+        "minimax_m2",
+        "minimax-m2",
+        {
+            "intermediate_size": N_FF,
+            "head_dim": HEAD,
+            "rotary_dim": 16,
+            "num_local_experts": N_EXPERT,
+            "num_experts_per_tok": 3,
+            "scoring_func": "sigmoid",
+            "use_qk_norm": True,
+            "rope_parameters": {**_PLAIN, "partial_rotary_factor": 0.5},
+        },
+    ),
+    Case(
+        "kimi_k2_lite",
+        "deepseek_v3",
+        "deepseek2",
+        {
+            **_DEEPSEEK,
+            **_V3,
+            "q_lora_rank": None,
+            "qk_nope_head_dim": 32,
+            "v_head_dim": 32,
+            "num_experts_per_tok": 3,
+            "routed_scaling_factor": 2.827,
+            "max_position_embeddings": 2048,
+            "rope_parameters": _yarn(
+                32.0, beta_fast=1.0, beta_slow=1.0, mscale=1.0, mscale_all_dim=1.0
+            ),
+        },
+    ),
 )
+
+
+def _scaled(name: str, **rope: object) -> Case:
+    """Return a Qwen3-MoE with a dense layer and another kind of rotary scaling."""
+    own = {
+        **_QWEN,
+        "head_dim": HEAD,
+        "num_experts_per_tok": 2,
+        "norm_topk_prob": True,
+        "mlp_only_layers": [1],
+        "max_position_embeddings": 256,
+        "rope_parameters": {"rope_theta": 10000.0, **rope},
+    }
+    return Case(f"qwen3_moe_{name}", "qwen3_moe", "qwen3moe", own)
+
+
+_SCALED = (
+    _scaled("linear", rope_type="linear", factor=4.0),
+    _scaled(
+        "magnitude",
+        rope_type="yarn",
+        factor=4.0,
+        original_max_position_embeddings=64,
+        attention_factor=0.9,
+        beta_fast=16.0,
+        beta_slow=2.0,
+    ),
+    _scaled(
+        "llama3",
+        rope_type="llama3",
+        factor=8.0,
+        low_freq_factor=1.0,
+        high_freq_factor=4.0,
+        original_max_position_embeddings=64,
+    ),
+    _scaled(
+        "longrope",
+        rope_type="longrope",
+        original_max_position_embeddings=64,
+        short_factor=[1.0 + i / 16 for i in range(16)],
+        long_factor=[1.0 + i / 3 for i in range(16)],
+    ),
+)
+
+CASES = _FIRST + _SCALED
 
 
 def case_named(name: str) -> Case:
@@ -305,7 +383,8 @@ def _shapes(case: Case) -> Shapes:
         feed_forward = _dense_shapes("", N_DENSE)
         if not case.is_dense(number):
             feed_forward = _expert_shapes(case)
-        inner = "block_sparse_moe" if case.model_type == "mixtral" else "mlp"
+        sparse = case.model_type in {"mixtral", "minimax_m2"}
+        inner = "block_sparse_moe" if sparse else "mlp"
         for name, shape in feed_forward:
             yield f"{layer}.{inner}.{name}", shape
 
@@ -324,7 +403,7 @@ def _head_shapes(case: Case) -> Shapes:
     if case.model_type == "qwen3_moe":
         yield "q_norm.weight", (case.head,)
         yield "k_norm.weight", (case.head,)
-    if case.model_type == "olmoe":
+    if case.model_type in {"olmoe", "minimax_m2"}:
         yield "q_norm.weight", (rows["q"],)
         yield "k_norm.weight", (rows["k"],)
 
@@ -362,10 +441,12 @@ def _expert_shapes(case: Case) -> Shapes:
         yield "experts.down_proj_bias", (N_EXPERT, N_EMBD)
         return
     yield "gate.weight", (N_EXPERT, N_EMBD)
+    if case.model_type == "minimax_m2":
+        yield "e_score_correction_bias", (N_EXPERT,)
     if case.model_type in {"deepseek_v3", "glm4_moe"}:
         yield "gate.e_score_correction_bias", (N_EXPERT,)
     for expert in range(N_EXPERT):
-        if case.model_type == "mixtral":
+        if case.model_type in {"mixtral", "minimax_m2"}:
             yield f"experts.{expert}.w1.weight", (N_FF, N_EMBD)
             yield f"experts.{expert}.w2.weight", (N_EMBD, N_FF)
             yield f"experts.{expert}.w3.weight", (N_FF, N_EMBD)

@@ -119,6 +119,14 @@ def yarn_cases() -> list[dict[str, object]]:
             mscale_all_dim=1.0,
             **deepseek,
         ),
+        yarn(
+            "kimi k2, one border",
+            "deepseek2",
+            {log: 0.1, fast: 1.0, slow: 1.0},
+            mscale=1.0,
+            mscale_all_dim=1.0,
+            **deepseek | {"factor": 32.0, "beta_fast": 1.0, "beta_slow": 1.0},
+        ),
         yarn("deepseek without mscale", "deepseek2", {}, **deepseek),
         yarn(
             "mscale 1, mscale_all_dim 0.5, not deepseek",

@@ -176,7 +176,7 @@ def test_every_word_for_scaling_is_known(tmp_path: Path) -> None:
         {"scaling.factor": -4.0},
         {"scaling.factor": 1e9},
         {"scale_linear": 1e9},
-        YARN | {"scaling.yarn_beta_fast": 1.0},
+        YARN | {"scaling.yarn_beta_fast": 0.5},
         YARN | {"scaling.yarn_beta_slow": 0.0},
         YARN | {"scaling.yarn_ext_factor": 2.0},
         YARN | {"scaling.yarn_log_multiplier": 1e6},
