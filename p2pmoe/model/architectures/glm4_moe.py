@@ -59,7 +59,6 @@ def load(model_file: ModelFile, kernel: Kernel, operations: RowOperations) -> De
     heads, router = read_heads(keys), _router(keys)
     n_rotated = keys.rotated(heads.head_dim)
     rope = Rope(read_rope(model_file, n_rotated=n_rotated, interleaved=False))
-
     has_shared = keys.size("expert_shared_count", 1, low=0) > 0
 
     def layer(reader: LayerReader) -> DecoderLayer:

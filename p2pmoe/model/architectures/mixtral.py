@@ -68,7 +68,6 @@ def load(model_file: ModelFile, kernel: Kernel, operations: RowOperations) -> De
     heads, router = read_heads(keys), _router(keys)
     n_rotated = keys.rotated(heads.head_dim)
     rope = Rope(read_rope(model_file, n_rotated=n_rotated, interleaved=True))
-
     window = keys.size(_WINDOW, 0, low=0, high=MAX_CONTEXT) or None
 
     def layer(reader: LayerReader) -> DecoderLayer:

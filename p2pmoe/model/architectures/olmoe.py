@@ -62,7 +62,6 @@ def load(model_file: ModelFile, kernel: Kernel, operations: RowOperations) -> De
     heads, router = read_heads(keys), _router(keys)
     n_rotated = keys.rotated(heads.head_dim)
     rope = Rope(read_rope(model_file, n_rotated=n_rotated, interleaved=False))
-
     clip = keys.real(_CLIP, 0.0, low=0.0, high=_MAX_CLIP) or None
 
     def layer(reader: LayerReader) -> DecoderLayer:

@@ -27,6 +27,7 @@ from p2pmoe.weights.manifest import build_manifest
 from p2pmoe.weights.model_file import ModelFile, open_model
 from tests.support.gguf_writer import Raw
 from tests.support.mini_m3 import MINI_METADATA, write_mini_m3
+from tests.support.mini_models import write_mini
 
 ODD_VALUES = [
     *(0, 1, 2, 3, 7, 1 << 15, 1 << 20, (1 << 31) - 1, 1 << 31, (1 << 32) - 1),
@@ -60,6 +61,36 @@ def test_b01_a_key_with_any_value_runs_or_is_refused(tmp_path: Path, key: str) -
                 run(model_file)
         assert time.process_time() - start < 1, value
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 50_000  # KiB
+
+
+# Keys that only some architectures read, each where it is read.
+OWN_KEYS = {
+    "glm4moe": (
+        *("leading_dense_block_count", "nextn_predict_layers", "expert_shared_count"),
+        *("expert_group_count", "expert_group_used_count", "expert_gating_func"),
+    ),
+    "gpt-oss": ("attention.sliding_window", "attention.sliding_window_pattern"),
+    "llama": ("attention.sliding_window", "expert_count"),
+    "olmoe": ("attention.clamp_kqv", "expert_weights_norm", "feed_forward_length"),
+    "qwen2moe": ("feed_forward_length", "expert_used_count", "attention.scale"),
+}
+FEW_ODD_VALUES = [
+    *(0, 1, 3, (1 << 31) - 1, 0.0, float("nan"), -1.0, True, "x", [1, 2], [True, False])
+]
+
+
+@pytest.mark.parametrize(
+    ("architecture", "key"),
+    [(name, key) for name, keys in OWN_KEYS.items() for key in keys],
+)
+def test_b01_so_does_each_architectures_own_key(
+    tmp_path: Path, architecture: str, key: str
+) -> None:
+    for value in FEW_ODD_VALUES:
+        path = write_mini(tmp_path / "m.gguf", architecture, {key: value})
+        with open_model(path) as model_file:
+            with contextlib.suppress(ModelRefused, ModelFileError):
+                run(model_file)
 
 
 def keys_of(folder: Path, **bent: object) -> Keys:
