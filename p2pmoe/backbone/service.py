@@ -187,7 +187,11 @@ class Service:
             n_context=local.n_context,
             tokenizer=tokenizer,
             template=load_template(
-                self._file, tokenizer, local.n_context, monotonic=self._clock.monotonic
+                self._file,
+                tokenizer,
+                local.n_context,
+                monotonic=self._clock.monotonic,
+                wall_us=self._clock.wall_us,
             ),
             created_s=self._clock.wall_us() // 1_000_000,
         )

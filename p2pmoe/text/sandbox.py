@@ -21,8 +21,9 @@ from itertools import islice
 
 import jinja2
 from jinja2 import nodes
-from jinja2.ext import loopcontrols
+from jinja2.ext import Extension, loopcontrols
 from jinja2.filters import FILTERS
+from jinja2.parser import Parser
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace, pass_context
@@ -34,9 +35,11 @@ _MAX_COPIES = 8  # of the largest text: macros and blocks put text out again
 
 _TEXT_METHODS = frozenset(
     [
-        *("capitalize", "count", "endswith", "find", "isdigit", "join", "lower"),
-        *("lstrip", "removeprefix", "removesuffix", "replace", "rfind", "rsplit"),
-        *("rstrip", "split", "splitlines", "startswith", "strip", "title", "upper"),
+        *("capitalize", "count", "endswith", "find", "index", "isalnum", "isalpha"),
+        *("isdigit", "islower", "isspace", "isupper", "join", "lower", "lstrip"),
+        *("partition", "removeprefix", "removesuffix", "replace", "rfind", "rindex"),
+        *("rpartition", "rsplit", "rstrip", "split", "splitlines", "startswith"),
+        *("strip", "title", "upper"),
     ]
 )
 _METHODS: tuple[tuple[type, frozenset[str]], ...] = (
@@ -46,9 +49,10 @@ _METHODS: tuple[tuple[type, frozenset[str]], ...] = (
     (tuple, frozenset({"count", "index"})),
 )
 _FILTERS = [
-    *("abs", "capitalize", "count", "d", "default", "dictsort", "first", "int"),
-    *("items", "last", "length", "list", "lower", "map", "reject", "rejectattr"),
-    *("reverse", "select", "selectattr", "sort", "title", "trim", "unique", "upper"),
+    *("abs", "capitalize", "count", "d", "default", "dictsort", "first", "float"),
+    *("int", "items", "last", "length", "list", "lower", "map", "max", "min"),
+    *("reject", "rejectattr", "reverse", "round", "select", "selectattr", "sort"),
+    *("title", "trim", "unique", "upper"),
 ]
 _FORBIDDEN = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
 
@@ -70,6 +74,7 @@ class Budget:
     monotonic: Callable[[], float]
     steps: int = 200_000
     emitted: int = 0
+    made: int = 0
 
     def spend(self, steps: int) -> None:
         """Take `steps` away; BudgetExceeded if they or the time are used up."""
@@ -86,6 +91,12 @@ class Budget:
         """Count text put out, wherever it goes; refuse far more than the limit."""
         self.emitted += size
         self.admit(self.emitted // _MAX_COPIES)
+
+    def make(self, size: int) -> None:
+        """Count text made by a filter, which may run over many items at once."""
+        self.admit(size)
+        self.made += size
+        self.admit(self.made // _MAX_COPIES)
 
     def number(self, value: int) -> None:
         """Refuse an integer that is no longer an ordinary one."""
@@ -132,16 +143,19 @@ class Sandbox(ImmutableSandboxedEnvironment):
             lstrip_blocks=True,
             optimized=False,
             finalize=_measured_output,
-            extensions=[loopcontrols],
+            extensions=[loopcontrols, _Generation],
         )
         self.filters = {name: FILTERS[name] for name in _FILTERS}
         self.filters |= {
+            "indent": _indent,
             "join": _join,
             "replace": _replace,
+            "safe": _string,  # nothing is escaped here
             "string": _string,
             "tojson": _tojson,
         }
         self.globals = {
+            "dict": _dict,
             "namespace": Namespace,
             "raise_exception": _raise_exception,
             "range": _range,
@@ -216,6 +230,16 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
 
+class _Generation(Extension):
+    """`{% generation %}`: what the model itself wrote, marked for training; output."""
+
+    tags = frozenset({"generation"})  # type: ignore[assignment]
+
+    def parse(self, parser: Parser) -> list[nodes.Node]:
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
 def _size(budget: Budget, value: object) -> int:
     return budget.measure(value) if isinstance(value, str | list | tuple) else 0
 
@@ -243,7 +267,7 @@ def _string(value: object) -> str:
 def _join(items: Iterable[object], separator: str = "") -> str:
     budget = _budget.get()
     texts = [_string(item) for item in _items(budget, items)]
-    budget.admit(sum(map(len, texts)) + len(separator) * len(texts))
+    budget.make(sum(map(len, texts)) + len(separator) * len(texts))
     return separator.join(texts)
 
 
@@ -255,7 +279,7 @@ def _items(budget: Budget, items: Iterable[object]) -> list[object]:
 
 def _replace(text: str, old: str, new: str, count: int = -1) -> str:
     found = text.count(old) if count < 0 else min(count, text.count(old))
-    _budget.get().admit(len(text) + found * len(new))
+    _budget.get().make(len(text) + found * len(new))
     return text.replace(old, new, count)
 
 
@@ -266,9 +290,40 @@ def _join_method(separator: str, items: Iterable[object]) -> str:
 _MEASURED: dict[str, Callable[..., str]] = {"join": _join_method, "replace": _replace}
 
 
-def _tojson(value: object, indent: int | None = None) -> str:
-    _budget.get().measure(value)
-    return json.dumps(value, ensure_ascii=False, indent=indent and min(indent, 8))
+def _tojson(
+    value: object,
+    indent: int | None = None,
+    *,
+    ensure_ascii: bool = False,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    budget = _budget.get()
+    size = budget.measure(value)
+    longest = max((len(separator) for separator in separators or ()), default=1)
+    budget.make(size * (longest + min(indent or 0, 8) + 1))
+    return json.dumps(
+        value,
+        ensure_ascii=ensure_ascii,
+        indent=indent and min(indent, 8),
+        separators=separators and (str(separators[0]), str(separators[1])),
+        sort_keys=sort_keys,
+    )
+
+
+def _indent(text: str, width: int | str = 4, first: object = False) -> str:
+    margin = width if isinstance(width, str) else " " * min(width, 1 << 10)
+    _budget.get().make(len(text) + len(margin) * (text.count("\n") + 1))
+    lines = text.split("\n")
+    rest = [margin + line if line else line for line in lines[1:]]
+    return "\n".join([margin + lines[0] if first else lines[0], *rest])
+
+
+def _dict(*items: Iterable[tuple[object, object]], **fields: object) -> object:
+    _budget.get().measure([*items, fields])
+    made: dict[object, object] = dict(*items)
+    made.update(fields)
+    return made
 
 
 def _raise_exception(message: object) -> None:

@@ -7,6 +7,10 @@ Rules:
   rendering, a guard character is put into each control token that stands in a message
   and at the ends of a message that could complete one with its neighbours. The guard
   is a Unicode noncharacter that occurs nowhere else; the tokenizer removes it.
+- A template sees what it sees elsewhere: `messages` with `role` and `content`,
+  `add_generation_prompt`, `bos_token`, `eos_token` and `unk_token`, `tools` and
+  `documents` as none, `strftime_now` (UTC). `enable_thinking`, `date_string` and the
+  like are not defined, so that its own defaults hold.
 - The template's own refusal (`raise_exception`) is the messages' fault; any other
   failure is the template's.
 """
@@ -14,12 +18,16 @@ Rules:
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import jinja2
 
 from p2pmoe.text.errors import TemplateError
 from p2pmoe.text.sandbox import Budget, MessagesRefused, Sandbox, spending
+from p2pmoe.text.token_finder import TokenFinder
 from p2pmoe.text.tokenizer import Tokenizer
+from p2pmoe.text.tokenizer_config import folder_template
 from p2pmoe.weights.model_file import ModelFile
 
 __all__ = [
@@ -28,10 +36,13 @@ __all__ = [
     "TemplateLimits",
     "guard_text",
     "load_template",
+    "template_source",
 ]
 
 _GUARDS = "".join(map(chr, range(0xFDD0, 0xFDF0)))
 _MAX_TEMPLATE_CHARACTERS = 1 << 18
+_MAX_DATE_CHARACTERS = 100
+_DATE = re.compile(r"(?:[^%]|%-?[A-Za-z]|%%)*")  # no widths, which could be huge
 _FAILURES = (
     jinja2.TemplateError,
     ArithmeticError,
@@ -70,8 +81,11 @@ class ChatTemplate:
         limits: TemplateLimits,
         *,
         monotonic: Callable[[], float],
+        wall_us: Callable[[], int] = lambda: 0,
     ) -> None:
         """Compile `source`; `monotonic` is the clock of the time limit, in seconds.
+
+        `wall_us`, microseconds since 1970, is what the template's date comes from.
 
         Raises:
             TemplateError: A syntax error, or something that is not allowed.
@@ -82,6 +96,8 @@ class ChatTemplate:
         self._tokenizer = tokenizer
         self._limits = limits
         self._monotonic = monotonic
+        self._wall_us = wall_us
+        self._controls = TokenFinder(tokenizer.control_texts)
         try:
             with spending(self._budget()):
                 self._template = Sandbox().compile_template(source)
@@ -103,10 +119,9 @@ class ChatTemplate:
         if size > self._limits.max_characters:
             reason = f"messages of {size} characters are too long"
             raise TemplateError(reason, by_messages=True)
-        controls = self._tokenizer.control_texts
         guard = self._free_guard(messages)
         guarded = [
-            {"role": m.role, "content": guard_text(m.content, controls, guard)}
+            {"role": m.role, "content": guard_text(m.content, self._controls, guard)}
             for m in messages
         ]
         bos = self._tokenizer.vocabulary.add_bos
@@ -120,7 +135,10 @@ class ChatTemplate:
             "add_generation_prompt": True,
             "bos_token": _text_of(vocabulary.texts, vocabulary.bos_id),
             "eos_token": _text_of(vocabulary.texts, vocabulary.eos_id),
+            "unk_token": _text_of(vocabulary.texts, vocabulary.unknown_id),
             "tools": None,
+            "documents": None,
+            "strftime_now": self._strftime_now,
         }
         try:
             with spending(self._budget()):
@@ -129,6 +147,12 @@ class ChatTemplate:
             raise TemplateError(_line(exc), by_messages=True) from exc
         except _FAILURES as exc:
             raise TemplateError(f"chat template failed: {_line(exc)}") from exc
+
+    def _strftime_now(self, form: str) -> str:
+        if len(form) > _MAX_DATE_CHARACTERS or not _DATE.fullmatch(form):
+            raise ValueError(f"strftime_now cannot write {form[:40]!r}")
+        now = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=self._wall_us())
+        return now.strftime(form)
 
     def _budget(self) -> Budget:
         return Budget(
@@ -152,20 +176,34 @@ def load_template(
     n_context: int,
     *,
     monotonic: Callable[[], float],
+    wall_us: Callable[[], int] = lambda: 0,
 ) -> ChatTemplate | None:
-    """Return the file's chat template for a context of `n_context` tokens, if any.
+    """Return the model's chat template for a context of `n_context` tokens, if any.
+
+    The clocks are those of `ChatTemplate`.
 
     Raises:
         TemplateError: It does not compile, or asks for what is not allowed.
     """
-    source = model.metadata.text("tokenizer.chat_template", "")
+    source = template_source(model)
     if not source:
         return None
     limits = TemplateLimits(max_characters=n_context * 16 + (1 << 16))
-    return ChatTemplate(source, tokenizer, limits, monotonic=monotonic)
+    return ChatTemplate(source, tokenizer, limits, monotonic=monotonic, wall_us=wall_us)
 
 
-def guard_text(text: str, controls: Sequence[str], guard: str) -> str:
+def template_source(model: ModelFile) -> str:
+    """Return the text of a model's chat template, empty if it has none.
+
+    Raises:
+        TemplateError: The folder's template cannot be read.
+    """
+    if model.folder is not None:
+        return folder_template(model.folder)
+    return model.metadata.text("tokenizer.chat_template", "")
+
+
+def guard_text(text: str, controls: TokenFinder, guard: str) -> str:
     """Return `text` with `guard` wherever it could be part of a control token.
 
     Removing the guard gives the text back. Spaces at the ends stay at the ends, so
@@ -173,37 +211,19 @@ def guard_text(text: str, controls: Sequence[str], guard: str) -> str:
     """
     if not controls:
         return text
-    starts = "|".join(map(re.escape, controls))
-    text = re.sub(f"(?=(?:{starts}))(.)", rf"\1{guard}", text, flags=re.DOTALL)
+    places = [0, *(place + 1 for place in controls.starts(text)), len(text)]
+    text = guard.join(text[a:b] for a, b in pairwise(places))
     core = text.strip()
     if not core:
         return text
     start = text.index(core)
     end = start + len(core)
-    after = guard if _may_begin(core, controls) else ""
-    before = guard if _may_end(core, controls) else ""
+    after = guard if controls.may_begin(core) else ""
+    before = guard if controls.may_end(core) else ""
     if len(core) == 1:
         return text[:end] + (after or before) + text[end:]
     middle = core[0] + after + core[1:-1] + before + core[-1]
     return text[:start] + middle + text[end:]
-
-
-def _may_end(core: str, controls: Sequence[str]) -> bool:
-    """Whether a token of the text before could go on with the end of `core`."""
-    return any(
-        core in control
-        or any(core.endswith(control[:n]) for n in range(1, len(control)))
-        for control in controls
-    )
-
-
-def _may_begin(core: str, controls: Sequence[str]) -> bool:
-    """Whether a token could end, or lie, at the beginning of `core`."""
-    return any(
-        core in control
-        or any(core.startswith(control[-n:]) for n in range(1, len(control)))
-        for control in controls
-    )
 
 
 def _text_of(texts: Sequence[str], token: int | None) -> str:

@@ -41,7 +41,7 @@ class Tokenizer:
         self._merger = build_merger(vocabulary)
         defined = self._texts_of(TokenKind.USER_DEFINED)
         self._defined = TokenFinder(defined)
-        self._special = TokenFinder([*defined, *self._texts_of(TokenKind.CONTROL)])
+        self._special = TokenFinder([*defined, *self.control_texts])
 
     @property
     def n_vocab(self) -> int:
@@ -55,8 +55,9 @@ class Tokenizer:
 
     @property
     def control_texts(self) -> tuple[str, ...]:
-        """The texts of all control tokens."""
-        return tuple(self._texts_of(TokenKind.CONTROL))
+        """The texts of control tokens that can be asked for: two characters or more."""
+        texts = self._texts_of(TokenKind.CONTROL)
+        return tuple(text for text in texts if len(text) > 1)
 
     def encode(
         self, text: str, *, bos: bool, special: bool = False, guard: str = ""

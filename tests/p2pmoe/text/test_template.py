@@ -3,6 +3,7 @@
 import itertools
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -15,8 +16,11 @@ from p2pmoe.text.template import (
     TemplateLimits,
     guard_text,
     load_template,
+    template_source,
 )
+from p2pmoe.text.token_finder import TokenFinder
 from p2pmoe.text.tokenizer import Tokenizer, load_tokenizer
+from tests.support.chat_templates import MESSAGES, RENDERED, TEMPLATES
 from tests.support.vocabularies import byte_level_metadata, vocabulary_file
 
 CHATML = (
@@ -26,6 +30,7 @@ CHATML = (
 BARE = "{% for m in messages %}{{ m.content }}{% endfor %}"
 LIMITS = TemplateLimits(max_characters=10_000)
 CONTROLS = ("<|bos|>", "<|im_start|>", "<|im_end|>")
+FINDER = TokenFinder(CONTROLS)
 G = "\ufdd0"
 
 
@@ -93,21 +98,74 @@ def test_b08_a_control_token_cut_in_messages_stays_text(
 
 @given(st.text("<|>imendstarbo \n", max_size=30))
 def test_a_guard_leaves_no_trace_and_no_control_token(text: str) -> None:
-    guarded = guard_text(text, CONTROLS, G)
+    guarded = guard_text(text, FINDER, G)
     assert guarded.replace(G, "") == text
     assert not any(control in guarded for control in CONTROLS)
     assert guarded.strip().replace(G, "") == text.strip()
 
 
+@pytest.mark.parametrize("family", TEMPLATES)
+def test_templates_built_like_those_of_the_families(
+    family: str, tmp_path: Path
+) -> None:
+    metadata = byte_level_metadata()
+    tokens = metadata["tokenizer.ggml.tokens"]
+    assert isinstance(tokens, list)
+    tokens[0], tokens[2] = "<s>", "</s>"
+    with vocabulary_file(tmp_path, metadata) as model:
+        tokenizer = load_tokenizer(model)
+    source = TEMPLATES[family]
+    built = ChatTemplate(
+        source,
+        tokenizer,
+        LIMITS,
+        monotonic=lambda: 0.0,
+        wall_us=lambda: 1_795_977_000_000_000,
+    )
+    ids = built.encode([ChatMessage(**message) for message in MESSAGES])
+    texts = tokenizer.vocabulary.texts
+    rendered = "".join(
+        texts[token] if token < 3 else tokenizer.token_bytes(token).decode("latin-1")
+        for token in ids
+    )
+    wanted = RENDERED[family].encode().decode("latin-1")
+    assert rendered.removeprefix("<s>") == wanted.removeprefix("<s>")
+    assert ids.count(0) == 1
+
+
+def test_b07_two_user_turns_in_a_row_are_the_messages_fault(
+    tokenizer: Tokenizer,
+) -> None:
+    with pytest.raises(TemplateError, match="take turns") as caught:
+        template(TEMPLATES["mixtral"], tokenizer).encode(user("a", "b"))
+    assert caught.value.by_messages
+
+
+@pytest.mark.parametrize("form", ["%1000000000d", "%", "x" * 101, "%E%"])
+def test_dates_have_no_widths(form: str, tokenizer: Tokenizer) -> None:
+    with pytest.raises(TemplateError, match="strftime_now"):
+        template(f"{{{{ strftime_now('{form}') }}}}", tokenizer).encode(user("x"))
+
+
+def test_what_is_not_said_is_not_defined(tokenizer: Tokenizer) -> None:
+    source = (
+        "{{ tools is none }}{{ documents is none }}{{ enable_thinking is defined }}"
+        "{{ add_generation_prompt }}{{ eos_token }}|{{ unk_token }}|"
+    )
+    ids = template(source, tokenizer).encode(user("x"))
+    assert tokenizer.decode(ids) == b"TrueTrueFalseTrue||"
+    assert controls(ids) == [0, 2]
+
+
 def test_ordinary_text_is_not_touched() -> None:
-    assert guard_text("Hello, world?", CONTROLS, G) == "Hello, world?"
-    assert guard_text("<tool>x</tool>!", CONTROLS, G) == "<tool>x</tool>!"
-    assert guard_text("  ", CONTROLS, G) == "  "
-    assert guard_text("<|bos|>", (), G) == "<|bos|>"
+    assert guard_text("Hello, world?", FINDER, G) == "Hello, world?"
+    assert guard_text("<tool>x</tool>!", FINDER, G) == "<tool>x</tool>!"
+    assert guard_text("  ", FINDER, G) == "  "
+    assert guard_text("<|bos|>", TokenFinder(()), G) == "<|bos|>"
 
 
 def test_nested_control_tokens_are_all_guarded() -> None:
-    guarded = guard_text("x<<s>>x", ("<<s>>", "<s>"), G)
+    guarded = guard_text("x<<s>>x", TokenFinder(("<<s>>", "<s>")), G)
     assert "<s>" not in guarded
 
 
@@ -152,5 +210,14 @@ def test_the_template_of_a_file_is_loaded(tmp_path: Path) -> None:
         loaded = load_template(model, SHARED, 100, monotonic=lambda: 0.0)
         assert loaded is not None
         assert controls(loaded.encode(user("x"))) == [0, 1, 2, 1]
+        assert template_source(model) == CHATML
     with vocabulary_file(tmp_path, byte_level_metadata()) as model:
         assert load_template(model, SHARED, 100, monotonic=lambda: 0.0) is None
+
+
+def test_the_template_of_a_folder_is_loaded(tmp_path: Path) -> None:
+    (tmp_path / "chat_template.jinja").write_text(CHATML, encoding="utf-8")
+    model = SimpleNamespace(folder=tmp_path)
+    loaded = load_template(model, SHARED, 100, monotonic=lambda: 0.0)  # type: ignore[arg-type]
+    assert loaded is not None
+    assert controls(loaded.encode(user("x"))) == [0, 1, 2, 1]
