@@ -6,7 +6,8 @@ Per layer, with pre-norm and plain residuals:
     x = x + feed-forward(norm(x))
 
 The feed-forward is dense in the leading layers, else routed experts plus the shared
-ones, which the file has as one. swiglu throughout; rotary on neighbouring values.
+ones, which the file has as one. swiglu throughout; rotary on neighbouring values. The
+norms of the two latents have an epsilon of their own, 1e-6, as the publisher's code.
 
 The router of V2: softmax, the best (Lite) or the best of the best groups, weights not
 normed, times the routed scale. Of V3 and Kimi-K2: sigmoid, a selection bias, groups
@@ -24,6 +25,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
+
+import numpy as np
 
 from mobile_worker.arithmetic.kernel import Kernel
 from mobile_worker.arithmetic.matrix import Matrix, rows_of
@@ -52,6 +55,9 @@ from p2pmoe.weights.model_header import ModelHeader
 __all__ = ["ARCHITECTURE", "describe", "load"]
 
 ARCHITECTURE: Final = "deepseek2"
+
+# Of the latents' own norms; the publisher's code has it whatever its config says.
+_LATENT_EPS: Final = np.float32(1e-6)
 
 # (experts, how they are scored) -> groups and groups used, where a file does not say.
 _PUBLISHED_GROUPS: Final = {
@@ -121,7 +127,7 @@ def _attention(
         output=reader.linear({"attn_output": reader.n_embd}, n_values),
         rope=tables,
         rule=AttentionRule(scale=rope.score_factor / math.sqrt(own.n_head)),
-        eps=reader.eps,
+        eps=_LATENT_EPS,
         operations=reader.operations,
     )
 
