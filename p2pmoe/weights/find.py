@@ -12,6 +12,7 @@ error that lists them. Only names are looked at; nothing is opened.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,11 +65,11 @@ def find_model(path: Path) -> CheckpointFolder | GgufPart:
         UnsupportedModel: A checkpoint in a format that is not read here.
         ModelFileError: A folder without a model, or with more than one.
     """
-    if path.is_dir():
+    if _holds(path.is_dir):
         return _in_folder(path)
     name = path.name.lower()
     if name.endswith((".safetensors", ".index.json")) or name == _CONFIG:
-        if not path.is_file():
+        if not _holds(path.is_file):
             raise _error(path, "is no file", _NAME_A_FILE)
         if not (path.parent / _CONFIG).is_file():
             reason = f"has no {_CONFIG} beside it"
@@ -77,6 +78,14 @@ def find_model(path: Path) -> CheckpointFolder | GgufPart:
     if name.endswith(_PICKLED):
         raise _pickled(path)
     return GgufPart(path)
+
+
+def _holds(check: Callable[[], bool]) -> bool:
+    """Return what a look at a path says; no for a name too long to be one."""
+    try:
+        return check()
+    except OSError:
+        return False
 
 
 def part_of(path: Path) -> PartName | None:

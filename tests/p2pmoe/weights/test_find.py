@@ -11,6 +11,7 @@ from p2pmoe.weights.find import (
     part_name,
     part_of,
 )
+from p2pmoe.weights.model_file import read_header
 
 
 def fill(folder: Path, *names: str) -> Path:
@@ -104,3 +105,9 @@ def test_names_of_parts_are_read_and_written() -> None:
 def test_very_many_names_are_cut() -> None:
     assert listed(["a", "b"]) == "a, b"
     assert listed(["a"] * 40).endswith("a and 8 more")
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "x" * 300 + ".safetensors"])
+def test_a_name_too_long_to_be_one_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ModelFileError):
+        read_header(tmp_path / name)
