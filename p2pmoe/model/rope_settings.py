@@ -25,6 +25,8 @@ not agree, after what publishers run (transformers, modeling_rope_utils.py):
                               unless it equals YaRN's own magnitude, which some
                               converters have written here
     scaling.finetuned         says nothing about the arithmetic
+    scaling.alpha, freq_base_swa
+                              further rules that no architecture here has: refused
 
 and of the tensors `rope_freqs.weight` (divides each pair's frequency, as in Llama 3)
 and `rope_factors_long.weight`, `rope_factors_short.weight` (the same, for contexts
@@ -61,7 +63,7 @@ _MAX_BASE: Final = 1e12
 _MAX_FACTOR: Final = 65536.0
 _MAX_BETA: Final = 65536.0
 _MAX_MAGNITUDE: Final = 16.0
-_MAX_ROTATED: Final = 65536
+_MAX_ROTATED: Final = 1024  # four times any model's; sizes the first tables
 _LEGACY_TENTH: Final = "deepseek2"
 _LEAST_WHOLE_MSCALE: Final = 0.5
 
@@ -192,6 +194,7 @@ class _Keys:
         self, n_rotated: int, interleaved: bool, truncate: bool
     ) -> RopeSettings:
         """Return everything but the divisors, which are tensors."""
+        self._refuse_further_rules()
         kind, factor = self._scaling()
         ramp = self._ramp(truncate) if kind is RopeScaling.YARN else None
         mscale_all_dim = self._mscale_all_dim() if ramp is not None else 0.0
@@ -286,6 +289,13 @@ class _Keys:
         if scale <= 1.0 or n_original == 1:
             return 1.0
         return math.sqrt(1.0 + math.log(scale) / math.log(n_original))
+
+    def _refuse_further_rules(self) -> None:
+        base = self._metadata.real(self._key("freq_base"), 10000.0)
+        for key, plain in (("scaling.alpha", 0.0), ("freq_base_swa", base)):
+            value = self._metadata.real(self._key(key), plain)
+            if value != plain:
+                raise ModelRefused(f"rope.{key} {value} is a rule not known here")
 
     def _real(self, key: str, default: float, above: float, high: float) -> float:
         """Return a number in (above, high]."""

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from p2pmoe.model.errors import ModelRefused
 from p2pmoe.model.rope_settings import (
@@ -151,6 +153,37 @@ def test_the_ramp_leaves_fast_pairs_and_interpolates_slow_ones() -> None:
     assert not np.array_equal(left, fractional)
 
 
+@given(
+    n_rotated=st.integers(1, 64).map(lambda half: 2 * half),
+    base=st.floats(1.5, 1e12),
+    factor=st.floats(1.0, 65536.0),
+    n_original=st.integers(1, 1 << 24),
+    borders=st.tuples(st.floats(0.01, 100.0), st.floats(0.01, 100.0)),
+    truncate=st.booleans(),
+)
+def test_every_pair_turns_between_its_own_pace_and_the_interpolated(
+    n_rotated: int,
+    base: float,
+    factor: float,
+    n_original: int,
+    borders: tuple[float, float],
+    truncate: bool,
+) -> None:
+    ramp = YarnRamp(
+        n_original=n_original,
+        beta_fast=max(borders),
+        beta_slow=min(borders),
+        truncate=truncate,
+    )
+    scaled = RopeSettings(
+        n_rotated=n_rotated, base=base, interleaved=False, factor=factor, ramp=ramp
+    ).frequencies()
+    own = RopeSettings(n_rotated=n_rotated, base=base, interleaved=False).frequencies()
+    assert own[0] == 1.0
+    assert (scaled <= own * (1 + 1e-12)).all()
+    assert (scaled >= own / factor * (1 - 1e-12)).all()
+
+
 def test_a_context_is_given_before_scaling_or_after(tmp_path: Path) -> None:
     scaling = {"rope__scaling__factor": 4.0}
     original = {"rope__scaling__original_context_length": 1024}
@@ -182,6 +215,8 @@ def test_every_word_for_scaling_is_known(tmp_path: Path) -> None:
         YARN | {"scaling.yarn_log_multiplier": 1e6},
         YARN | {"scaling.yarn_attn_factor": -1.0},
         YARN | {"scaling.attn_factor": 1e6},
+        {"scaling.alpha": 1000.0},
+        {"freq_base_swa": 5000.0},
     ],
 )
 def test_an_absurd_number_is_refused(keys: dict[str, object], tmp_path: Path) -> None:
