@@ -124,7 +124,7 @@ async def run_over_workers(
     except Exception as error:
         # Whatever failed first: without the relay all does.
         if stage.children and not stage.children[0].is_running:
-            raise _ended(stage.children[0]) from error
+            raise ChildFailed(stage.children[0].ending()) from error
         raise
     finally:
         await stage.stop_all(STOP_WITHIN_S)
@@ -207,13 +207,13 @@ async def watch(stage: Stage, relay: Child, check: ScatteredCheck) -> None:
             if child.is_running or child.name in lost:
                 continue
             lost.add(child.name)
-            if child is relay or not await _survived(check):
-                raise _ended(child)
+            if child is relay:
+                raise ChildFailed(child.ending())
+            if not await _survived(check):
+                raise ChildFailed(
+                    f"{child.ending()}; no other has room for its experts"
+                )
         await trio.sleep(_POLL_S)
-
-
-def _ended(child: Child) -> ChildFailed:
-    return ChildFailed(f"{child.name} ended early: {child.last_line()}")
 
 
 async def _survived(check: ScatteredCheck) -> bool:

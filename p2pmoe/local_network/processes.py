@@ -60,7 +60,7 @@ class Child:
         with trio.move_on_after(within_s):
             while not self.ready_file.exists():
                 if not self.is_running:
-                    raise ChildFailed(f"{self.name} ended early: {self.last_line()}")
+                    raise ChildFailed(self.ending())
                 await trio.sleep(_POLL_S)
             return dict(json.loads(self.ready_file.read_text(encoding="utf-8")))
         raise ChildFailed(f"{self.name} was not ready after {within_s:.0f} s")
@@ -85,6 +85,13 @@ class Child:
         except OSError:
             return "no output"
         return text.splitlines()[-1] if text else "no output"
+
+    def ending(self) -> str:
+        """Return its name and how it ended, for an error message."""
+        code = self.process.returncode
+        if code is not None and code < 0:
+            return f"{self.name} was ended by signal {-code}"
+        return f"{self.name} ended early: {self.last_line()}"
 
     def resident_bytes(self) -> int:
         """Return the largest resident memory so far, 0 where the system hides it."""

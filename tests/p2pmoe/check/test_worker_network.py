@@ -31,7 +31,9 @@ def test_a_worker_of_a_tiny_model_has_room_to_compute():
 
 def child(name: str, *, running: bool) -> SimpleNamespace:
     return SimpleNamespace(
-        name=name, is_running=running, last_line=lambda: "error: no room"
+        name=name,
+        is_running=running,
+        ending=lambda: f"{name} ended early: error: no room",
     )
 
 
@@ -59,7 +61,9 @@ async def test_a_relay_that_ends_ends_the_run():
 async def test_a_worker_whose_experts_nobody_takes_is_named():
     relay = child("relay", running=True)
     stage = SimpleNamespace(children=[relay, child("worker-2", running=False)])
-    with pytest.raises(ChildFailed, match="worker-2 ended early"):
+    with pytest.raises(
+        ChildFailed, match=r"worker-2 ended early: .*; no other has room"
+    ):
         await watch(stage, relay, Check(covers=False))
 
 

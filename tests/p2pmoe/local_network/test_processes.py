@@ -42,6 +42,14 @@ async def test_a_child_that_ends_early_is_named_with_its_last_line(
 
 
 @trio_test
+async def test_a_killed_child_is_named_with_the_signal(tmp_path, monkeypatch):
+    child = await start(tmp_path, monkeypatch, SLEEP)
+    child.process.kill()
+    with pytest.raises(ChildFailed, match="child was ended by signal 9"):
+        await child.ready(20)
+
+
+@trio_test
 async def test_a_stopped_child_can_still_be_ended(tmp_path, monkeypatch):
     child = await start(tmp_path, monkeypatch, f"{READY}\n{SLEEP}")
     await child.ready(20)
