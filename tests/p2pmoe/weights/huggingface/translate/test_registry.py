@@ -1,0 +1,41 @@
+"""Every architecture that is read is known by its names on the hub."""
+
+from pathlib import Path
+
+import pytest
+
+from p2pmoe.weights.errors import ModelFileError, UnsupportedModel
+from p2pmoe.weights.huggingface.config import Config
+from p2pmoe.weights.huggingface.translate.registry import (
+    architecture_name,
+    is_known,
+    text_part,
+    translation_of,
+)
+from tests.support.safetensors_folder import TINY, published, reference
+
+
+def of(*names: str) -> Config:
+    return Config(Path("config.json"), {"architectures": list(names)})
+
+
+@pytest.mark.parametrize("tiny", TINY)
+def test_each_tiny_model_is_known(tiny: str) -> None:
+    config = Config(Path("config.json"), published(tiny).config)
+    with reference(tiny) as file:
+        architecture = file.metadata["general.architecture"]
+    assert translation_of(config).architecture == architecture
+
+
+def test_an_unknown_name_is_refused() -> None:
+    assert not is_known(of("LlamaForCausalLM"))
+    with pytest.raises(UnsupportedModel, match="'LlamaForCausalLM' is unknown here"):
+        translation_of(of("LlamaForCausalLM"))
+    with pytest.raises(ModelFileError, match="is not one name"):
+        architecture_name(of("A", "B"))
+
+
+def test_a_models_text_part() -> None:
+    assert "architectures" in text_part(of("A"))
+    nested = Config(Path("config.json"), {"text_config": {"n": 1}})
+    assert text_part(nested).integer("n") == 1
