@@ -85,6 +85,7 @@ def check_model(
         ) as name,
     ):
         check_fits(reference, describe_model(model_file))
+        tell("weights into memory", 0.0)
         local = LocalSide(
             model_file,
             LocalOptions(

@@ -4,7 +4,7 @@ On stderr, on a terminal alone, gone when it is done. `tell` may be called from 
 thread, as often as one likes.
 """
 
-import time
+import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import IO, Self
@@ -14,16 +14,16 @@ __all__ = ["LateBar"]
 AFTER_S = 2.0
 
 
+Timer = Callable[[float, Callable[[], None]], threading.Timer]
+
+
 class LateBar:
     """A bar with a label and a share done; a context that takes it away again."""
 
     def __init__(
-        self,
-        stream: IO[str] | None = None,
-        *,
-        monotonic: Callable[[], float] = time.monotonic,
+        self, stream: IO[str] | None = None, *, timer: Timer = threading.Timer
     ) -> None:
-        """Show it on `stream`, None for stderr, after two seconds."""
+        """Show it on `stream`, None for stderr, two seconds after it is entered."""
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -37,10 +37,11 @@ class LateBar:
             disable=not console.is_terminal,
         )
         self._task = self._bar.add_task("", total=1.0)
-        self._monotonic = monotonic
-        self._shown_at = monotonic() + AFTER_S
+        self._timer = timer(AFTER_S, self._bar.start)
+        self._timer.daemon = True
 
     def __enter__(self) -> Self:
+        self._timer.start()
         return self
 
     def __exit__(
@@ -49,10 +50,10 @@ class LateBar:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._timer.cancel()
+        self._timer.join()
         self._bar.stop()
 
     def tell(self, label: str, share: float) -> None:
         """Say what is being done, and its share done, 0 to 1."""
         self._bar.update(self._task, description=label, completed=share)
-        if self._monotonic() >= self._shown_at:
-            self._bar.start()
