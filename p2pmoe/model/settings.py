@@ -246,13 +246,15 @@ def read_router(
             f"key {keys.architecture}.expert_gating_func: {function} is not one of "
             f"{[int(known) for known in functions]}"
         )
+    n_groups = max(1, keys.size("expert_group_count", 1, low=0))
+    n_groups_used = keys.size("expert_group_used_count", 0, low=0)
     settings = RouterSettings(
         score_function=ScoreFunction(function),
         top_k=keys.size("expert_used_count"),
         norm=keys.flag("expert_weights_norm", default=norm),
         scale=keys.real("expert_weights_scale", scale, low=-high, high=high),
-        n_groups=max(1, keys.size("expert_group_count", 1, low=0)),
-        n_groups_used=max(1, keys.size("expert_group_used_count", 1, low=0)),
+        n_groups=n_groups,
+        n_groups_used=n_groups_used or n_groups,  # unsaid: experts of any group
     )
     settings.check(keys.size("expert_count"))
     return settings

@@ -166,6 +166,8 @@ def test_b13_groups_are_read_and_have_to_fit(tmp_path: Path) -> None:
     two = {"expert_group_count": 2, "expert_group_used_count": 1}
     own = router_of(keys_of(tmp_path, **two))
     assert (own.n_groups, own.n_groups_used) == (2, 1)
+    unsaid = router_of(keys_of(tmp_path, expert_group_count=2))
+    assert (unsaid.n_groups, unsaid.n_groups_used) == (2, 2)
     for wrong in ({"expert_group_count": 3}, {"expert_group_used_count": 3}):
         with pytest.raises(ModelRefused, match="groups"):
             router_of(keys_of(tmp_path, **(two | wrong)))
