@@ -10,6 +10,7 @@ or nothing). What attention, router and feed-forward are is the architecture's, 
 builds each `DecoderLayer`; `load_decoder` calls it for each layer and reads the rest.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -46,6 +47,7 @@ _ENDS: Final = frozenset(
         "rope_factors_short.weight",
     }
 )
+_IN_BLOCK: Final = re.compile(r"blk\.(0|[1-9][0-9]{0,5})\..+")
 
 
 class Attention(Protocol):
@@ -212,10 +214,16 @@ def _load_layer(
 
 
 def _refuse_unread(model_file: ModelFile, description: ModelDescription) -> None:
-    """Refuse a tensor beside the blocks that is none of `_ENDS`."""
+    """Refuse a tensor that is none of `_ENDS` and in none of the file's blocks.
+
+    Blocks behind the layers predict further tokens and are not read, so they may hold
+    anything; beyond block_count there are none.
+    """
+    n_block = Keys(model_file).size("block_count")
     for name in model_file.tensors:
-        if name not in _ENDS and not name.startswith("blk."):
+        block = _IN_BLOCK.fullmatch(name)
+        if name not in _ENDS and (block is None or int(block[1]) >= n_block):
             raise ModelRefused(
-                f"tensor {name} has no place in {description.architecture} as it is "
-                f"computed here"
+                f"tensor {name} has no place in {description.architecture} of "
+                f"{n_block} blocks as it is computed here"
             )
