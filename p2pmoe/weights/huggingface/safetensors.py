@@ -58,21 +58,22 @@ class Dtype(Enum):
     C64 = "C64"
 
 
+# Bits of a value by the dtype's name; 8 if it is not here.
 _BITS = {
-    Dtype.F4: 4,
-    Dtype.F6_E2M3: 6,
-    Dtype.F6_E3M2: 6,
-    Dtype.U16: 16,
-    Dtype.I16: 16,
-    Dtype.F16: 16,
-    Dtype.BF16: 16,
-    Dtype.U32: 32,
-    Dtype.I32: 32,
-    Dtype.F32: 32,
-    Dtype.U64: 64,
-    Dtype.I64: 64,
-    Dtype.F64: 64,
-    Dtype.C64: 64,
+    "F4": 4,
+    "F6_E2M3": 6,
+    "F6_E3M2": 6,
+    "U16": 16,
+    "I16": 16,
+    "F16": 16,
+    "BF16": 16,
+    "U32": 32,
+    "I32": 32,
+    "F32": 32,
+    "U64": 64,
+    "I64": 64,
+    "F64": 64,
+    "C64": 64,
 }
 _DTYPES = {dtype.value: dtype for dtype in Dtype}
 
@@ -176,7 +177,7 @@ def _tensor(path: Path, name: str, entry: object, start: int) -> StoredTensor:
         reason = f"{str(list(offsets))[:80]} is no range"
         raise ModelFileError(path, reason, tensor=name, field="data_offsets")
     begin, end = offsets
-    n_bits = prod(shape) * _BITS.get(_DTYPES[dtype], 8)
+    n_bits = prod(shape) * _BITS.get(dtype, 8)
     if n_bits != 8 * (end - begin):
         reason = f"{end - begin} bytes for shape {list(shape)} of {dtype}"
         raise ModelFileError(path, reason, tensor=name, field="data_offsets")
@@ -184,12 +185,14 @@ def _tensor(path: Path, name: str, entry: object, start: int) -> StoredTensor:
 
 
 def _integers(path: Path, name: str, field: str, value: object) -> tuple[int, ...]:
-    if not isinstance(value, list) or not all(
-        type(number) is int and number >= 0 for number in value
-    ):
-        reason = f"{str(value)[:80]} is no list of integers from 0 on"
-        raise ModelFileError(path, reason, tensor=name, field=field)
-    return tuple(value)
+    if isinstance(value, list):
+        for number in value:
+            if type(number) is not int or number < 0:
+                break
+        else:
+            return tuple(value)
+    reason = f"{str(value)[:80]} is no list of integers from 0 on"
+    raise ModelFileError(path, reason, tensor=name, field=field)
 
 
 def _check_layout(path: Path, tensors: list[StoredTensor], start: int) -> int:

@@ -19,14 +19,15 @@ from p2pmoe.weights.huggingface.rows import Stored, Widened
 from p2pmoe.weights.huggingface.safetensors import Dtype, StoredTensor
 from p2pmoe.weights.huggingface.views import View
 
-__all__ = ["PlacedTensor", "fp8_view", "is_f32", "plain_view", "stored_rows"]
+__all__ = ["FP8", "PlacedTensor", "fp8_view", "is_f32", "plain_view", "stored_rows"]
 
 _FORMATS = {Dtype.F32: Format.F32, Dtype.F16: Format.F16, Dtype.BF16: Format.BF16}
-_NUMPY = {1: np.uint8, 2: np.uint16, 4: np.uint32}
+_NUMPY = {size: np.dtype(f"u{size}") for size in (1, 2, 4)}
 _MAX_COLUMNS = 1 << 22
 _MAX_DIMENSIONS = 4
 _ROUTERS = (".ffn_gate_inp.weight", ".ffn_gate_inp_shexp.weight")
-_SCALES = {Dtype.F32, Dtype.F16, Dtype.BF16, Dtype.F8_E8M0}
+_SCALES = (Dtype.F32, Dtype.BF16, Dtype.F16, Dtype.F8_E8M0)
+FP8 = (Dtype.F8_E4M3, Dtype.F8_E5M2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ def stored_rows(placed: PlacedTensor) -> Stored:
         reason = f"rows of {n_cols} values are longer than {_MAX_COLUMNS}"
         raise ModelFileError(placed.path, reason, tensor=tensor.name)
     n_rows = prod(tensor.shape[:-1])
-    dtype = np.dtype(_NUMPY[tensor.n_bytes // (n_rows * n_cols)])
+    dtype = _NUMPY[tensor.n_bytes // (n_rows * n_cols)]
     return Stored(placed.file, tensor.offset, n_rows, n_cols, dtype)
 
 
@@ -88,10 +89,7 @@ def fp8_view(
         ModelFileError: the scales do not fit the codes.
     """
     codes = placed.tensor
-    if quantization.method is not QuantizationMethod.FP8 or codes.dtype not in {
-        Dtype.F8_E4M3,
-        Dtype.F8_E5M2,
-    }:
+    if quantization.method is not QuantizationMethod.FP8 or codes.dtype not in FP8:
         reason = f"is of {codes.dtype.value}, which config.json does not explain"
         raise UnsupportedModel(placed.path, reason, tensor=codes.name)
     rows = Fp8Rows(

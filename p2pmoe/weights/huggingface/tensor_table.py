@@ -17,6 +17,7 @@ from p2pmoe.weights.huggingface.quantization import Quantization, QuantizationMe
 from p2pmoe.weights.huggingface.rows import Stored
 from p2pmoe.weights.huggingface.safetensors import Dtype
 from p2pmoe.weights.huggingface.stored_views import (
+    FP8,
     PlacedTensor,
     fp8_view,
     plain_view,
@@ -74,7 +75,7 @@ class TensorTable:
             UnsupportedModel: it is of a dtype that is read as no weight.
         """
         placed = self._take(name)
-        if placed.tensor.dtype in {Dtype.F8_E4M3, Dtype.F8_E5M2}:
+        if placed.tensor.dtype in FP8:
             for suffix in _SCALE_SUFFIXES:
                 if self.has(name + suffix):
                     scale = self._take(name + suffix)
