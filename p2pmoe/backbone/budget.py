@@ -15,6 +15,7 @@ else the kernel unpacks as it goes within a sixteenth; the hot set gets the rest
 items add up to `--ram` exactly. Without it all routed experts are resident. Pure.
 """
 
+import re
 from dataclasses import dataclass
 
 from mobile_worker.arithmetic.candidates import Keeps
@@ -22,7 +23,7 @@ from mobile_worker.arithmetic.numpy_kernel import DEFAULT_DECODED_BYTES
 from mobile_worker.expert_id import ExpertId
 from p2pmoe.errors import RamTooSmall
 from p2pmoe.model.description import ModelDescription
-from p2pmoe.weights.experts import expert_ranges
+from p2pmoe.weights.experts import distinct_ranges
 from p2pmoe.weights.model_file import ModelFile
 
 __all__ = [
@@ -37,6 +38,8 @@ DECODED_SHARE = 0.8
 _WORKING_ROWS = 64  # rows of a prefill chunk, each with several copies of itself
 _WORKING_COPIES = 16
 _MIB = 1 << 20
+_BLOCK = re.compile(r"blk\.([0-9]{1,9})\.(.*)")
+_ROUTED = re.compile(r"ffn_(?:gate|up|down|gate_up|up_gate)(?:_exps|\.[0-9]+)\.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,27 +78,36 @@ class MemoryPlan:
 
 def measure_sizes(model_file: ModelFile, description: ModelDescription) -> ModelSizes:
     """Return the sizes that a model file's header tells."""
-    experts = {
-        ExpertId(layer, index): expert_ranges(
-            model_file, ExpertId(layer, index)
-        ).n_bytes
-        for layer in description.moe_layers
-        for index in range(description.n_expert)
-    }
-    total = sum(tensor.n_bytes for tensor in model_file.tensors.values())
-    base = total - sum(experts.values())
+    experts: dict[ExpertId, int] = {}
+    for layer in description.moe_layers:
+        sizes = [ranges.n_bytes for ranges in distinct_ranges(model_file, layer)]
+        for index in range(description.n_expert):
+            experts[ExpertId(layer, index)] = sizes[index % len(sizes)]
+    base = [
+        tensor
+        for name, tensor in model_file.tensors.items()
+        if not _is_elsewhere(name, description.n_layer)
+    ]
     n_weights = sum(
         tensor.n_bytes * tensor.n_cols // tensor.row_bytes
-        for name, tensor in model_file.tensors.items()
-        if "_exps." not in name and len(tensor.shape) == 2
+        for tensor in base
+        if len(tensor.shape) == 2
     )
     return ModelSizes(
-        base=base,
+        base=sum(tensor.n_bytes for tensor in base),
         base_decoded=int(n_weights * DECODED_PER_WEIGHT),
         kv_per_token=description.kv_bytes_per_token,
         working=_WORKING_COPIES * _WORKING_ROWS * 4 * description.n_embd,
         experts=experts,
     )
+
+
+def _is_elsewhere(name: str, n_layer: int) -> bool:
+    """Whether a tensor is a routed expert's, or of a block that is no layer."""
+    block = _BLOCK.match(name)
+    if block is None:
+        return False
+    return int(block[1]) >= n_layer or _ROUTED.match(block[2]) is not None
 
 
 def plan_memory(

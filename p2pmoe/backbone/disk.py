@@ -2,8 +2,9 @@
 
 Never mapped: a file cut short is an error naming it, for that read alone (fault B03).
 The cache holds shards in the file's own bytes, least recently used first out; it is
-shared by all lanes. Matrices are the same objects for as long as they are cached, so
-that a kernel may keep what it decoded of them.
+shared by all lanes. What belongs to the hot set goes there instead. Matrices are the
+same objects for as long as they are cached, so that a kernel may keep what it decoded
+of them.
 """
 
 import logging
@@ -32,12 +33,17 @@ class DiskTier:
         *,
         max_bytes: int,
         cost: LocalCost,
+        adopt: Callable[[ExpertId, ExpertWeights], bool] = lambda _, __: False,
         monotonic: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """Keep at most `max_bytes` of shards (one is always kept while it is used)."""
+        """Keep at most `max_bytes` of shards (one is always kept while it is used).
+
+        `adopt` is offered what was read and says if it keeps it; then it is not here.
+        """
         self._file = expert_file
         self._max_bytes = max_bytes
         self._cost = cost
+        self._adopt = adopt
         self._monotonic = monotonic
         self._kept: OrderedDict[ExpertId, tuple[ExpertWeights, int]] = OrderedDict()
         self._lock = threading.Lock()
@@ -69,7 +75,7 @@ class DiskTier:
             known = self._kept.get(expert)
             if known is not None:
                 return known[0]
-            if n_bytes <= self._max_bytes:
+            if not self._adopt(expert, weights) and n_bytes <= self._max_bytes:
                 self._keep(expert, weights, n_bytes)
         return weights
 

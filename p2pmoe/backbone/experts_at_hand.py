@@ -8,10 +8,14 @@
 - a resident expert gives way only to one used at least 25 % more, and only a few change
   at a time: reading has a price, and traffic that wavers must not make it be paid;
 - what the caller names in `keep` is never evicted (nobody else could compute it);
+- `aim` chooses what to keep, and nothing is read by it; a decode thread that reads an
+  expert for a call hands it over (`adopt`), and `fill` reads the rest. Before there is
+  an aim, what comes first stays while there is room;
 - decode threads read `layer(n)`, a mapping that is replaced and never changed, so an
   expert that is evicted in mid-layer stays valid for whoever has it.
 """
 
+import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
@@ -83,7 +87,7 @@ def rebalance(
 
 
 class HotSet:
-    """The resident experts; changed by one thread, read by any."""
+    """The resident experts; read and adopted into by any thread, moved by one."""
 
     def __init__(
         self,
@@ -91,39 +95,79 @@ class HotSet:
         budget_bytes: int | None,
         read: Callable[[ExpertId], ExpertWeights],
     ) -> None:
-        """Begin empty; `budget_bytes` None has room for all of `sizes`."""
+        """Begin empty and without an aim; `budget_bytes` None has room for all."""
         self.sizes = sizes
         total = sum(sizes.values())
         self.budget_bytes = total if budget_bytes is None else min(total, budget_bytes)
         self._read = read
+        self._aim: dict[ExpertId, None] | None = None  # hottest first
         self._resident: dict[ExpertId, ExpertWeights] = {}
         self._layers: dict[int, dict[int, ExpertWeights]] = {}
+        self._n_bytes = 0
+        self._lock = threading.Lock()  # of what is resident
 
     def layer(self, layer: int) -> Mapping[int, ExpertWeights]:
         """Return the resident experts of a layer by index; a snapshot."""
         return self._layers.get(layer, {})
 
-    def layers(self) -> Mapping[int, Mapping[int, ExpertWeights]]:
-        """Return the resident experts by layer and index; a snapshot of each layer."""
-        return dict(self._layers)
-
     def resident(self) -> tuple[ExpertId, ...]:
         """Return the resident experts, ascending."""
-        return tuple(sorted(self._resident))
+        with self._lock:
+            return tuple(sorted(self._resident))
+
+    def at_hand(self) -> tuple[ExpertId, ...]:
+        """Return the experts that are to be resident, ascending; before an aim, are."""
+        with self._lock:
+            return tuple(sorted(self._resident if self._aim is None else self._aim))
+
+    def layers(self) -> Mapping[int, Collection[int]]:
+        """Return the indices of the experts at hand by layer."""
+        found: dict[int, set[int]] = {}
+        for expert in self.at_hand():
+            found.setdefault(expert.layer, set()).add(expert.index)
+        return found
 
     @property
     def n_bytes(self) -> int:
         """Bytes of the resident shards."""
-        return sum(self.sizes[expert] for expert in self._resident)
+        return self._n_bytes
 
-    def fill(self, use: Counts) -> None:
-        """Make the hottest experts resident, from nothing; reads them, blocking."""
-        wanted = choose_hot(use, self.sizes, self.budget_bytes)
-        self.apply(Moves(load=tuple(wanted)))
+    @property
+    def holds_all(self) -> bool:
+        """Whether the budget has room for every expert."""
+        return self.budget_bytes >= sum(self.sizes.values())
+
+    def aim(self, use: Counts) -> None:
+        """Choose the hottest experts within the budget to be kept; reads nothing."""
+        chosen = choose_hot(use, self.sizes, self.budget_bytes)
+        with self._lock:
+            self._aim = dict.fromkeys(chosen)
+
+    def fill(self, use: Counts, go_on: Callable[[], bool] = lambda: True) -> None:
+        """Make the hottest experts resident; reads them, blocking, while `go_on()`.
+
+        Raises:
+            ModelFileError: one cannot be read, or holds no numbers.
+        """
+        self.aim(use)
+        with self._lock:
+            aim = self._aim or {}
+            wanted = [expert for expert in aim if expert not in self._resident]
+            others = {e: self.sizes[e] for e in self._resident if e not in aim}
+        coldest = _by_heat(use, others)[::-1]
+        self._move(Moves(evict=tuple(coldest), load=tuple(wanted)), go_on)
+
+    def adopt(self, expert: ExpertId, weights: ExpertWeights) -> bool:
+        """Keep an expert that was read for a call, if it belongs here; say so."""
+        with self._lock:
+            belongs = self._aim is None or expert in self._aim
+            return belongs and self._add(expert, weights)
 
     def plan(self, use: Counts, keep: Collection[ExpertId] = ()) -> Moves:
         """Return the changes that measured use asks for, evicting none of `keep`."""
-        return rebalance(use, self.sizes, self._resident, self.budget_bytes, keep=keep)
+        with self._lock:
+            resident = dict(self._resident)
+        return rebalance(use, self.sizes, resident, self.budget_bytes, keep=keep)
 
     def apply(self, moves: Moves) -> None:
         """Read and evict, blocking; nothing is evicted before its successor is read.
@@ -131,20 +175,44 @@ class HotSet:
         Raises:
             ModelFileError: the file was cut short; what it gave before is resident.
         """
+        try:
+            self._move(moves, lambda: True)
+        finally:
+            with self._lock:
+                self._aim = dict.fromkeys(self._resident)
+
+    def _move(self, moves: Moves, go_on: Callable[[], bool]) -> None:
         evict = list(reversed(moves.evict))
         for expert in moves.load:
+            if not go_on():
+                return
+            if expert in self._resident:  # adopted meanwhile
+                continue
             weights = self._read(expert)
-            room = self.budget_bytes - self.sizes[expert]
-            while evict and self.n_bytes > room:
-                self._drop(evict.pop())
-            self._resident[expert] = weights
-            layer = {**self._layers.get(expert.layer, {}), expert.index: weights}
-            self._layers[expert.layer] = layer
-        for expert in reversed(evict):
-            self._drop(expert)
+            with self._lock:
+                room = self.budget_bytes - self.sizes[expert]
+                while evict and self._n_bytes > room:
+                    self._drop(evict.pop())
+                self._add(expert, weights)
+        with self._lock:
+            for expert in reversed(evict):
+                self._drop(expert)
+
+    def _add(self, expert: ExpertId, weights: ExpertWeights) -> bool:
+        if expert in self._resident:
+            return True
+        if self._n_bytes + self.sizes[expert] > self.budget_bytes:
+            return False
+        self._resident[expert] = weights
+        self._n_bytes += self.sizes[expert]
+        layer = {**self._layers.get(expert.layer, {}), expert.index: weights}
+        self._layers[expert.layer] = layer
+        return True
 
     def _drop(self, expert: ExpertId) -> None:
-        del self._resident[expert]
+        if self._resident.pop(expert, None) is None:
+            return
+        self._n_bytes -= self.sizes[expert]
         layer = dict(self._layers[expert.layer])
         del layer[expert.index]
         self._layers[expert.layer] = layer

@@ -181,5 +181,5 @@ def _market_client(joining: Joining, name: bytes) -> MarketClient:
             demand_interval_s=joining.tuning.demand_interval_s,
         ),
         use=joining.local.use.take_since,
-        at_hand=joining.local.hot.resident,
+        at_hand=joining.local.hot.at_hand,
     )

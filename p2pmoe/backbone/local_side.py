@@ -1,11 +1,12 @@
 """What of a model is on this machine: weights, memory, hot set, disk, measured use.
 
-Opened on a worker thread (it reads and computes for seconds); afterwards decode threads
-share it. Measured use lies in the data folder between runs, named by the model file's
-own bytes; a first start measures it with a short pass over the local disk.
+Opened on a worker thread; afterwards decode threads share it. Opening reads the header
+and the vectors: matrices are read when they are first computed with, and experts when
+they are first called, or by `fill` in the background. What must be done before requests
+are taken is `warm_up`. Measured use lies in the data folder between runs, named by the
+model's fingerprint.
 """
 
-import hashlib
 import logging
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -28,6 +29,7 @@ from p2pmoe.config import DiskPolicy
 from p2pmoe.errors import ConfigurationError
 from p2pmoe.model.model import Model, describe_model, load_model
 from p2pmoe.weights.errors import ModelFileError
+from p2pmoe.weights.look_through import look_through
 from p2pmoe.weights.model_file import ModelFile
 
 __all__ = ["LocalOptions", "LocalSide"]
@@ -35,7 +37,8 @@ __all__ = ["LocalOptions", "LocalSide"]
 log = logging.getLogger("p2pmoe.backbone")
 
 WARM_UP_S = 10.0
-_NAME_BYTES = 1 << 20
+SMALL_BYTES = 32 << 20  # a model to be read whole before anything is asked
+MEASURED_TOKENS = 256  # whose use of experts says which are hot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +63,7 @@ class LocalSide:
     """A loaded model and the experts that are at hand."""
 
     def __init__(self, model_file: ModelFile, options: LocalOptions) -> None:
-        """Load all but the routed experts, within the budget.
+        """Check all that the header tells, and divide the budget.
 
         Raises:
             RamTooSmall: the budget cannot hold what must be there.
@@ -89,14 +92,23 @@ class LocalSide:
         self.kernel = self.chosen.open(self.plan.decoded)
         self.model: Model = load_model(model_file, self.kernel)
         self.experts = ExpertFile(model_file)
+        for layer in description.moe_layers:
+            self.experts.kinds(layer)  # refuses what cannot be computed with
         self.cost = LocalCost()
         self.hot = HotSet(sizes.experts, self.plan.hot, self.experts.weights)
-        self.disk = DiskTier(self.experts, max_bytes=self.plan.disk, cost=self.cost)
+        self.disk = DiskTier(
+            self.experts,
+            max_bytes=self.plan.disk,
+            cost=self.cost,
+            adopt=self.hot.adopt,
+        )
         self.use = UseCounts(
             description.n_layer, description.n_expert, len(description.moe_layers)
         )
+        self._recalled = False
         self._unreadable = False  # the model file was found cut short
-        self._use_file = options.data / f"use-{_name_of(model_file)}.bin"
+        name = model_file.fingerprint().hex()[:16]
+        self._use_file = options.data / f"use-{name}.bin"
 
     def places(self, network: Network | None = None) -> ExpertPlaces:
         """Return everything that can compute an expert."""
@@ -113,34 +125,95 @@ class LocalSide:
             network=network,
         )
 
+    @property
+    def is_small(self) -> bool:
+        """Whether all that will be resident is little enough to be read at once."""
+        return self.plan.base + self.hot.budget_bytes <= SMALL_BYTES
+
+    @property
+    def knows_use(self) -> bool:
+        """Whether it is known which experts are hot: all fit, or use was measured."""
+        if self.hot.holds_all or self._recalled:
+            return True
+        description = self.model.description
+        n_calls = description.top_k * len(description.moe_layers)
+        return float(self.use.decayed().sum()) >= MEASURED_TOKENS * n_calls
+
     def warm_up(
         self,
         tokens: Sequence[int],
         *,
+        in_network: bool = False,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Recall or measure use, then read the hot set; ModelFileError."""
+        """Do what must be done before requests are taken; ModelFileError.
+
+        Recorded use is recalled. A small model is read and checked whole. In a network,
+        which must know what is at hand here, the dense part is read, use is measured
+        with `tokens` if it is not known, and the hot set is chosen; without a disk tier
+        it is read as well.
+        """
         description = self.model.description
         known = load_use(self._use_file, description.n_layer, description.n_expert)
         if known is not None:
             self.use.restore(known)
-        elif self.hot.budget_bytes < sum(self.hot.sizes.values()):
-            experts = ScatteredExperts(self.places(), RequestTrace(), float("inf"))
-            n = measure_use(
-                self.model,
-                experts,
-                tokens,
-                monotonic=monotonic,
-                limit_s=WARM_UP_S,
-            )
-            log.info("measured over %d tokens which experts are used most", n)
-        self.hot.fill(self.use.decayed())
+            self._recalled = True
+        if in_network:
+            self.read_base()
+            if not self.knows_use:
+                self._measure(tokens, monotonic)
+        if in_network or self.knows_use:
+            self.hot.aim(self.use.decayed())
+        if self.is_small:
+            self.look_through()
+        needs_all_now = in_network and self.options.policy is DiskPolicy.OFF
+        if needs_all_now or (self.is_small and self.knows_use):
+            self.fill()
+
+    def read_base(self) -> None:
+        """Have all matrices but the routed experts in memory; ModelFileError."""
+        for promise in self.model_file.unread():
+            promise.read()
+
+    def look_through(self, go_on: Callable[[], bool] = lambda: True) -> bool:
+        """Look for damage in what will be resident, keeping nothing of it.
+
+        Goes on while `go_on()`; False if it was told to stop. Raises ModelFileError.
+        """
+        left = self.hot.budget_bytes
+        wanted: list[ExpertId] = []
+        for expert in self.hot.at_hand() or self.hot.sizes:
+            left -= self.hot.sizes[expert]
+            if left < 0:
+                break
+            wanted.append(expert)
+        return look_through(self.model_file, self.experts, wanted, go_on)
+
+    def fill(self, go_on: Callable[[], bool] = lambda: True) -> None:
+        """Read the hot set by measured use, while `go_on()`; ModelFileError."""
+        self.hot.fill(self.use.decayed(), go_on)
         log.info(
             "%d of %d experts are in memory here, %.1f MiB",
             len(self.hot.resident()),
             len(self.hot.sizes),
             self.hot.n_bytes / (1 << 20),
         )
+
+    def fill_behind(self, go_on: Callable[[], bool]) -> None:
+        """Fill while requests run: what cannot be read is logged, not raised."""
+        try:
+            self.fill(go_on)
+        except ModelFileError as error:
+            log.warning("the hot set stays as it is from now on: %s", error)
+            self._unreadable = True
+
+    def _measure(self, tokens: Sequence[int], monotonic: Callable[[], float]) -> None:
+        """Run a short text from the local disk to see which experts it uses."""
+        experts = ScatteredExperts(self.places(), RequestTrace(), float("inf"))
+        n = measure_use(
+            self.model, experts, tokens, monotonic=monotonic, limit_s=WARM_UP_S
+        )
+        log.info("measured over %d tokens which experts are used most", n)
 
     def rebalance(self, keep: Collection[ExpertId] = ()) -> bool:
         """Follow measured use with the few moves worth their reads; True if made.
@@ -186,10 +259,3 @@ def _choose(options: LocalOptions) -> KernelChoice:
     for warning in chosen.warnings:
         log.warning("%s", warning)
     return chosen
-
-
-def _name_of(model_file: ModelFile) -> str:
-    """Return 16 hex digits that change when the model's header or size does."""
-    digest = hashlib.sha256(model_file.n_bytes.to_bytes(8, "little"))
-    digest.update(model_file.read_range(0, min(_NAME_BYTES, model_file.n_bytes)))
-    return digest.hexdigest()[:16]

@@ -2,7 +2,7 @@
 
     lock      the data folder is this process's alone, by its identity file
     listen    the API is there at once and tells the phase
-    load      weights, tokenizer, measured use, hot set (on a thread)
+    load      header, tokenizer, what a network must know of us (on a thread)
     join      the relay, market and ledger, if a network was named
     serve     until `stop` is set
     drain     no new requests, running ones get a moment, last vouchers are signed
@@ -48,8 +48,10 @@ from p2pmoe.backbone.generation import (
 )
 from p2pmoe.backbone.joining import Joined, Joining
 from p2pmoe.backbone.local_side import LocalOptions, LocalSide
+from p2pmoe.backbone.manifest_store import stored_manifest
 from p2pmoe.backbone.metrics import engine_page, local_page, network_page
 from p2pmoe.backbone.readiness import ReadinessGate
+from p2pmoe.backbone.residency import Residency, keep_resident
 from p2pmoe.backbone.scattered import Network, ScatteredExperts
 from p2pmoe.backbone.start_report import StartReport
 from p2pmoe.backbone.trace import BackboneCounters, RequestTrace
@@ -60,7 +62,7 @@ from p2pmoe.model.errors import ModelRefused
 from p2pmoe.model.model import describe_model
 from p2pmoe.text.template import load_template
 from p2pmoe.text.tokenizer import Tokenizer, load_tokenizer
-from p2pmoe.weights.manifest import ManifestOptions, build_manifest
+from p2pmoe.weights.manifest import ManifestOptions
 from p2pmoe.weights.model_file import ModelFile, open_model
 from relay.tokens import Role
 
@@ -118,6 +120,7 @@ class Service:
         self._local: LocalSide | None = None
         self._joined: Joined | None = None
         self._engine: Engine | None = None
+        self._asked = trio.Event()
 
     def generate(
         self, request: GenerationRequest
@@ -128,6 +131,7 @@ class Service:
             raise GenerationFailed(
                 FailureKind.NOT_READY, f"not ready: {state.detail or state.phase.value}"
             )
+        self._asked.set()
         return self._engine.generate(request)
 
     async def run(
@@ -181,7 +185,7 @@ class Service:
         _check_vocabulary(tokenizer, local)
         self._gate.warming()
         tokens = tokenizer.encode(WARM_UP_TEXT, bos=tokenizer.vocabulary.add_bos)
-        local.warm_up(tokens)
+        local.warm_up(tokens, in_network=config.access is not None)
         served = ServedModel(
             name=_model_name(config.model, self._file),
             n_context=local.n_context,
@@ -198,7 +202,7 @@ class Service:
         manifest = None
         if config.access is not None:
             options = ManifestOptions(tokenizer_digest=tokenizer.digest)
-            manifest = build_manifest(self._file, options)
+            manifest = stored_manifest(config.data, self._file, options)
         return _Loaded(local=local, served=served, manifest=manifest)
 
     async def _loaded_unless(self, stop: trio.Event) -> _Loaded | None:
@@ -232,7 +236,7 @@ class Service:
                     open_engine(self._engine_parts(loaded.local, network))
                 )
                 nursery = await stack.enter_async_context(trio.open_nursery())
-                nursery.start_soon(self._follow_use, loaded.local)
+                nursery.start_soon(keep_resident, loaded.local, self._residency())
                 self._cover()
                 await stop.wait()
                 await self._drain()
@@ -272,11 +276,13 @@ class Service:
                     self._joined = attached.joined
                     yield attached.network
 
-    async def _follow_use(self, local: LocalSide) -> None:
-        while True:
-            await trio.sleep(self.config.tuning.rebalance_interval_s)
-            await trio.to_thread.run_sync(local.rebalance, self._only_here(local))
-            await trio.to_thread.run_sync(local.save)
+    def _residency(self) -> Residency:
+        return Residency(
+            in_network=self.config.access is not None,
+            asked=self._asked,
+            only_here=lambda: self._only_here(self._needed_local()),
+            interval_s=self.config.tuning.rebalance_interval_s,
+        )
 
     def _only_here(self, local: LocalSide) -> frozenset[ExpertId]:
         """Return the experts at hand that nobody could compute once evicted."""

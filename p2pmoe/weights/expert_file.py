@@ -15,9 +15,9 @@ from mobile_worker.expert_id import ExpertId
 from mobile_worker.shards.shard import check_expert, expert_weights
 from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.experts import (
+    distinct_ranges,
     expert_layers,
     expert_ranges,
-    layer_ranges,
     read_expert,
 )
 from p2pmoe.weights.manifest import expert_layout
@@ -73,15 +73,24 @@ class ExpertFile:
         return weights
 
     def kinds(self, layer: int) -> frozenset[bool]:
-        """Return the kinds of input that a layer's experts read: True coded rows."""
+        """Return the kinds of input that a layer's experts read: True coded rows.
+
+        Raises:
+            FormatUnsupported: an expert cannot be computed with; names the first.
+            ModelFileError: their tensors do not fit the model's sizes.
+        """
         kinds = self._kinds.get(layer)
         if kinds is None:
-            formats = {
-                matrix.format
-                for ranges in layer_ranges(self._file, layer)
-                for matrix in (ranges.gate, ranges.up)
-            }
-            kinds = self._kinds[layer] = frozenset(map(is_integer, formats))
+            found: set[bool] = set()
+            for index, ranges in enumerate(distinct_ranges(self._file, layer)):
+                try:
+                    is_integer(ranges.down.format)
+                    found |= {is_integer(m.format) for m in (ranges.gate, ranges.up)}
+                except FormatUnsupported as exc:
+                    expert = ExpertId(layer, index)
+                    reason = f"{self._file.path}, expert {expert}: {exc}"
+                    raise FormatUnsupported(reason) from exc
+            kinds = self._kinds[layer] = frozenset(found)
         return kinds
 
     def code(self, layer: int, hidden: Floats, kernel: Kernel) -> ExpertInput:

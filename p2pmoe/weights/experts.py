@@ -36,6 +36,7 @@ __all__ = [
     "ExpertRanges",
     "HalfOrder",
     "MatrixRange",
+    "distinct_ranges",
     "expert_layers",
     "expert_ranges",
     "layer_ranges",
@@ -151,6 +152,17 @@ def layer_ranges(
         expert_ranges(model, ExpertId(layer, index), half_order=half_order)
         for index in indices
     ]
+
+
+def distinct_ranges(model: ModelHeader, layer: int) -> list[ExpertRanges]:
+    """Return the ranges of the first expert where all of a layer are alike, else all.
+
+    Alike in formats and sizes: their tensors are stacked. Raises as `expert_ranges`.
+    """
+    singles = (single_name(layer, matrix, 0) for matrix in ExpertMatrix)
+    if any(name in model.tensors for name in singles):
+        return layer_ranges(model, layer)
+    return [expert_ranges(model, ExpertId(layer, 0))]
 
 
 def read_expert(model: ModelFile, ranges: ExpertRanges) -> memoryview:

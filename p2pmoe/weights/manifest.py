@@ -5,7 +5,7 @@ progress callback; call it from a worker thread where an event loop must go on.
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from mobile_worker.arithmetic.activation import Activation
@@ -57,10 +57,12 @@ def build_manifest(
     options: ManifestOptions | None = None,
     *,
     progress: Callable[[int, int], None] | None = None,
+    digests: Mapping[ExpertId, bytes] | None = None,
 ) -> Manifest:
     """Hash every expert of the file and list it.
 
-    `progress` is called with (experts done, experts in all) after each expert.
+    `progress` is called with (experts done, experts in all) after each expert. Experts
+    whose `digests` are given are not read.
 
     Raises:
         UnsupportedModel: No routed experts, or experts that cannot be served.
@@ -80,7 +82,8 @@ def build_manifest(
         for index, ranges in enumerate(places):
             expert = ExpertId(layer, index)
             layout = layouts.setdefault(expert_layout(ranges, activation), len(layouts))
-            experts.append(_entry(model, expert, layout, ranges))
+            digest = (digests or {}).get(expert) or _digest(model, ranges)
+            experts.append(_entry(expert, layout, ranges, digest))
             if progress is not None:
                 progress(len(experts), len(layers) * n_expert)
     return Manifest(
@@ -96,13 +99,17 @@ def build_manifest(
     )
 
 
+def _digest(model: ModelFile, ranges: ExpertRanges) -> bytes:
+    return hashlib.sha256(read_expert(model, ranges)).digest()
+
+
 def _entry(
-    model: ModelFile, expert: ExpertId, layout: int, ranges: ExpertRanges
+    expert: ExpertId, layout: int, ranges: ExpertRanges, digest: bytes
 ) -> ManifestExpert:
     return ManifestExpert(
         expert=expert,
         layout=layout,
-        digest=hashlib.sha256(read_expert(model, ranges)).digest(),
+        digest=digest,
         n_bytes=ranges.n_bytes,
         ranges=ranges.parts,
     )

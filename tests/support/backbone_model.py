@@ -69,11 +69,12 @@ def local_side(
     policy: DiskPolicy = DiskPolicy.FALLBACK,
     profile: Profile = Profile.R16,
 ) -> LocalSide:
-    """Return a local side whose hot set holds this share of the experts' bytes."""
+    """Return a local side, all read, whose hot set holds this share of the experts."""
     data = Path(mkdtemp(dir=_FOLDERS.name))
     options = LocalOptions(data=data, policy=policy, profile=profile)
     side = LocalSide(model_of(path), options)
     side.hot.budget_bytes = int(hot_share * sum(side.hot.sizes.values()))
+    side.read_base()
     side.hot.fill(side.use.decayed())
     return side
 

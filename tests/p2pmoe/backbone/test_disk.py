@@ -88,3 +88,20 @@ def test_a_read_is_timed_for_the_cost_model() -> None:
     )
     disk.load(ONE)
     assert cost.disk_s(0, 55_296) == pytest.approx(0.5)
+
+
+def test_what_is_adopted_is_not_kept_here_as_well() -> None:
+    adopted: list[ExpertId] = []
+
+    def adopt(expert: ExpertId, _: object) -> bool:
+        adopted.append(expert)
+        return expert == ONE
+
+    disk = DiskTier(
+        ExpertFile(model_of(POCKET)), max_bytes=1 << 20, cost=LocalCost(), adopt=adopt
+    )
+    disk.load(ONE)
+    disk.load(TWO)
+    disk.load(TWO)
+    assert adopted == [ONE, TWO]
+    assert disk.n_bytes == 55_296

@@ -1,5 +1,6 @@
 """The hottest experts stay within the budget, and change rarely."""
 
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -109,3 +110,71 @@ def test_the_budget_holds_and_moves_are_few(
     assert not set(moves.load) & set(resident)
     hot.apply(moves)
     assert hot.n_bytes <= budget
+
+
+def test_before_an_aim_what_comes_first_stays_while_there_is_room() -> None:
+    hot = HotSet(SIZES, 250, lambda expert: object())
+    ids = sorted(SIZES)
+    assert [hot.adopt(expert, object()) for expert in ids[:3]] == [True, True, False]
+    assert hot.adopt(ids[0], object())
+    assert hot.resident() == hot.at_hand() == tuple(ids[:2])
+    assert hot.n_bytes == 200
+
+
+def test_with_an_aim_only_what_belongs_is_adopted_and_filling_evicts_the_rest() -> None:
+    hot = HotSet(SIZES, 200, lambda expert: object())
+    first = ExpertId(1, 3)
+    hot.adopt(first, object())
+    table = use(e_2_3=5, e_1_1=5)
+    hot.aim(table)
+    aimed = (ExpertId(1, 1), ExpertId(2, 3))
+    assert hot.at_hand() == aimed
+    assert hot.layers() == {1: {1}, 2: {3}}
+    assert hot.resident() == (first,)
+    assert not hot.adopt(ExpertId(2, 0), object())
+    kept = object()
+    assert hot.adopt(aimed[0], kept)
+    hot.fill(table)
+    assert hot.resident() == aimed
+    assert hot.layer(1)[1] is kept  # what was adopted is not read again
+    assert hot.n_bytes == 200
+
+
+def test_filling_stops_when_told_and_goes_on_later() -> None:
+    hot = HotSet(SIZES, None, lambda expert: object())
+    looks = iter([True, True, False])
+    hot.fill(use(e_2_0=3), lambda: next(looks))
+    assert hot.resident() == (ExpertId(1, 0), ExpertId(2, 0))
+    assert len(hot.at_hand()) == 8
+    hot.fill(use(e_2_0=3))
+    assert len(hot.resident()) == 8
+
+
+def test_a_move_that_fails_leaves_an_aim_of_what_is_there() -> None:
+    def read(expert: ExpertId) -> object:
+        raise ModelFileError(Path("cut.gguf"), "needs 9 bytes, has 4")
+
+    hot = HotSet(SIZES, 200, read)
+    hot.aim(use(e_1_0=10, e_1_1=8))
+    hot.adopt(ExpertId(1, 0), object())
+    with pytest.raises(ModelFileError):
+        hot.apply(Moves(load=(ExpertId(2, 0),)))
+    assert hot.at_hand() == (ExpertId(1, 0),)
+
+
+def test_many_threads_adopt_within_the_budget() -> None:
+    hot = HotSet(SIZES, 450, lambda expert: object())
+    ids = sorted(SIZES)
+
+    def work() -> None:
+        for expert in ids:
+            hot.adopt(expert, object())
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    hot.fill(use(e_2_0=3))
+    for thread in threads:
+        thread.join()
+    assert hot.n_bytes == 100 * len(hot.resident()) <= 450
+    assert set(hot.resident()) >= {ExpertId(2, 0)}

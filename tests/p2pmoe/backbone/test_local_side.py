@@ -5,8 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from p2pmoe.backbone.local_side import LocalOptions, LocalSide
+from p2pmoe.backbone import local_side
+from p2pmoe.backbone.local_side import MEASURED_TOKENS, LocalOptions, LocalSide
+from p2pmoe.config import DiskPolicy
 from p2pmoe.errors import ConfigurationError, RamTooSmall
+from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.model_file import open_model
 from tests.support.backbone_model import POCKET, model_of
 
@@ -20,19 +23,87 @@ def side(folder: Path, **changes: object) -> LocalSide:
     )
 
 
-def test_a_first_start_measures_and_a_second_recalls(tmp_path: Path) -> None:
+def filled(folder: Path) -> LocalSide:
+    local = side(folder)
+    local.warm_up(TOKENS, in_network=True)
+    local.fill()
+    return local
+
+
+def test_in_a_network_use_is_measured_at_first_and_recalled_then(
+    tmp_path: Path,
+) -> None:
     first = side(tmp_path)
-    first.warm_up(TOKENS)
+    first.warm_up(TOKENS, in_network=True)
     assert first.use.is_measured
-    assert 70 <= len(first.hot.resident()) <= 80
-    assert first.hot.n_bytes <= first.hot.budget_bytes
+    aimed = first.hot.at_hand()
+    assert 70 <= len(aimed) <= 80
     hottest = first.use.decayed()[1].argmax()
-    assert int(hottest) in first.hot.layer(1)
+    assert int(hottest) in first.hot.layers()[1]
+    first.fill()
+    assert first.hot.resident() == aimed
+    assert first.hot.n_bytes <= first.hot.budget_bytes
     first.save()
     second = side(tmp_path)
     second.warm_up([])
-    assert second.hot.resident() == first.hot.resident()
+    assert second.knows_use
+    assert second.hot.at_hand() == aimed
     assert second.disk.n_reads == 0
+
+
+def test_without_a_network_use_is_measured_by_requests(tmp_path: Path) -> None:
+    local = side(tmp_path)
+    local.warm_up(TOKENS)
+    assert not local.knows_use
+    assert not local.use.is_measured
+    assert local.hot.at_hand() == ()
+    for layer in local.model.description.moe_layers:
+        local.use.add(layer, np.full((2 * MEASURED_TOKENS, 4), 3))
+    assert local.knows_use
+    local.fill()
+    assert all(3 in local.hot.layer(layer) for layer in range(1, 8))
+
+
+def test_without_a_disk_tier_the_hot_set_is_read_before_anything_is_asked(
+    tmp_path: Path,
+) -> None:
+    local = side(tmp_path, policy=DiskPolicy.OFF)
+    local.warm_up(TOKENS, in_network=True)
+    assert local.hot.resident() == local.hot.at_hand() != ()
+
+
+def test_a_small_model_is_read_whole_and_a_large_one_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = open_model(POCKET)
+    small = LocalSide(file, LocalOptions(data=tmp_path))
+    small.warm_up(TOKENS)
+    assert len(small.hot.resident()) == 224
+    monkeypatch.setattr(local_side, "SMALL_BYTES", 1 << 20)
+    other = open_model(POCKET)
+    large = LocalSide(other, LocalOptions(data=tmp_path))
+    large.warm_up(TOKENS)
+    assert large.hot.resident() == ()
+    assert len(large.hot.at_hand()) == 224
+    assert len(other.unread()) > 40
+    large.read_base()
+    assert other.unread() == []
+
+
+def test_looking_through_finds_damage_and_stops_when_told(tmp_path: Path) -> None:
+    path = tmp_path / "bad.gguf"
+    raw = bytearray(POCKET.read_bytes())
+    offset = model_of(POCKET).tensor("blk.3.ffn_up_exps.weight").offset
+    raw[offset : offset + 2] = b"\0\x7c"
+    path.write_bytes(raw)
+    local = LocalSide(open_model(path), LocalOptions(data=tmp_path))
+    looks = iter([True] * 50 + [False])
+    assert not local.look_through(lambda: next(looks))
+    with pytest.raises(ModelFileError, match=r"up of expert 3\.0: row 0"):
+        local.look_through()
+    local.fill_behind(lambda: True)  # told, not raised: requests are running
+    assert 0 < len(local.hot.resident()) < 224
+    assert not local.rebalance()
 
 
 def test_with_room_for_all_nothing_needs_measuring(tmp_path: Path) -> None:
@@ -46,8 +117,7 @@ def test_with_room_for_all_nothing_needs_measuring(tmp_path: Path) -> None:
 
 
 def test_rebalancing_follows_use(tmp_path: Path) -> None:
-    local = side(tmp_path)
-    local.warm_up(TOKENS)
+    local = filled(tmp_path)
     cold = min(set(local.all_experts()) - set(local.hot.resident()))
     for _ in range(50):
         local.use.add(cold.layer, np.full((64, 1), cold.index))
@@ -93,12 +163,10 @@ def test_b03_a_file_cut_short_ends_neither_rebalancing_nor_what_is_resident(
 
 
 def test_a_corrupt_record_of_use_is_measured_again(tmp_path: Path) -> None:
-    first = side(tmp_path)
-    first.warm_up(TOKENS)
+    first = filled(tmp_path)
     first.save()
     (record,) = tmp_path.glob("use-*.bin")
     record.write_bytes(b"\xff" * record.stat().st_size)
-    second = side(tmp_path)
-    second.warm_up(TOKENS)
+    second = filled(tmp_path)
     assert second.use.is_measured
     assert second.hot.resident() == first.hot.resident()
