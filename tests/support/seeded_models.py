@@ -344,9 +344,14 @@ def prompt_of(case: Case, n: int = 200) -> list[int]:
 
 def weights_of(case: Case) -> dict[str, np.ndarray]:
     """Return all weights in the publisher's names, f32."""
-    return {
-        name: _seeded(f"{case.name}/{name}", shape) for name, shape in _shapes(case)
-    }
+    if case.name not in _MADE:
+        _MADE[case.name] = {
+            name: _seeded(f"{case.name}/{name}", shape) for name, shape in _shapes(case)
+        }
+    return dict(_MADE[case.name])
+
+
+_MADE: dict[str, dict[str, np.ndarray]] = {}
 
 
 def _seeded(name: str, shape: tuple[int, ...]) -> np.ndarray:

@@ -1,3 +1,4 @@
+import contextlib
 from pathlib import Path
 
 import numpy as np
@@ -229,3 +230,33 @@ def test_a_tensor_that_is_missing_is_named(part: str, tmp_path: Path) -> None:
             write_case(V3, tmp_path, tensors={f"blk.1.{part}.weight": None}),
             NumpyKernel(),
         )
+
+
+ODD_VALUES = [
+    *(0, 1, 3, 33, 1 << 15, (1 << 31) - 1, (1 << 32) - 1, 1e-30, 1e30),
+    *(0.0, float("nan"), float("inf"), -1.0, True, "x", [1, 2], None),
+]
+
+
+@pytest.mark.parametrize(
+    "key", [key for key in metadata_of(V3) if key.startswith("deepseek2")]
+)
+def test_b01_a_key_with_any_value_runs_or_is_refused(tmp_path: Path, key: str) -> None:
+    kernel = fastest_kernel()
+    for value in ODD_VALUES:
+        with contextlib.suppress(ModelRefused, ModelFileError):
+            own = load(write_case(V3, tmp_path, {key: value}), kernel)
+            cache = own.model.new_cache(min(4, own.model.description.n_context))
+            assert np.isfinite(own.run([1, 2, 3][: cache.capacity], cache)).all(), value
+
+
+@pytest.mark.parametrize(
+    "tensor", [name for name in tensors_of(V3) if ".1.attn_" in name]
+)
+def test_a_tensor_of_another_shape_is_refused(tmp_path: Path, tensor: str) -> None:
+    whole = tensors_of(V3)[tensor]
+    for wrong in (np.repeat(whole, 2, axis=0), whole[..., None], whole.reshape(-1)):
+        if wrong.shape == whole.shape:
+            continue
+        with pytest.raises((ModelRefused, ModelFileError), match=tensor[6:]):
+            load(write_case(V3, tmp_path, tensors={tensor: wrong}), fastest_kernel())
