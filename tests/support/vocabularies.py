@@ -3,12 +3,19 @@
 from pathlib import Path
 
 from p2pmoe.text.byte_alphabet import BYTE_TO_CHAR
+from p2pmoe.text.gguf_vocabulary import vocabulary_from_metadata
+from p2pmoe.text.vocabulary import Vocabulary
+from p2pmoe.weights.metadata import Metadata
 from p2pmoe.weights.model_file import ModelFile, open_model
 from tests.support.gguf_writer import write_gguf
 
 __all__ = [
+    "BYTE_LEVEL",
     "CONTROLS",
+    "PIECES",
+    "UNIGRAMS",
     "byte_level_metadata",
+    "read_vocabulary",
     "sentence_piece_metadata",
     "unigram_metadata",
     "vocabulary_file",
@@ -87,3 +94,20 @@ def unigram_metadata(
     }
     metadata.update(changes)
     return {key: value for key, value in metadata.items() if value is not None}
+
+
+def read_vocabulary(
+    metadata: dict[str, object], override: str | None = None
+) -> Vocabulary:
+    """Read metadata as if a file named "model.gguf" had them."""
+    values = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in metadata.items()
+    }
+    here = Path("model.gguf")
+    return vocabulary_from_metadata(Metadata(here, values), here, override)  # type: ignore[arg-type]
+
+
+BYTE_LEVEL = read_vocabulary(byte_level_metadata())
+PIECES = read_vocabulary(sentence_piece_metadata())
+UNIGRAMS = read_vocabulary(unigram_metadata())

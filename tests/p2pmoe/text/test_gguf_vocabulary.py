@@ -1,35 +1,24 @@
 """Vocabularies in metadata: read, refused, and written back the same (fault B10)."""
 
-from pathlib import Path
-
 import pytest
 
 from p2pmoe.text.errors import PretokenizerUnknown, TokenizerError
-from p2pmoe.text.gguf_vocabulary import vocabulary_from_metadata, vocabulary_metadata
+from p2pmoe.text.gguf_vocabulary import vocabulary_metadata
 from p2pmoe.text.vocabulary import TokenKind, Vocabulary, VocabularyKind
 from p2pmoe.weights.errors import ModelFileError
-from p2pmoe.weights.metadata import Metadata
 from tests.support.vocabularies import (
     byte_level_metadata,
+    read_vocabulary,
     sentence_piece_metadata,
     unigram_metadata,
 )
 
 T = "tokenizer.ggml."
-HERE = Path("model.gguf")
-
-
-def read(metadata: dict[str, object], override: str | None = None) -> Vocabulary:
-    values = {
-        key: tuple(value) if isinstance(value, list) else value
-        for key, value in metadata.items()
-    }
-    return vocabulary_from_metadata(Metadata(HERE, values), HERE, override)  # type: ignore[arg-type]
 
 
 def byte_level(override: str | None = None, **changes: object) -> Vocabulary:
     changed = {T + key: value for key, value in changes.items()}
-    return read(byte_level_metadata(**changed), override)
+    return read_vocabulary(byte_level_metadata(**changed), override)
 
 
 def test_it_is_read_from_metadata() -> None:
@@ -87,22 +76,26 @@ def test_a_special_id_out_of_range_is_refused() -> None:
     with pytest.raises(ModelFileError, match="bos_token_id"):
         byte_level(bos_token_id=100_000)
     with pytest.raises(TokenizerError, match="stop_token_ids"):
-        read({**byte_level_metadata(), "tokenizer.p2pmoe.stop_token_ids": [268]})
+        read_vocabulary(
+            {**byte_level_metadata(), "tokenizer.p2pmoe.stop_token_ids": [268]}
+        )
 
 
 def test_a_table_that_rewrites_text_is_refused() -> None:
     changed = unigram_metadata(**{T + "precompiled_charsmap": [1, 2, 3]})
     with pytest.raises(TokenizerError, match="precompiled_charsmap"):
-        read(changed)
+        read_vocabulary(changed)
 
 
 def test_sentence_piece_and_unigrams_are_read() -> None:
-    pieces = read(sentence_piece_metadata())
+    pieces = read_vocabulary(sentence_piece_metadata())
     assert pieces.kind is VocabularyKind.SENTENCE_PIECE
     assert pieces.add_bos
     assert pieces.add_space
     assert pieces.unknown_id == 0
-    unigrams = read(unigram_metadata(**{T + "remove_extra_whitespaces": True}))
+    unigrams = read_vocabulary(
+        unigram_metadata(**{T + "remove_extra_whitespaces": True})
+    )
     assert unigrams.kind is VocabularyKind.UNIGRAM
     assert not unigrams.add_bos
     assert unigrams.add_eos
@@ -111,7 +104,7 @@ def test_sentence_piece_and_unigrams_are_read() -> None:
 
 def test_scores_are_one_for_each_token() -> None:
     with pytest.raises(TokenizerError, match="1 scores"):
-        read(sentence_piece_metadata(**{T + "scores": [1.0]}))
+        read_vocabulary(sentence_piece_metadata(**{T + "scores": [1.0]}))
 
 
 @pytest.mark.parametrize(
@@ -132,7 +125,7 @@ def test_scores_are_one_for_each_token() -> None:
     ids=range(11),
 )
 def test_what_is_written_is_read_back(metadata: dict[str, object]) -> None:
-    vocabulary = read(metadata)
-    again = read(dict(vocabulary_metadata(vocabulary)))
+    vocabulary = read_vocabulary(metadata)
+    again = read_vocabulary(dict(vocabulary_metadata(vocabulary)))
     assert again == vocabulary
     assert again.digest() == vocabulary.digest()

@@ -5,8 +5,13 @@ import pytest
 from p2pmoe.text.errors import TokenizerError
 from p2pmoe.text.mergers import build_merger
 from p2pmoe.text.vocabulary import Vocabulary
-from tests.p2pmoe.text.test_vocabulary import BYTE_LEVEL, PIECES, UNIGRAMS, read
-from tests.support.vocabularies import unigram_metadata
+from tests.support.vocabularies import (
+    BYTE_LEVEL,
+    PIECES,
+    UNIGRAMS,
+    read_vocabulary,
+    unigram_metadata,
+)
 
 
 def pieces(vocabulary: Vocabulary, text: str) -> list[str]:
@@ -33,7 +38,7 @@ def test_sentence_piece_merges_by_score_and_falls_back_to_bytes() -> None:
 def test_unigrams_take_the_best_way() -> None:
     assert pieces(UNIGRAMS, "▁hello▁world") == ["▁hello", "▁world"]
     assert pieces(UNIGRAMS, "é") == ["<0xC3>", "<0xA9>"]
-    without = read(unigram_metadata(with_bytes=False))
+    without = read_vocabulary(unigram_metadata(with_bytes=False))
     assert pieces(without, "oé") == ["o", "<unk>"]
 
 

@@ -62,7 +62,7 @@ def render(source: str, *, seconds: float = 1e9) -> str:
         ("{% generation %}{{ 1 }}{% endgeneration %}{{ [3, 1]|max }}", "13"),
         ("{{ 'a-b'.partition('-')[2] }}{{ '2.5'|float|round|int }}", "b2"),
         (
-            "{% for m in messages %}{% continue %}{% endfor %}{{ messages[1:]|length }}",
+            "{% for m in messages %}{% continue %}{% endfor %}{{ messages[1:]|count }}",
             "1",
         ),
         ("{{ 'a' is string and {} is mapping and not none is iterable }}", "True"),

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from p2pmoe.text.byte_alphabet import BYTE_TO_CHAR
 from p2pmoe.text.stopping import (
     CompletionText,
     FinishReason,
@@ -13,6 +14,7 @@ from p2pmoe.text.stopping import (
     StopRules,
     cut_block,
 )
+from tests.support.vocabularies import BYTE_LEVEL
 
 STOP = 99
 WORDS = {10: b"ten ", 11: b"eleven ", 12: b"\xf0\x9f", 13: b"\x98\x8a", 14: b"d"}
@@ -91,6 +93,36 @@ def test_b21_a_broken_character_at_the_end_is_replaced() -> None:
     text = CompletionText(rules(9), word)
     assert text.accept([12]).text == ""
     assert text.accept([STOP]).text == "\ufffd"
+
+
+def byte_tokens(text: str) -> list[int]:
+    by_text = {piece: token for token, piece in enumerate(BYTE_LEVEL.texts)}
+    return [by_text[BYTE_TO_CHAR[byte]] for byte in text.encode()]
+
+
+def test_b21_byte_tokens_one_a_step() -> None:
+    text = CompletionText(rules(99), BYTE_LEVEL.token_bytes)
+    deltas = [text.accept([token]).text for token in byte_tokens("😊")]
+    assert deltas == ["", "", "", "😊"]
+    broken = CompletionText(
+        StopRules(max_tokens=9, stop_ids=BYTE_LEVEL.stop_ids), BYTE_LEVEL.token_bytes
+    )
+    assert broken.accept(byte_tokens("😊")[:2]).text == ""
+    last = broken.accept([2])
+    assert (last.text, last.finish) == ("\ufffd", FinishReason.STOP)
+
+
+@pytest.mark.parametrize(
+    "whole",
+    ["👨\u200d👩\u200d👧\u200d👦!", "cafe\u0301 de\u0301ja\u0300", "a\r\n \0é中"],
+)
+def test_b21_a_stream_is_what_one_block_gives(whole: str) -> None:
+    tokens = byte_tokens(whole)
+    streamed = CompletionText(rules(999), BYTE_LEVEL.token_bytes)
+    pieces = [streamed.accept([token]).text for token in tokens]
+    at_once = CompletionText(rules(999), BYTE_LEVEL.token_bytes)
+    assert "".join(pieces) + streamed.finish() == whole
+    assert at_once.accept(tokens).text + at_once.finish() == whole
 
 
 def test_b21_a_stop_string_that_begins_in_mid_character() -> None:

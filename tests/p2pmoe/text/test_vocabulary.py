@@ -1,36 +1,21 @@
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from p2pmoe.text.errors import TokenizerError
-from p2pmoe.text.gguf_vocabulary import vocabulary_from_metadata
 from p2pmoe.text.vocabulary import (
     TokenKind,
     Vocabulary,
     check_vocabulary,
     turn_ends,
 )
-from p2pmoe.weights.metadata import Metadata
 from tests.support.vocabularies import (
-    byte_level_metadata,
-    sentence_piece_metadata,
+    BYTE_LEVEL,
+    PIECES,
+    UNIGRAMS,
+    read_vocabulary,
     unigram_metadata,
 )
-
-
-def read(metadata: dict[str, object]) -> Vocabulary:
-    values = {
-        key: tuple(value) if isinstance(value, list) else value
-        for key, value in metadata.items()
-    }
-    here = Path("model.gguf")
-    return vocabulary_from_metadata(Metadata(here, values), here)  # type: ignore[arg-type]
-
-
-BYTE_LEVEL = read(byte_level_metadata())
-PIECES = read(sentence_piece_metadata())
-UNIGRAMS = read(unigram_metadata())
 
 
 def with_text(vocabulary: Vocabulary, token: int, text: str) -> Vocabulary:
@@ -107,7 +92,7 @@ def test_what_is_inconsistent_or_slow_is_refused(
 
 
 def test_unigrams_need_bytes_or_an_unknown_token() -> None:
-    without = read(unigram_metadata(with_bytes=False))
+    without = read_vocabulary(unigram_metadata(with_bytes=False))
     check_vocabulary(without)
     with pytest.raises(TokenizerError, match="neither byte tokens"):
         check_vocabulary(replace(without, unknown_id=None))
