@@ -58,8 +58,7 @@ def metadata(config: Config) -> dict[str, MetadataValue]:
     keys = size_keys(config) | attention_keys(config) | expert_keys(config)
     keys |= _latent_keys(config) | _rope_keys(config)
     if config.text("topk_method", "") == "greedy":  # of all experts, whatever groups
-        keys.pop("expert_group_count", None)
-        keys.pop("expert_group_used_count", None)
+        keys["expert_group_count"] = keys["expert_group_used_count"] = 1
     if _V3 in config.texts("architectures"):
         config.must_be("scoring_func", "sigmoid")
         keys["expert_gating_func"] = _SIGMOID

@@ -82,7 +82,8 @@ def test_greedy_choice_knows_no_groups(tmp_path: Path) -> None:
     model = published("deepseek_v2")
     model.config |= {"n_group": 2, "topk_group": 1, "topk_method": "greedy"}
     metadata = read_header(model.write(tmp_path / "m")).metadata
-    assert "deepseek2.expert_group_count" not in metadata
+    assert metadata["deepseek2.expert_group_count"] == 1
+    assert metadata["deepseek2.expert_group_used_count"] == 1
     model.config["topk_method"] = "group_limited_greedy"
     metadata = read_header(model.write(tmp_path / "m")).metadata
     assert metadata["deepseek2.expert_group_count"] == 2
