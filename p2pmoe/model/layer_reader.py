@@ -134,7 +134,7 @@ class LayerReader:
         part, selection = "ffn_gate_inp", "exp_probs_b"
         has_selection = self.has(selection, "bias")
         return Router(
-            self.rows(part, n_expert, self.n_embd),
+            self.matrix(part, n_expert, self.n_embd),
             self.vector(selection, n_expert, "bias") if has_selection else None,
             settings,
             self.operations,

@@ -1,10 +1,15 @@
+import weakref
+
 import numpy as np
 import pytest
 
+from mobile_worker.arithmetic.formats.block_format import Format
+from mobile_worker.arithmetic.self_test import fixed_matrix
 from p2pmoe.model.choice import RouterSettings, ScoreFunction
 from p2pmoe.model.errors import ModelRefused
 from p2pmoe.model.router import Router
 from p2pmoe.model.row_operations import NUMPY_OPERATIONS
+from p2pmoe.model.tensors import take_rows
 
 SOFTMAX, SIGMOID = ScoreFunction.SOFTMAX, ScoreFunction.SIGMOID
 
@@ -62,3 +67,21 @@ def test_a_bias_of_the_logits_chooses_and_weighs() -> None:
     logit_bias[3] = np.nan
     with pytest.raises(ModelRefused, match="bias is not finite"):
         Router(weight, None, own, NUMPY_OPERATIONS, logit_bias)
+
+
+def test_a_matrix_is_laid_out_by_the_first_token() -> None:
+    matrix = fixed_matrix("router", Format.Q8_0, 4, 32)
+    hidden = np.random.default_rng(1).standard_normal((3, 32)).astype(np.float32)
+    values = take_rows(matrix, [0, 1, 2, 3])
+    own = router(matrix, None, settings())
+    watch = weakref.ref(matrix)
+    del matrix
+    assert watch() is not None
+    for _ in range(2):
+        routed = own.route(hidden)
+        expected = router(values, None, settings()).route(hidden)
+        assert np.array_equal(routed.experts, expected.experts)
+        assert np.array_equal(routed.weights, expected.weights)
+    assert watch() is None
+    with pytest.raises(ModelRefused, match="of 4 experts"):
+        router(fixed_matrix("router", Format.Q8_0, 4, 32), None, settings(top_k=5))
