@@ -34,8 +34,8 @@ CASES: dict[str, tuple[bytes, str]] = {
     "text": (b"Once upon a time\n" * 100, "is no GGUF file"),
     "safetensors": (safetensors(), "is no GGUF file"),
     "other-architecture": (
-        gguf_bytes({"general.architecture": "qwen3moe"}, [A]),
-        "architecture 'qwen3moe' is not one of: minimax-m3",
+        gguf_bytes({"general.architecture": "mamba"}, [A]),
+        "architecture 'mamba' is not one of: deepseek2, glm4moe",
     ),
     "b01-n-tensors": (gguf_bytes(META, [A], n_tensors=1 << 61), "number of tensors"),
     "b01-wrapping-dims": (
