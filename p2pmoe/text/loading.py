@@ -1,4 +1,4 @@
-"""The vocabulary of an open model, wherever it keeps it.
+"""The vocabulary of a model, wherever it keeps it; its header suffices.
 
 A GGUF file has it in its metadata; a safetensors folder in its tokenizer.json and the
 files beside it.
@@ -7,15 +7,15 @@ files beside it.
 from p2pmoe.text.gguf_vocabulary import vocabulary_from_metadata
 from p2pmoe.text.tokenizer_json import vocabulary_from_folder
 from p2pmoe.text.vocabulary import Vocabulary
-from p2pmoe.weights.model_file import ModelFile
+from p2pmoe.weights.model_header import ModelHeader
 
 __all__ = ["load_vocabulary"]
 
 
 def load_vocabulary(
-    model: ModelFile, pretokenizer_override: str | None = None
+    model: ModelHeader, pretokenizer_override: str | None = None
 ) -> Vocabulary:
-    """Read and check the vocabulary of an open model.
+    """Read and check the vocabulary of a model.
 
     `pretokenizer_override` names the pre-tokenizer to use whatever the files say.
 

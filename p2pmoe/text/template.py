@@ -28,7 +28,7 @@ from p2pmoe.text.sandbox import Budget, MessagesRefused, Sandbox, spending
 from p2pmoe.text.token_finder import TokenFinder
 from p2pmoe.text.tokenizer import Tokenizer
 from p2pmoe.text.tokenizer_config import folder_template
-from p2pmoe.weights.model_file import ModelFile
+from p2pmoe.weights.model_header import ModelHeader
 
 __all__ = [
     "ChatMessage",
@@ -171,7 +171,7 @@ class ChatTemplate:
 
 
 def load_template(
-    model: ModelFile,
+    model: ModelHeader,
     tokenizer: Tokenizer,
     n_context: int,
     *,
@@ -192,7 +192,7 @@ def load_template(
     return ChatTemplate(source, tokenizer, limits, monotonic=monotonic, wall_us=wall_us)
 
 
-def template_source(model: ModelFile) -> str:
+def template_source(model: ModelHeader) -> str:
     """Return the text of a model's chat template, empty if it has none.
 
     Raises:

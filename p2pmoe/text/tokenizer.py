@@ -20,7 +20,7 @@ from p2pmoe.text.loading import load_vocabulary
 from p2pmoe.text.mergers import build_merger
 from p2pmoe.text.token_finder import TokenFinder
 from p2pmoe.text.vocabulary import SPACE, TokenKind, Vocabulary, VocabularyKind
-from p2pmoe.weights.model_file import ModelFile
+from p2pmoe.weights.model_header import ModelHeader
 
 __all__ = ["Tokenizer", "load_tokenizer"]
 
@@ -133,7 +133,7 @@ class Tokenizer:
 
 
 def load_tokenizer(
-    model: ModelFile, *, pretokenizer_override: str | None = None
+    model: ModelHeader, *, pretokenizer_override: str | None = None
 ) -> Tokenizer:
     """Build the tokenizer of a model file.
 
