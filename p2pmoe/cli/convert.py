@@ -26,10 +26,9 @@ __all__ = ["register"]
 _KEEP = "keep"
 
 Source = Annotated[
-    Path,
+    str,
     typer.Argument(
-        metavar="SOURCE",
-        help="A GGUF file, any part of a split set, or a safetensors folder.",
+        metavar="SOURCE", help="A GGUF file, a safetensors folder, or `pocket`."
     ),
 ]
 Out = Annotated[Path, typer.Argument(metavar="OUT", help="The GGUF file to write.")]
@@ -82,6 +81,7 @@ def _convert(
     """Write any model as one GGUF file, with a precision for each part."""
     check_extra("convert")
     from p2pmoe.cli.late_bar import LateBar
+    from p2pmoe.cli.serve import model_path
     from p2pmoe.convert.carried import carried_metadata
     from p2pmoe.convert.precision import plan_conversion
     from p2pmoe.convert.write import Target, check_target, write_model
@@ -99,7 +99,7 @@ def _convert(
     )
     target = Target(path=out, force=force)
     check_target(target)
-    with open_model(source) as model, LateBar() as bar:
+    with open_model(model_path(source)) as model, LateBar() as bar:
         plan = plan_conversion(model, precision)
         vocabulary = _vocabulary(model, pre_tokenizer)
         template = "" if model.folder is None else folder_template(model.folder)

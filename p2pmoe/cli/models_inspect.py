@@ -6,7 +6,6 @@ itself, is an error (exit code 2); a model that cannot run here is reported like
 other, with the reasons (exit code 0).
 """
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,10 +16,9 @@ if TYPE_CHECKING:
 __all__ = ["register"]
 
 ModelPath = Annotated[
-    Path,
+    str,
     typer.Argument(
-        metavar="PATH",
-        help="A GGUF file, any part of a split set, or a safetensors folder.",
+        metavar="PATH", help="A GGUF file, a safetensors folder, or `pocket`."
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -33,6 +31,7 @@ def register(group: typer.Typer) -> None:
 
 def _inspect(path: ModelPath, as_json: AsJson = False) -> None:
     """Say what a model holds, and whether it runs here."""
+    from p2pmoe.cli.serve import model_path
     from p2pmoe.cli.tables import print_json, print_rows, print_values
     from p2pmoe.inspect.foreign import in_gguf_terms, is_foreign
     from p2pmoe.inspect.inventory import take_inventory
@@ -40,7 +39,7 @@ def _inspect(path: ModelPath, as_json: AsJson = False) -> None:
     from p2pmoe.inspect.report import as_document, format_rows, part_rows, summary
     from p2pmoe.weights.model_file import read_header
 
-    header = read_header(path)
+    header = read_header(model_path(path))
     if is_foreign(header):
         header = in_gguf_terms(header)
     inventory = take_inventory(header)
