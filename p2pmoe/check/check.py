@@ -9,9 +9,12 @@ event loop of its own.
 """
 
 import math
+import signal
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+
+import trio
 
 from mobile_worker.arithmetic.profiles import Profile
 from mobile_worker.clock import SystemClock
@@ -134,9 +137,23 @@ def _scattered(
     answers: list[NetworkAnswer] = []
 
     async def run() -> None:
-        answers.append(await run_over_workers(folder, question, SystemClock(), tell))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_end_with_terminal, nursery.cancel_scope)
+            answer = await run_over_workers(folder, question, SystemClock(), tell)
+            answers.append(answer)
+            nursery.cancel_scope.cancel()
 
     run_service(run)
     if not answers:  # it was told to end
         raise KeyboardInterrupt
     return answers[0]
+
+
+async def _end_with_terminal(run: trio.CancelScope) -> None:
+    """Cancel the run when its terminal is closed: its processes would go on alone."""
+    hangup = getattr(signal, "SIGHUP", None)  # Windows has none
+    if hangup is None or signal.getsignal(hangup) is signal.SIG_IGN:
+        return
+    with trio.open_signal_receiver(hangup) as arriving:
+        async for _ in arriving:
+            run.cancel()
