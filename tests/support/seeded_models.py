@@ -18,13 +18,13 @@ import numpy as np
 __all__ = ["CASES", "Case", "case_named", "prompt_of", "weights_of", "write_folder"]
 
 N_EMBD, N_VOCAB, N_HEADS, N_EXPERT, N_FF, N_DENSE = 64, 96, 4, 8, 32, 96
-HEAD, N_KV = 32, 2
+HEAD = 32
 
 _COMMON: dict[str, object] = {
     "hidden_size": N_EMBD,
     "vocab_size": N_VOCAB,
     "num_attention_heads": N_HEADS,
-    "num_key_value_heads": N_KV,
+    "num_key_value_heads": 2,
     "num_hidden_layers": 3,
     "intermediate_size": N_DENSE,
     "max_position_embeddings": 512,
@@ -394,7 +394,8 @@ def _shapes(case: Case) -> Shapes:
 
 
 def _head_shapes(case: Case) -> Shapes:
-    rows = {"q": N_HEADS * case.head, "k": N_KV * case.head, "v": N_KV * case.head}
+    n_kv = case.size("num_key_value_heads") * case.head
+    rows = {"q": N_HEADS * case.head, "k": n_kv, "v": n_kv}
     biased = case.config.get("attention_bias") or case.config.get("qkv_bias")
     for part, n in rows.items():
         yield f"{part}_proj.weight", (n, N_EMBD)
