@@ -85,7 +85,7 @@ def _convert(
     from p2pmoe.convert.carried import carried_metadata
     from p2pmoe.convert.precision import plan_conversion
     from p2pmoe.convert.write import Target, check_target, write_model
-    from p2pmoe.text.tokenizer_config import folder_template
+    from p2pmoe.text.template import template_source
     from p2pmoe.weights.model_file import open_model
 
     precision = _precision(
@@ -102,8 +102,7 @@ def _convert(
     with open_model(model_path(source)) as model, LateBar() as bar:
         plan = plan_conversion(model, precision)
         vocabulary = _vocabulary(model, pre_tokenizer)
-        template = "" if model.folder is None else folder_template(model.folder)
-        metadata = carried_metadata(model, plan, vocabulary, template)
+        metadata = carried_metadata(model, plan, vocabulary, template_source(model))
         n_bytes = write_model(model, metadata, plan, target, bar.tell)
     _report(out, n_bytes, plan, as_json=as_json)
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, TypeVar, cast
+from typing import Final, TypeVar
 
 from mobile_worker.arithmetic.formats.codecs import is_supported
 from mobile_worker.errors import WorkerError
@@ -23,7 +23,6 @@ from p2pmoe.text.loading import load_vocabulary
 from p2pmoe.text.vocabulary import Vocabulary
 from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.experts import expert_ranges
-from p2pmoe.weights.model_file import ModelFile
 from p2pmoe.weights.model_header import ModelHeader
 from p2pmoe.weights.names import ExpertMatrix, expert_activation, single_name
 
@@ -56,7 +55,7 @@ def judge(header: ModelHeader, inventory: Inventory) -> Verdict:
     if header.needed_bytes > header.n_bytes:
         found.append(f"needs {header.needed_bytes} bytes, has {header.n_bytes}")
     vocabulary = _attempt(
-        header, found if known else rest, lambda: load_vocabulary(_as_file(header))
+        header, found if known else rest, lambda: load_vocabulary(header)
     )
     return Verdict(
         obstacles=tuple(found), description=description, vocabulary=vocabulary
@@ -76,11 +75,6 @@ def _attempt(
     except (P2pmoeError, WorkerError) as error:
         found.append(str(error).removeprefix(f"{header.path}: "))
     return None
-
-
-def _as_file(header: ModelHeader) -> ModelFile:
-    """Hand a header to those who read no weight; they would be missed at once."""
-    return cast("ModelFile", header)
 
 
 def _formats_without_arithmetic(

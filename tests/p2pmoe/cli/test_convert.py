@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import gguf
+import numpy as np
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -13,11 +15,13 @@ from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
 from p2pmoe.cli.convert import register
 from p2pmoe.convert.errors import FormatNotWritable, TargetUnusable
 from p2pmoe.model.local_experts import LocalExperts
-from p2pmoe.model.model import load_model
+from p2pmoe.model.model import describe_model, load_model
 from p2pmoe.text.tokenizer import load_tokenizer
 from p2pmoe.weights.model_file import open_model
 from tests.support.command_line import NO_FILES, assert_one_error, run
 from tests.support.mini_m3 import write_mini_m3
+from tests.support.shared import shared_path
+from tests.support.tiny_folders import TINY_FOLDERS
 from tests.support.tiny_model import TinyModel
 from tests.support.vocabularies import byte_level_metadata
 
@@ -89,6 +93,56 @@ def test_what_is_kept_gives_the_same_tokens(tmp_path: Path) -> None:
             answers.append(load_tokenizer(model).digest)
             answers.append(own.greedy([1, 2, 3], 8))
     assert answers[:2] == answers[2:]
+
+
+@pytest.mark.parametrize("name", TINY_FOLDERS)
+def test_a_folder_becomes_the_file_that_llama_cpp_writes(
+    name: str, tmp_path: Path
+) -> None:
+    folder = shared_path(f"models/tiny/{name}")
+    out = tmp_path / "out.gguf"
+    shown = invoke(str(folder), str(out), *KEEP, "--embeddings", "keep")
+    assert shown.exit_code == 0, shown.exception
+    theirs = {t.name: t for t in gguf.GGUFReader(folder / "model-f32.gguf").tensors}
+    written = gguf.GGUFReader(out)
+    ours = {tensor.name: tensor for tensor in written.tensors}
+    assert set(ours) <= set(theirs)  # next-token blocks may be left out
+    for tensor_name, tensor in ours.items():
+        assert list(tensor.shape) == list(theirs[tensor_name].shape)
+        assert np.array_equal(tensor.data, theirs[tensor_name].data), tensor_name
+    with open_model(folder) as source, open_model(out) as model:
+        assert load_tokenizer(model).digest == load_tokenizer(source).digest
+        assert describe_model(model) == describe_model(source)
+        assert set(model.tensors) == set(source.tensors)
+
+
+@pytest.mark.parametrize("name", ["gpt_oss", "deepseek_v3", "qwen3_moe"])
+def test_a_converted_folder_gives_the_reference_s_ids(
+    name: str, tmp_path: Path
+) -> None:
+    folder = shared_path(f"models/tiny/{name}")
+    out = tmp_path / "out.gguf"
+    assert invoke(str(folder), str(out), *KEEP, "--embeddings", "keep").exit_code == 0
+    kernel = NumpyKernel()
+    with open_model(out) as model, np.load(folder / "reference.npz") as reference:
+        own = TinyModel(load_model(model, kernel), LocalExperts.load(model, kernel))
+        greedy = own.greedy(reference["prompt"].tolist(), 8)
+        assert greedy == reference["greedy"].tolist()[:8]
+
+
+def test_a_folder_s_template_is_carried_over(tmp_path: Path) -> None:
+    source = shared_path("models/tiny/olmoe")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for file in ("config.json", "model.safetensors", "tokenizer.json"):
+        (folder / file).write_bytes((source / file).read_bytes())
+    (folder / "chat_template.jinja").write_text("{{ messages }}")
+    out = tmp_path / "out.gguf"
+    assert invoke(str(folder), str(out)).exit_code == 0
+    with open_model(out) as model:
+        assert model.metadata["tokenizer.chat_template"] == "{{ messages }}"
+        assert model.tensor("blk.0.ffn_up_exps.weight").format.name == "Q4_0"
+        assert model.metadata["general.file_type"] == 7
 
 
 def test_a_pretokenizer_can_be_written(tmp_path: Path) -> None:
