@@ -9,7 +9,8 @@ not agree, after what publishers run (transformers, modeling_rope_utils.py):
     freq_base                 10000 if absent
     scaling.type              none, linear, yarn, longrope; if absent, linear
     scaling.factor            at least 1, of positions: f = 4 turns position 8 like 2.
-                              0 is no scaling. Older files: `scale_linear`
+                              0 is no scaling. Older files: `scale_linear`. YaRN's, if
+                              absent, is context length by original length
     scaling.original_context_length
                               of the training before it was scaled; if absent,
                               context_length is taken to be that
@@ -230,8 +231,10 @@ class _Keys:
         if word not in {kind.value for kind in RopeScaling}:
             raise ModelRefused(f"rope.scaling.type {word[:40]!r} is unknown here")
         kind = RopeScaling(word)
-        old = self._real("scale_linear", 0.0, -1.0, _MAX_FACTOR)
-        factor = self._real("scaling.factor", old, -1.0, _MAX_FACTOR)
+        unsaid = self._real("scale_linear", 0.0, -1.0, _MAX_FACTOR)
+        if kind is RopeScaling.YARN and unsaid == 0.0:
+            unsaid = max(1.0, self._n_context / self.n_original())
+        factor = self._real("scaling.factor", unsaid, -1.0, _MAX_FACTOR)
         if kind in (RopeScaling.NONE, RopeScaling.LONGROPE) or factor == 0.0:
             return kind, 1.0
         if not factor >= 1.0:

@@ -133,6 +133,16 @@ def test_without_scaling_nothing_is_scaled(tmp_path: Path) -> None:
         assert (settings.magnitude, settings.score_factor) == (1.0, 1.0)
 
 
+def test_yarns_factor_is_context_by_original_length_if_a_file_is_silent(
+    tmp_path: Path,
+) -> None:
+    keys = {"scaling.type": "yarn", "scaling.original_context_length": 512}
+    silent = read(tmp_path, keys)
+    assert silent == read(tmp_path, keys | {"scaling.factor": 8.0})
+    assert silent.factor == 8.0
+    assert read(tmp_path, {"scaling.type": "yarn"}).factor == 1.0
+
+
 def test_an_ext_factor_of_zero_interpolates_everything(tmp_path: Path) -> None:
     keys = YARN | {"scaling.yarn_ext_factor": 0.0}
     settings = read(tmp_path, keys)
