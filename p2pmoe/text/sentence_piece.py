@@ -2,8 +2,8 @@
 
 SentencePiece joins, at each step, the two neighbours whose joined text has the best
 score. Written as ranked merges: every token's splits into two tokens, better scores
-first; among the splits of one token any order will do, since the joined text is the
-same.
+first. Among the splits of one token the order matters only where two overlap, inside
+a run of one repeated text: there the shorter left part goes first, not the left place.
 
 A tokenizer.json gives the merges without the scores. They are the same thing if each
 token's merges stand together and none is left out; then a token's score is minus its

@@ -4,9 +4,10 @@ Rules:
 - Control tokens come from text only where `special=True` asks for it; without it, no
   text whatever gives one (faults B08): they are not even in the merge model.
 - User-defined tokens stand for their literal text and are found everywhere.
-- `decode(encode(text))` gives the text's bytes back, byte by byte. Two vocabularies of
-  unigrams cannot: one that squeezes spaces, and one without byte tokens, where what it
-  does not know becomes its unknown token.
+- `decode(encode(text))` gives the text's bytes back, byte by byte. SentencePiece's
+  kinds are different in one point: they write a space as U+2581, so that a U+2581 in a
+  text comes back as a space. Unigrams may also squeeze spaces (where the file says so),
+  or, without byte tokens, give their unknown token for what they do not know.
 - The rest of the text is split and merged by the `tokenizers` package.
 
 Encoding is pure computation, some 10 ms for 10,000 words: call it from a worker thread

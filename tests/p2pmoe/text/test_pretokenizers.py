@@ -112,7 +112,7 @@ LONG_TEXTS = """
 import sys, tokenizers
 from tokenizers import pre_tokenizers
 from p2pmoe.text.pretokenizers import pretokenizer_rule
-PIECES = ["a", "A", " ", "\\n", "9", "中", "か", "!", "'s", "\\u0301", " \\n", "_a"]
+PIECES = ["a", " ", "\\n", "9", "中", "'s"]
 for name in sys.argv[1:]:
     for piece in PIECES:
         steps = [
