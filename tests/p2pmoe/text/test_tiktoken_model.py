@@ -62,12 +62,8 @@ def test_bytes_come_back(tokenizer: Tokenizer, text: str) -> None:
 
 def test_special_tokens_follow_the_ranks(tmp_path: Path) -> None:
     named = {str(len(TOKENS) + 2): {"content": "<|im_end|>", "special": True}}
-    folder = folder_with(
-        tmp_path,
-        lines(TOKENS),
-        added_tokens_decoder=named,
-        eos_token="<|im_end|>",
-    )
+    more = {"added_tokens_decoder": named, "eos_token": "<|im_end|>"}
+    folder = folder_with(tmp_path, lines(TOKENS), **more)
     write_folder(folder, config={"vocab_size": 600, "eos_token_id": 7})
     vocabulary = vocabulary_from_ranks(folder)
     assert vocabulary.pretokenizer == "kimi-k2"
