@@ -26,6 +26,9 @@ def metadata(config: Config) -> dict[str, MetadataValue]:
     config.must_be("hidden_act", "silu")
     config.must_be("scoring_func", "sigmoid")
     config.must_be("qk_norm_type", "per_layer")
+    config.must_be("use_qk_norm", True)
+    config.must_be("use_routing_bias", True)
+    config.must_be("shared_intermediate_size", 0)
     if "attn_type_list" in config and set(config.integers("attn_type_list")) != {1}:
         raise config.unsupported("attn_type_list")  # linear attention
     keys = size_keys(config) | attention_keys(config) | expert_keys(config)
@@ -52,4 +55,4 @@ def tensors(table: TensorTable, config: Config) -> None:
         moe = router.removesuffix(".gate.weight")
         table.copy(f"{target}.exp_probs_b.bias", f"{moe}.e_score_correction_bias")
         add_experts(table, layer, moe, config.integer("num_local_experts"))
-    table.set_aside(r"model\.mtp_modules\..*")
+    table.set_aside(r"(.*\.)?mtp\w*\..*")

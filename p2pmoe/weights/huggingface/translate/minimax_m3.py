@@ -53,6 +53,9 @@ def metadata(config: Config) -> dict[str, MetadataValue]:
     config.must_be("scoring_func", "sigmoid")
     config.must_be("swiglu_alpha", 1.702)
     config.must_be("swiglu_limit", 7.0)
+    config.must_be("use_gemma_norm", True)
+    config.must_be("attention_output_gate", False)
+    config.must_be("qk_norm_type", "per_head")
     head_dim = config.integer("head_dim")
     n_ff = config.integer("intermediate_size")
     keys = size_keys(config, feed_forward="dense_intermediate_size")
@@ -97,7 +100,7 @@ def tensors(table: TensorTable, config: Config) -> None:
         if name.endswith("norm.weight"):
             table.add(name, plus_one(view))
     table.set_aside(_PICTURES)
-    table.set_aside(r"model\.mtp\w*\..*")
+    table.set_aside(r"(.*\.)?mtp\..*")
 
 
 def _add_indexer(table: TensorTable, layer: int) -> None:
@@ -112,6 +115,9 @@ def _add_indexer(table: TensorTable, layer: int) -> None:
 
 def _indexer_keys(config: Config) -> Keys:
     older = config.section("sparse_attention_config")
+    older.must_be("use_sparse_attention", True)
+    older.must_be("sparse_score_type", "max")
+    older.must_be("sparse_init_block", 0)
     keys: Keys = {}
     for gguf, (now, before) in _INDEXER.items():
         holder, key = (older, before) if before in older else (config, now)

@@ -46,7 +46,12 @@ def as_on_the_hub() -> Published:
     model.tensors = {
         f"language_model.{name}": tensor for name, tensor in model.tensors.items()
     }
-    for name in ("vision_tower.x", "multi_modal_projector.y", "patch_merge_mlp.z"):
+    for name in (
+        "vision_tower.x",
+        "multi_modal_projector.y",
+        "patch_merge_mlp.z",
+        "mtp.a",
+    ):
         model.tensors[f"{name}.weight"] = f32([1.0])
     text = model.config
     sparse = {
@@ -56,6 +61,9 @@ def as_on_the_hub() -> Published:
         "sparse_block_size": text.pop("index_block_size"),
         "sparse_local_block": text.pop("index_local_blocks"),
         "sparse_attention_freq": [0, 1, 1],
+        "use_sparse_attention": True,
+        "sparse_score_type": "max",
+        "sparse_init_block": 0,
     }
     for key in ("architectures", "mlp_layer_types", "layer_types", "rope_parameters"):
         del text[key]
@@ -65,6 +73,9 @@ def as_on_the_hub() -> Published:
         "rope_theta": 10000.0,
         "n_shared_experts": 1,
         "hidden_act": "swigluoai",
+        "use_gemma_norm": True,
+        "attention_output_gate": False,
+        "qk_norm_type": "per_head",
     }
     model.config = {
         "architectures": ["MiniMaxM3SparseForConditionalGeneration"],
@@ -94,6 +105,8 @@ def test_norms_get_one_added(tmp_path: Path) -> None:
         ("swiglu_alpha", 1.5),
         ("swiglu_limit", 10.0),
         ("hidden_act", "gelu"),
+        ("use_gemma_norm", False),
+        ("attention_output_gate", True),
         ("mlp_layer_types", ["sparse", "dense", "sparse"]),
     ],
 )

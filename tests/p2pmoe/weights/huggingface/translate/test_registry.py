@@ -6,12 +6,14 @@ import pytest
 
 from p2pmoe.weights.errors import ModelFileError, UnsupportedModel
 from p2pmoe.weights.huggingface.config import Config
+from p2pmoe.weights.huggingface.quantization import read_quantization
 from p2pmoe.weights.huggingface.translate.registry import (
     architecture_name,
     is_known,
     text_part,
     translation_of,
 )
+from tests.support.hub_configs import HUB_CONFIGS, HUB_FACTS
 from tests.support.safetensors_folder import TINY, published, reference
 
 
@@ -39,3 +41,14 @@ def test_a_models_text_part() -> None:
     assert "architectures" in text_part(of("A"))
     nested = Config(Path("config.json"), {"text_config": {"n": 1}})
     assert text_part(nested).integer("n") == 1
+
+
+@pytest.mark.parametrize("name", HUB_CONFIGS)
+def test_the_configuration_of_a_released_model(name: str) -> None:
+    config = Config(Path("config.json"), HUB_CONFIGS[name])
+    architecture, facts = HUB_FACTS[name]
+    metadata = translation_of(config).metadata(text_part(config))
+    assert metadata["general.architecture"] == architecture
+    for key, value in facts.items():
+        assert metadata[f"{architecture}.{key}"] == value, key
+    assert read_quantization(config).method.value in {"", "fp8", "mxfp4"}
