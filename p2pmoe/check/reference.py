@@ -143,7 +143,11 @@ def _check_directory(path: Path, file: IO[bytes]) -> None:
     if magic != b"PK\x05\x06" or comment or last.startswith(b"PK\x06\x07"):
         raise ReferenceRefused(path, "is no .npz file")
     if n_entries > _MAX_ENTRIES or directory_bytes > _MAX_DIRECTORY_BYTES:
-        raise ReferenceRefused(path, f"holds {n_entries} arrays, not four")
+        raise ReferenceRefused(
+            path,
+            f"names {n_entries} arrays in {directory_bytes} bytes, more than a "
+            "reference has",
+        )
     file.seek(0)
 
 
