@@ -143,12 +143,19 @@ class Vocabulary:
 
 
 def turn_ends(texts: tuple[str, ...], kinds: tuple[TokenKind, ...]) -> frozenset[int]:
-    """Return the control tokens that end a turn in every model that has them."""
-    return frozenset(
-        token
+    """Return the control tokens that end a turn in every model that has them.
+
+    Where both <|return|> and <|call|> are there (gpt-oss), <|end|> ends one message of
+    a turn only: its thoughts, say, before the answer.
+    """
+    controls = {
+        text: token
         for token, (text, kind) in enumerate(zip(texts, kinds, strict=True))
         if kind is TokenKind.CONTROL and text in _TURN_ENDS
-    )
+    }
+    if controls.keys() >= {"<|return|>", "<|call|>"}:
+        controls.pop("<|end|>", None)
+    return frozenset(controls.values())
 
 
 def check_vocabulary(vocabulary: Vocabulary) -> None:

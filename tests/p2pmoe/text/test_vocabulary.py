@@ -96,3 +96,10 @@ def test_unigrams_need_bytes_or_an_unknown_token() -> None:
     check_vocabulary(without)
     with pytest.raises(TokenizerError, match="neither byte tokens"):
         check_vocabulary(replace(without, unknown_id=None))
+
+
+def test_a_message_of_gpt_oss_does_not_end_its_turn() -> None:
+    texts = ("<|return|>", "<|end|>", "<|call|>", "<|endoftext|>")
+    kinds = (TokenKind.CONTROL,) * 4
+    assert turn_ends(texts, kinds) == {0, 2, 3}
+    assert turn_ends(texts[1:], kinds[1:]) == {0, 1, 2}  # another model's
