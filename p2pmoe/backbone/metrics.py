@@ -4,10 +4,14 @@ Names and labels are stable: the demo and the operators' dashboards read them. W
 are named by their whole peer id in hex, as their own logs and the ledger name them.
 """
 
+from typing import TYPE_CHECKING
+
 from p2pmoe.backbone.engine import Engine
-from p2pmoe.backbone.joining import Joined
 from p2pmoe.backbone.local_side import LocalSide
 from p2pmoe.backbone.trace import BackboneCounters, render_metric
+
+if TYPE_CHECKING:
+    from p2pmoe.backbone.joining import Joined
 
 __all__ = ["engine_page", "local_page", "network_page"]
 
@@ -42,7 +46,7 @@ def engine_page(engine: Engine, counters: BackboneCounters) -> str:
     )
 
 
-def network_page(joined: Joined) -> str:
+def network_page(joined: "Joined") -> str:
     """Return what each worker does, and how the accounts stand."""
     totals = joined.settlement.totals()
     open_servings = totals.accepted - totals.receipted - totals.unsigned_at_kill

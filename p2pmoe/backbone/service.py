@@ -23,21 +23,18 @@ from contextlib import (
 )
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import trio
 
-from ledger.spool import Spool
 from mobile_worker.arithmetic.profiles import Profile
-from mobile_worker.arithmetic.self_test_digest import SELF_TEST_DIGEST
 from mobile_worker.clock import Clock
 from mobile_worker.expert_id import ExpertId
-from mobile_worker.links import NodeSettings, open_node
 from mobile_worker.session.identity import load_or_create
 from mobile_worker.shards.manifest import Manifest
 from p2pmoe.api.app import ApiParts
 from p2pmoe.api.preparation import ServedModel
 from p2pmoe.api.server import ListenAddress, serve_api
-from p2pmoe.backbone.attached import attach
 from p2pmoe.backbone.engine import Engine, EngineParts, open_engine
 from p2pmoe.backbone.generation import (
     FailureKind,
@@ -46,7 +43,6 @@ from p2pmoe.backbone.generation import (
     GenerationRun,
     Phase,
 )
-from p2pmoe.backbone.joining import Joined, Joining
 from p2pmoe.backbone.local_side import LocalOptions, LocalSide
 from p2pmoe.backbone.manifest_store import stored_manifest
 from p2pmoe.backbone.metrics import engine_page, local_page, network_page
@@ -64,7 +60,9 @@ from p2pmoe.text.template import load_template
 from p2pmoe.text.tokenizer import Tokenizer, load_tokenizer
 from p2pmoe.weights.manifest import ManifestOptions
 from p2pmoe.weights.model_file import ModelFile, open_model
-from relay.tokens import Role
+
+if TYPE_CHECKING:
+    from p2pmoe.backbone.joining import Joined
 
 __all__ = ["Service", "Started"]
 
@@ -120,7 +118,7 @@ class Service:
         self._local: LocalSide | None = None
         self._joined: Joined | None = None
         self._engine: Engine | None = None
-        self._asked = trio.Event()
+        self._asked, self._answered = trio.Event(), trio.Event()
 
     def generate(
         self, request: GenerationRequest
@@ -131,8 +129,18 @@ class Service:
             raise GenerationFailed(
                 FailureKind.NOT_READY, f"not ready: {state.detail or state.phase.value}"
             )
+        return self._answer(self._engine, request)
+
+    @asynccontextmanager
+    async def _answer(
+        self, engine: Engine, request: GenerationRequest
+    ) -> AsyncIterator[GenerationRun]:
         self._asked.set()
-        return self._engine.generate(request)
+        try:
+            async with engine.generate(request) as run:
+                yield run
+        finally:
+            self._answered.set()
 
     async def run(
         self,
@@ -250,36 +258,30 @@ class Service:
         self, access: NetworkAccess, manifest: Manifest
     ) -> AsyncIterator[Network]:
         """Join the network and keep its side running."""
-        identity = self._identity
-        settings = NodeSettings(
-            identity=identity,
-            role=Role.BACKBONE,
-            endpoints=(access.endpoint,),
-            token=access.token,
-            self_test=SELF_TEST_DIGEST,
-            network=access.network,
+        from p2pmoe.backbone.network_start import (  # noqa: PLC0415 - see there
+            NetworkStart,
+            start_network,
         )
-        with Spool(self.config.data / "spool") as spool:
-            async with open_node(settings, clock=self._clock) as node:
-                joining = Joining(
-                    node=node,
-                    sign=identity.sign,
-                    clock=self._clock,
-                    local=self._needed_local(),
-                    manifest=manifest,
-                    spool=spool,
-                    counters=self.counters,
-                    tuning=self.config.tuning,
-                    on_coverage=self._cover,
-                )
-                async with attach(joining) as attached:
-                    self._joined = attached.joined
-                    yield attached.network
+
+        start = NetworkStart(
+            config=self.config,
+            access=access,
+            identity=self._identity,
+            clock=self._clock,
+            local=self._needed_local(),
+            manifest=manifest,
+            counters=self.counters,
+            on_coverage=self._cover,
+        )
+        async with start_network(start) as attached:
+            self._joined = attached.joined
+            yield attached.network
 
     def _residency(self) -> Residency:
         return Residency(
             in_network=self.config.access is not None,
             asked=self._asked,
+            answered=self._answered,
             only_here=lambda: self._only_here(self._needed_local()),
             interval_s=self.config.tuning.rebalance_interval_s,
         )

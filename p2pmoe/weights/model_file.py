@@ -19,7 +19,6 @@ from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.find import CheckpointFolder, find_model
 from p2pmoe.weights.gguf import Header, Tensor
 from p2pmoe.weights.gguf_set import open_gguf, read_gguf
-from p2pmoe.weights.huggingface.checkpoint import open_checkpoint, read_checkpoint
 from p2pmoe.weights.model_header import ModelHeader
 
 __all__ = ["ModelFile", "Promise", "open_model", "read_header"]
@@ -174,6 +173,10 @@ def open_model(path: Path) -> ModelFile:
     """
     found = find_model(path)
     if isinstance(found, CheckpointFolder):
+        from p2pmoe.weights.huggingface.checkpoint import (  # noqa: PLC0415 - rarely used
+            open_checkpoint,
+        )
+
         source, header = open_checkpoint(found.folder)
         return ModelFile(found.folder, source, header, folder=found.folder)
     model = open_gguf(found.path)
@@ -184,6 +187,10 @@ def read_header(path: Path) -> ModelHeader:
     """Read a model's header, whose tensor data need not be there; as `open_model`."""
     found = find_model(path)
     if isinstance(found, CheckpointFolder):
+        from p2pmoe.weights.huggingface.checkpoint import (  # noqa: PLC0415 - rarely used
+            read_checkpoint,
+        )
+
         header, n_bytes = read_checkpoint(found.folder)
         return ModelHeader(found.folder, header, n_bytes=n_bytes, folder=found.folder)
     first, header, n_bytes = read_gguf(found.path)

@@ -41,9 +41,18 @@ class Side:
         self.done.append("save")
 
 
-def residency(asked: trio.Event, *, in_network: bool = False) -> Residency:
+def residency(
+    asked: trio.Event,
+    answered: trio.Event | None = None,
+    *,
+    in_network: bool = False,
+) -> Residency:
     return Residency(
-        in_network=in_network, asked=asked, only_here=lambda: "K", interval_s=0.005
+        in_network=in_network,
+        asked=asked,
+        answered=asked if answered is None else answered,
+        only_here=lambda: "K",
+        interval_s=0.005,
     )
 
 
@@ -54,12 +63,16 @@ async def until(side: Side, *steps: str) -> None:
 
 
 @trio_test
-async def test_alone_it_looks_until_asked_and_fills_then() -> None:
-    side, asked = Side(), trio.Event()
+async def test_alone_it_looks_until_asked_and_fills_once_it_has_answered() -> None:
+    side, asked, answered = Side(), trio.Event(), trio.Event()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(keep_resident, side, residency(asked))
+        nursery.start_soon(keep_resident, side, residency(asked, answered))
         await until(side, "look")
         asked.set()
+        await until(side, "look", "looked")
+        await trio.sleep(0.02)
+        assert len(side.done) == 2
+        answered.set()
         await until(side, "look", "looked", "fill", "rebalance K", "save")
         nursery.cancel_scope.cancel()
 
@@ -73,6 +86,19 @@ async def test_in_a_network_and_when_small_it_fills_at_once() -> None:
             nursery.start_soon(keep_resident, side, settings)
             await until(side, "fill", "rebalance K")
             nursery.cancel_scope.cancel()
+
+
+@trio_test
+async def test_a_long_first_request_does_not_keep_it_waiting_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("p2pmoe.backbone.residency.PATIENCE_S", 0.01)
+    side, asked = Side(), trio.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(keep_resident, side, residency(asked, trio.Event()))
+        asked.set()
+        await until(side, "look", "looked", "fill")
+        nursery.cancel_scope.cancel()
 
 
 @trio_test
