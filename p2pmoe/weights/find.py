@@ -21,6 +21,7 @@ from p2pmoe.weights.errors import ModelFileError, UnsupportedModel
 __all__ = [
     "CheckpointFolder",
     "GgufPart",
+    "PartName",
     "find_model",
     "listed",
     "part_name",

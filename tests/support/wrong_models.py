@@ -250,10 +250,6 @@ def _contents(folder: Path) -> Iterator[WrongModel]:
     tensors: dict[str, tuple[list[TensorBytes], str]] = {
         "b13-nan-bias": (damaged(bias, 4, nan), bias),
         "nan-norm": (damaged("output_norm.weight", 0, nan), "output_norm.weight"),
-        "nan-router": (
-            damaged("blk.1.ffn_gate_inp.weight", 0, nan),
-            "blk.1.ffn_gate_inp.weight",
-        ),
         "no-embeddings": (without("token_embd.weight"), "token_embd.weight"),
         "no-query": (without(query), query),
     }
