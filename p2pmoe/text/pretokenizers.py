@@ -53,6 +53,10 @@ def _character_class(ranges: str) -> str:
     return "[" + "".join(spans) + "]"
 
 
+_LISTED_CLASS = re.compile(r"\[([^\]\[\\^&]{9,})\]")  # no escapes, nothing nested
+_SPAN = re.compile(r"(.)(?:-(.))?", re.DOTALL)
+
+
 def _rule(
     patterns: tuple[str, ...], *, ignore_merges: bool = False, add_bos: bool = False
 ) -> PretokenizerRule:
@@ -190,7 +194,20 @@ def canonical(pattern: str) -> str:
     )
     for other, ours in _SPELLINGS:
         pattern = pattern.replace(other, ours)
-    return pattern
+    return _LISTED_CLASS.sub(lambda found: _sorted_class(found[1]), pattern)
+
+
+def _sorted_class(listed: str) -> str:
+    """Return a class of single characters and ranges with its ranges in order."""
+    spans: list[tuple[str, str]] = []
+    for span in sorted(
+        (found[1], found[2] or found[1]) for found in _SPAN.finditer(listed)
+    ):
+        if spans and ord(span[0]) <= ord(spans[-1][1]) + 1:
+            spans[-1] = (spans[-1][0], max(spans[-1][1], span[1]))
+        else:
+            spans.append(span)
+    return "[" + "".join(f"{a}-{b}" for a, b in spans) + "]"
 
 
 def rule_name(patterns: Sequence[str], *, ignore_merges: bool) -> str | None:

@@ -106,6 +106,18 @@ def test_patterns_are_known_however_they_are_spelled() -> None:
     assert rule_name([spelled], ignore_merges=False) == "qwen2"
     assert rule_name([spelled + "|x"], ignore_merges=False) is None
     assert canonical(r"[\x{4E00}-\x{9FA5}]") == "[一-龥]"
+    assert canonical("x[xyzf-ha-ec一-龥가]+") == "x[a-hx-z一-龥가-가]+"
+    assert canonical(r"[a-\p{L}xyzabcd]") == r"[a-\p{L}xyzabcd]"
+
+
+def test_characters_of_a_listed_class_may_stand_in_any_order() -> None:
+    patterns = pretokenizer_rule("deepseek-llm").patterns
+    listed = [canonical(pattern) for pattern in patterns]
+    body = listed[1].partition("[")[2].partition("]")[0]
+    spans = [body[at : at + 3] for at in range(0, len(body), 3)]
+    apart = [span[0] if span[0] == span[2] else span for span in spans[::-1]]
+    listed[1] = rf"\s?[{''.join(apart)}]+"
+    assert rule_name(listed, ignore_merges=False) == "deepseek-llm"
 
 
 LONG_TEXTS = """
