@@ -1,7 +1,7 @@
 """Check one model against one reference: all here, or scattered over real workers.
 
-    local       every expert is computed in this process; as many as fit into half of
-                the free memory stay there, the others are read whenever they are used
+    local       every expert is computed in this process; those used stay in memory
+                as far as half of what is free goes, the others are read again
     scattered   every expert is computed by workers, see worker_network.py
 
 Both compute the same bytes in the same profile. Blocking; the scattered run has an
@@ -121,10 +121,8 @@ def check_model(
 
 
 def _local(local: LocalSide, reference: Reference, tell: TellStep) -> Produced:
-    tell("experts into memory", 0.0)
     free = this_machine().free_memory_bytes or 0
     local.hot.budget_bytes = min(local.hot.budget_bytes, free // _FREE_SHARE)
-    local.hot.fill(local.use.decayed())
     experts = ScatteredExperts(local.places(), RequestTrace(), math.inf)
     return produce(
         local.model, experts, reference, lambda share: tell("reference run", share)

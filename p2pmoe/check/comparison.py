@@ -94,15 +94,19 @@ def produce(
 
 def compare(reference: Reference, produced: Produced) -> Comparison:
     """Return how far `produced` is from the reference that it was made for."""
-    theirs = reference.logits.astype(np.float64)
-    errors = np.abs(produced.logits.astype(np.float64) - theirs).max(axis=1)
-    errors = np.where(np.isfinite(errors), errors, math.inf)
-    worst = int(errors.argmax())
+    rows = zip(produced.logits, reference.logits, strict=True)
+    errors = [_largest_error(mine, theirs) for mine, theirs in rows]
+    worst = max(range(len(errors)), key=errors.__getitem__)
     pairs = zip(reference.greedy, produced.greedy, strict=True)
     return Comparison(
-        max_abs_error=float(errors[worst]),
+        max_abs_error=errors[worst],
         worst_row=reference.rows[worst],
         n_rows=len(reference.rows),
         n_greedy=len(reference.greedy),
         n_greedy_equal=sum(mine == other for mine, other in pairs),
     )
+
+
+def _largest_error(mine: Floats, theirs: Floats) -> float:
+    error = float(np.abs(mine.astype(np.float64) - theirs).max())
+    return error if math.isfinite(error) else math.inf

@@ -197,7 +197,7 @@ async def open_scattered(parts: ScatteredParts) -> AsyncIterator[ScatteredCheck]
             experts at hand.
     """
     local = parts.local
-    if local.options.policy is not DiskPolicy.OFF or local.hot.resident():
+    if local.options.policy is not DiskPolicy.OFF or local.hot.at_hand():
         raise ConfigurationError("a scattered run needs a backbone without experts")
     changed = trio.lowlevel.ParkingLot()
 
