@@ -13,8 +13,8 @@ we tokenize the text as it came, so that its bytes come back. All else is refuse
 from dataclasses import dataclass
 
 from p2pmoe.text.errors import PretokenizerUnknown, TokenizerError
+from p2pmoe.text.json_files import JsonObject
 from p2pmoe.text.pretokenizers import canonical, pretokenizer_rule, rule_name
-from p2pmoe.text.strict_json import JsonObject
 from p2pmoe.text.vocabulary import SPACE
 
 __all__ = [

@@ -18,9 +18,9 @@ from pathlib import Path
 
 from p2pmoe.text.byte_alphabet import BYTE_TO_CHAR
 from p2pmoe.text.errors import PretokenizerUnknown, TokenizerError
+from p2pmoe.text.json_files import JsonObject, read_json
 from p2pmoe.text.pretokenizers import pretokenizer_rule
 from p2pmoe.text.sentence_piece import score_merges
-from p2pmoe.text.strict_json import JsonObject, read_json
 from p2pmoe.text.tokenizer_config import read_tokenizer_config
 from p2pmoe.text.vocabulary import (
     MAX_TOKENS,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from p2pmoe.text.errors import TemplateError, TokenizerError
-from p2pmoe.text.strict_json import JsonObject, read_json
+from p2pmoe.text.json_files import JsonObject, read_json
 
 __all__ = ["TokenizerConfig", "folder_template", "read_tokenizer_config"]
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from p2pmoe.text.errors import TokenizerError
+from p2pmoe.text.json_files import JsonObject, read_json
 from p2pmoe.text.json_splitting import (
     SpaceRule,
     check_byte_level_normalizer,
@@ -24,7 +25,6 @@ from p2pmoe.text.json_splitting import (
 )
 from p2pmoe.text.pretokenizers import pretokenizer_rule
 from p2pmoe.text.sentence_piece import merge_scores
-from p2pmoe.text.strict_json import JsonObject, read_json
 from p2pmoe.text.tokenizer_config import TokenizerConfig, read_tokenizer_config
 from p2pmoe.text.vocabulary import (
     MAX_TOKENS,
@@ -39,6 +39,7 @@ from p2pmoe.text.vocabulary import (
 __all__ = ["vocabulary_from_folder"]
 
 _MAX_BYTES = 1 << 27
+_MAX_SCORE = 1e30
 _LOOKS_SPECIAL = (("<|", "|>"), ("<\uff5c", "\uff5c>"), ("<unused", ">"))
 _SPECIAL_TEXTS = frozenset({"<pad>", "<mask>", "<2mass>", "[@BOS@]"})
 _TEXT_KINDS = frozenset({TokenKind.NORMAL, TokenKind.BYTE, TokenKind.UNKNOWN})
@@ -207,6 +208,8 @@ def _pieces(model: JsonObject) -> list[tuple[str, float]]:
     for item in model.of_type("vocab", list):
         match item:
             case [str(text), float() | int() as score] if not isinstance(score, bool):
+                if not abs(score) < _MAX_SCORE:
+                    raise model.wrong("vocab", f"holds a score of {text[:40]!r}")
                 pieces.append((text, float(score)))
             case _:
                 raise model.wrong("vocab", "holds something else than [text, score]")

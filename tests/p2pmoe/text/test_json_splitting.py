@@ -3,6 +3,7 @@
 import pytest
 
 from p2pmoe.text.errors import PretokenizerUnknown, TokenizerError
+from p2pmoe.text.json_files import JsonObject
 from p2pmoe.text.json_splitting import (
     SpaceRule,
     check_byte_level_normalizer,
@@ -10,7 +11,6 @@ from p2pmoe.text.json_splitting import (
     pretokenizer_name,
     space_rule,
 )
-from p2pmoe.text.strict_json import JsonObject
 
 LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"

@@ -231,9 +231,10 @@ def test_what_is_not_understood_is_refused(
         (sentence_piece_document(normalizer=None), "not written as"),
         (unigram_document(model_vocab=[["a", "b"]]), "something else"),
         (unigram_document(model_vocab=[["a", 0], ["a", 1]]), "one text twice"),
+        (unigram_document(model_vocab=[["a", 10**400]]), "a score of 'a'"),
         (unigram_document(normalizer={"type": "Precompiled"}), "'Precompiled'"),
     ],
-    ids=range(5),
+    ids=range(6),
 )
 def test_what_sentence_piece_cannot_mean_is_refused(
     document: dict[str, object], message: str, tmp_path: Path

@@ -1,17 +1,17 @@
-"""JSON files of a model folder, read strictly: UTF-8, one object, bounded.
+"""The JSON files beside a folder's weights: one object each, bounded, typed reads.
 
-A file is refused by its size before it is read. Duplicate keys, NaN and infinite
-numbers, and nesting deeper than a tokenizer needs are refused too. The fields of an
-object are taken by typed reads that name the file and the field.
+A file is refused by its size before it is read, by `weights.huggingface.strict_json`,
+and if it nests deeper than a tokenizer needs. The fields of an object are taken by typed
+reads that name the file and the field.
 """
 
-import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 from p2pmoe.text.errors import TokenizerError
+from p2pmoe.weights.errors import ModelFileError
+from p2pmoe.weights.huggingface.strict_json import parse_object
 
 __all__ = ["JsonObject", "read_json"]
 
@@ -73,44 +73,15 @@ def read_json(path: Path, max_bytes: int) -> JsonObject | None:
         size = path.stat().st_size
         if size > max_bytes:
             raise TokenizerError(f"{path}: {size} bytes are more than {max_bytes}")
-        value = json.loads(
-            path.read_bytes().decode("utf-8"),
-            object_pairs_hook=_unique,
-            parse_constant=_no_constant,
-            parse_float=_finite,
-        )
+        value = parse_object(path, path.read_bytes(), "JSON")
     except FileNotFoundError:
         return None
     except OSError as exc:
         raise TokenizerError(f"{path}: cannot be read: {exc.strerror}") from exc
-    except RecursionError as exc:
-        raise TokenizerError(f"{path}: is nested too deeply") from exc
-    except ValueError as exc:  # UnicodeDecodeError among them
-        raise TokenizerError(f"{path}: is no valid JSON: {str(exc)[:120]}") from exc
-    if not isinstance(value, dict):
-        raise TokenizerError(f"{path}: is no JSON object")
+    except ModelFileError as exc:
+        raise TokenizerError(str(exc)) from exc
     _check_depth(path, value)
     return JsonObject(str(path), value)
-
-
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        seen: set[str] = set()
-        double = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise ValueError(f"duplicate key {double[:40]!r}")
-    return found
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(f"number {text[:40]} is too large")
-    return value
 
 
 def _check_depth(path: Path, value: object) -> None:

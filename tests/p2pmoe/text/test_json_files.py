@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from p2pmoe.text.errors import TokenizerError
-from p2pmoe.text.strict_json import JsonObject, read_json
+from p2pmoe.text.json_files import JsonObject, read_json
 
 
 def written(folder: Path, content: bytes) -> Path:
@@ -15,17 +15,16 @@ def written(folder: Path, content: bytes) -> Path:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b'{"a": 1, "a": 2}', "duplicate key 'a'"),
+        (b'{"a": 1, "a": 2}', "duplicate name a"),
         (b'{"a": NaN}', "NaN is no JSON number"),
-        (b'{"a": 1e999}', "too large"),
-        (b"[1]", "no JSON object"),
-        (b'{"a": "\xff"}', "no valid JSON"),
-        (b'{"a": ', "no valid JSON"),
+        (b"[1]", "not an object"),
+        (b'{"a": "\xff"}', "not UTF-8"),
+        (b'{"a": ', "is no JSON"),
         (b'{"a":' * 40 + b"1" + b"}" * 40, "nested too deeply"),
         (b'{"a":' * 100_000, "nested too deeply"),
         (b"{}" + b" " * 1_000_000, "more than"),
     ],
-    ids=range(9),
+    ids=range(8),
 )
 def test_what_is_not_strict_is_refused(
     content: bytes, message: str, tmp_path: Path
