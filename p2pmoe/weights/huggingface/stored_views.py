@@ -50,6 +50,7 @@ def is_f32(target: str, n_dimensions: int) -> bool:
         or not target.endswith(".weight")
         or target.endswith("_norm.weight")
         or target.endswith(_ROUTERS)
+        or ".indexer." in target
     )
 
 

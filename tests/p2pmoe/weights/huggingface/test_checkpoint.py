@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import time
 import tracemalloc
@@ -10,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mobile_worker.arithmetic.formats.block_format import Format
 from p2pmoe.weights.errors import (
     ModelFileError,
     ModelFileTruncated,
@@ -25,6 +27,7 @@ from tests.support.safetensors_folder import (
     bf16,
     f32,
     published,
+    reference,
     u8,
 )
 from tests.support.shared import shared_path
@@ -33,6 +36,32 @@ from tests.support.shared import shared_path
 @pytest.mark.parametrize("architecture", TINY)
 def test_the_view_equals_what_the_converter_wrote(architecture: str) -> None:
     assert_same_model(shared_path(f"models/tiny/{architecture}"), architecture)
+
+
+@pytest.mark.parametrize("architecture", TINY)
+def test_a_bf16_folder_keeps_its_matrices_and_widens_the_rest(
+    architecture: str, tmp_path: Path
+) -> None:
+    """What llama.cpp's converter writes in F32 whatever it was, and nothing else."""
+    model = published(architecture)
+    for name, tensor in model.tensors.items():
+        bits = tensor.floats.view(np.uint32) >> 16
+        model.tensors[name] = bf16(bits)
+    kept = re.compile(r"(token_embd|output|blk\.\d+\.(attn|ffn)_\w+)\.weight")
+    wide = re.compile(r".*(norm|sinks|ffn_gate_inp|ffn_gate_inp_shexp)\.weight")
+    with (
+        open_model(model.write(tmp_path / "m")) as view,
+        reference(architecture) as f32s,
+    ):
+        for name, tensor in view.tensors.items():
+            is_kept = kept.fullmatch(name) and not wide.fullmatch(name)
+            assert tensor.format is (Format.BF16 if is_kept else Format.F32), name
+            ours = np.frombuffer(view.read(name), np.uint16)
+            theirs = np.frombuffer(f32s.read(name), np.uint16)[1::2]
+            if is_kept:
+                assert (ours == theirs).all(), name
+            elif architecture != "minimax_m3":  # whose norms have one added
+                assert (ours[1::2] == theirs).all(), name
 
 
 def test_many_files_are_as_one(tmp_path: Path) -> None:

@@ -66,6 +66,7 @@ def floats_of(view: View) -> list[list[float]]:
         ("blk.0.attn_q_norm.weight", 2, True),
         ("blk.0.ffn_gate_inp.weight", 2, True),
         ("blk.0.ffn_gate_inp_shexp.weight", 2, True),
+        ("blk.0.indexer.k_proj.weight", 2, True),
         ("blk.0.ffn_gate_exps.weight", 3, False),
         ("blk.0.ffn_gate_exps.bias", 2, True),
         ("token_embd.weight", 2, False),
