@@ -1,6 +1,6 @@
-"""A checkpoint of an architecture that is not known here, told in GGUF's terms.
+"""A folder of an architecture that is not known here, told in GGUF's terms.
 
-Its tensors come under their own names, as a hub has them. Names of checkpoints differ
+Its tensors come under their own names, as a hub has them. Names of publishers differ
 less than their models do: experts are numbered behind `experts.`, what all tokens pass
 through is called attention, a shared expert says so. What fits no rule keeps its name
 and counts as the rest; so do towers for pictures and sound. Counts are as good as these
@@ -16,8 +16,8 @@ from typing import Final
 
 from p2pmoe.weights.gguf import Header, Tensor
 from p2pmoe.weights.huggingface.config import Config, parse_config
-from p2pmoe.weights.huggingface.folder import CONFIG_NAME, read_small
 from p2pmoe.weights.huggingface.translate.registry import text_part
+from p2pmoe.weights.huggingface.weight_files import CONFIG_NAME, read_small
 from p2pmoe.weights.metadata import MetadataValue
 from p2pmoe.weights.model_header import ModelHeader
 

@@ -19,9 +19,9 @@ from pathlib import Path
 from p2pmoe.weights.errors import ModelFileError, UnsupportedModel
 
 __all__ = [
-    "CheckpointFolder",
     "GgufPart",
     "PartName",
+    "SafetensorsFolder",
     "find_model",
     "listed",
     "part_name",
@@ -37,7 +37,7 @@ _NAME_A_FILE = "name a GGUF file, a part of a set, or a safetensors folder"
 
 
 @dataclass(frozen=True, slots=True)
-class CheckpointFolder:
+class SafetensorsFolder:
     """A folder with config.json and *.safetensors."""
 
     folder: Path
@@ -59,11 +59,11 @@ class PartName:
     count: int
 
 
-def find_model(path: Path) -> CheckpointFolder | GgufPart:
+def find_model(path: Path) -> SafetensorsFolder | GgufPart:
     """Return what `path` means.
 
     Raises:
-        UnsupportedModel: A checkpoint in a format that is not read here.
+        UnsupportedModel: Weights in a format that is not read here.
         ModelFileError: A folder without a model, or with more than one.
     """
     if _holds(path.is_dir):
@@ -75,7 +75,7 @@ def find_model(path: Path) -> CheckpointFolder | GgufPart:
         if not (path.parent / _CONFIG).is_file():
             reason = f"has no {_CONFIG} beside it"
             raise _error(path, reason, "fetch the whole folder of the model")
-        return CheckpointFolder(path.parent)
+        return SafetensorsFolder(path.parent)
     if name.endswith(_PICKLED):
         raise _pickled(path)
     return GgufPart(path)
@@ -112,12 +112,12 @@ def listed(names: list[str]) -> str:
     return f"{shown} and {more} more" if more > 0 else shown
 
 
-def _in_folder(folder: Path) -> CheckpointFolder | GgufPart:
+def _in_folder(folder: Path) -> SafetensorsFolder | GgufPart:
     names = _names(folder)
     has_config = _CONFIG in names
     has_safetensors = any(name.endswith(".safetensors") for name in names)
     if has_config and has_safetensors:
-        return CheckpointFolder(folder)
+        return SafetensorsFolder(folder)
     models = _models(folder, names)
     if len(models) == 1:
         return GgufPart(models[0])

@@ -16,7 +16,7 @@ from typing import Protocol, Self
 from mobile_worker.large_pages import weight_room
 from p2pmoe.weights.byte_source import ByteSource
 from p2pmoe.weights.errors import ModelFileError
-from p2pmoe.weights.find import CheckpointFolder, find_model
+from p2pmoe.weights.find import SafetensorsFolder, find_model
 from p2pmoe.weights.gguf import Header, Tensor
 from p2pmoe.weights.gguf_set import open_gguf, read_gguf
 from p2pmoe.weights.model_header import ModelHeader
@@ -172,12 +172,12 @@ def open_model(path: Path) -> ModelFile:
         ModelFileError: It cannot be opened, is no valid model, or parts are missing.
     """
     found = find_model(path)
-    if isinstance(found, CheckpointFolder):
-        from p2pmoe.weights.huggingface.checkpoint import (  # noqa: PLC0415 - rarely used
-            open_checkpoint,
+    if isinstance(found, SafetensorsFolder):
+        from p2pmoe.weights.huggingface.model_folder import (  # noqa: PLC0415 - rarely used
+            open_folder,
         )
 
-        source, header = open_checkpoint(found.folder)
+        source, header = open_folder(found.folder)
         return ModelFile(found.folder, source, header, folder=found.folder)
     model = open_gguf(found.path)
     return ModelFile(model.path, model.source, model.header)
@@ -186,12 +186,12 @@ def open_model(path: Path) -> ModelFile:
 def read_header(path: Path) -> ModelHeader:
     """Read a model's header, whose tensor data need not be there; as `open_model`."""
     found = find_model(path)
-    if isinstance(found, CheckpointFolder):
-        from p2pmoe.weights.huggingface.checkpoint import (  # noqa: PLC0415 - rarely used
-            read_checkpoint,
+    if isinstance(found, SafetensorsFolder):
+        from p2pmoe.weights.huggingface.model_folder import (  # noqa: PLC0415 - rarely used
+            read_folder,
         )
 
-        header, n_bytes = read_checkpoint(found.folder)
+        header, n_bytes = read_folder(found.folder)
         return ModelHeader(found.folder, header, n_bytes=n_bytes, folder=found.folder)
     first, header, n_bytes = read_gguf(found.path)
     return ModelHeader(first, header, n_bytes=n_bytes)

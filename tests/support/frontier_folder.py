@@ -53,15 +53,15 @@ ATTENTION = {
 Entry = tuple[str, str, tuple[int, ...]]
 
 
-def write_deepseek_v3(folder: Path, n_shards: int) -> Path:
+def write_deepseek_v3(folder: Path, n_files: int) -> Path:
     """Write headers, index and configuration; the data are holes."""
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(CONFIG))
     entries = list(_entries())
-    step = -(-len(entries) // n_shards)
+    step = -(-len(entries) // n_files)
     weight_map: dict[str, str] = {}
-    for number in range(n_shards):
-        name = f"model-{number + 1:05d}-of-{n_shards:06d}.safetensors"
+    for number in range(n_files):
+        name = f"model-{number + 1:05d}-of-{n_files:06d}.safetensors"
         part = entries[number * step : (number + 1) * step]
         _write(folder / name, part)
         weight_map |= {tensor: name for tensor, _, _ in part}

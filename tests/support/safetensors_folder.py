@@ -1,4 +1,4 @@
-"""Checkpoint folders for tests: written here, apart from the code that reads them."""
+"""Folders of safetensors for tests: written here, apart from the code that reads them."""
 
 import json
 from dataclasses import dataclass
@@ -87,18 +87,18 @@ class Published:
     config: dict[str, Any]
     tensors: dict[str, SafeTensor]
 
-    def write(self, folder: Path, *, n_shards: int = 0) -> Path:
+    def write(self, folder: Path, *, n_files: int = 0) -> Path:
         """Write one model.safetensors, or so many files and their index."""
         folder.mkdir(exist_ok=True)
         (folder / "config.json").write_text(json.dumps(self.config))
-        if not n_shards:
+        if not n_files:
             content = safetensors_bytes(self.tensors)
             (folder / "model.safetensors").write_bytes(content)
             return folder
         weight_map: dict[str, str] = {}
-        for number in range(n_shards):
-            name = f"model-{number + 1:05d}-of-{n_shards:05d}.safetensors"
-            part = dict(list(self.tensors.items())[number::n_shards])
+        for number in range(n_files):
+            name = f"model-{number + 1:05d}-of-{n_files:05d}.safetensors"
+            part = dict(list(self.tensors.items())[number::n_files])
             (folder / name).write_bytes(safetensors_bytes(part))
             weight_map |= dict.fromkeys(part, name)
         index = {"metadata": {}, "weight_map": weight_map}

@@ -1,4 +1,4 @@
-"""A checkpoint's config.json: typed reads that name the key, null as absent.
+"""A model's config.json: typed reads that name the key, null as absent.
 
 The hub's files spell what is not set as null or leave it out; both are "absent" here.
 A value of another type or out of its bounds is ModelFileError, never a guess.

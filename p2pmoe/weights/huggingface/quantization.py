@@ -1,4 +1,4 @@
-"""How a checkpoint's weights are coded: what its quantization_config says.
+"""How a folder's weights are coded: what its quantization_config says.
 
 FP8 with scales apart (`quant_method` "fp8") and gpt-oss's MXFP4 ("mxfp4") are read; any
 other method is refused by its name, before a tensor is looked at.

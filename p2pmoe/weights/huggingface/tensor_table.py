@@ -11,7 +11,6 @@ from pathlib import Path
 
 from mobile_worker.arithmetic.formats.block_format import Format
 from p2pmoe.weights.errors import ModelFileError, UnsupportedModel
-from p2pmoe.weights.huggingface.folder import listed
 from p2pmoe.weights.huggingface.mxfp4 import BLOCK_VALUES, Mxfp4Rows
 from p2pmoe.weights.huggingface.quantization import Quantization, QuantizationMethod
 from p2pmoe.weights.huggingface.rows import Stored
@@ -24,6 +23,7 @@ from p2pmoe.weights.huggingface.stored_views import (
     stored_rows,
 )
 from p2pmoe.weights.huggingface.views import View
+from p2pmoe.weights.huggingface.weight_files import listed
 
 __all__ = ["TensorTable"]
 
@@ -60,7 +60,7 @@ class TensorTable:
         self._known = frozenset(self._waiting)
 
     def has(self, name: str) -> bool:
-        """Return whether the checkpoint has such a tensor, used already or not."""
+        """Return whether the folder has such a tensor, used already or not."""
         return name in self._known
 
     def first_of(self, *names: str) -> str:

@@ -4,8 +4,8 @@ import pytest
 
 from p2pmoe.weights.errors import ModelFileError, UnsupportedModel
 from p2pmoe.weights.find import (
-    CheckpointFolder,
     GgufPart,
+    SafetensorsFolder,
     find_model,
     listed,
     part_name,
@@ -25,12 +25,12 @@ def fill(folder: Path, *names: str) -> Path:
     "named",
     ["", "model.safetensors", "model.safetensors.index.json", "config.json"],
 )
-def test_a_checkpoint_is_its_folder_whatever_of_it_is_named(
+def test_safetensors_are_their_folder_whatever_of_it_is_named(
     tmp_path: Path, named: str
 ) -> None:
     fill(tmp_path, "config.json", "model.safetensors", "model.safetensors.index.json")
     fill(tmp_path, "model-f32.gguf", "tokenizer.json")
-    assert find_model(tmp_path / named) == CheckpointFolder(tmp_path)
+    assert find_model(tmp_path / named) == SafetensorsFolder(tmp_path)
 
 
 def test_a_file_is_itself_even_where_it_is_not_there(tmp_path: Path) -> None:

@@ -149,10 +149,10 @@ def in_fp8(block: int = 24) -> tuple[Published, Published]:
 
 
 @pytest.mark.parametrize("block", [24, 128])
-def test_an_fp8_checkpoint_is_its_bf16_model(block: int, tmp_path: Path) -> None:
+def test_an_fp8_folder_is_its_bf16_model(block: int, tmp_path: Path) -> None:
     coded, plain = in_fp8(block)
     with (
-        open_model(coded.write(tmp_path / "fp8", n_shards=3)) as ours,
+        open_model(coded.write(tmp_path / "fp8", n_files=3)) as ours,
         open_model(plain.write(tmp_path / "bf16")) as theirs,
     ):
         assert ours.tensor("blk.1.attn_k_b.weight").format is Format.BF16

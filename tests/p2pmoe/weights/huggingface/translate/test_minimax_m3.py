@@ -87,7 +87,7 @@ def as_on_the_hub() -> Published:
 
 
 def test_the_hubs_names_are_the_same_model(tmp_path: Path) -> None:
-    assert_same_model(as_on_the_hub().write(tmp_path / "m", n_shards=3), "minimax_m3")
+    assert_same_model(as_on_the_hub().write(tmp_path / "m", n_files=3), "minimax_m3")
 
 
 def test_norms_get_one_added(tmp_path: Path) -> None:

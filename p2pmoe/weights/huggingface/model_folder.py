@@ -16,15 +16,6 @@ from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.gguf import Header, Tensor
 from p2pmoe.weights.huggingface.computed_bytes import ComputedBytes, lay_out
 from p2pmoe.weights.huggingface.config import parse_config
-from p2pmoe.weights.huggingface.folder import (
-    CONFIG_NAME,
-    INDEX_NAME,
-    ShardNames,
-    inside,
-    listed,
-    read_small,
-    shards,
-)
 from p2pmoe.weights.huggingface.quantization import read_quantization
 from p2pmoe.weights.huggingface.rope import add_rope_factors
 from p2pmoe.weights.huggingface.safetensors import Dtype, read_safetensors
@@ -37,9 +28,18 @@ from p2pmoe.weights.huggingface.translate.registry import (
     translation_of,
 )
 from p2pmoe.weights.huggingface.views import ShapeMismatch, View
+from p2pmoe.weights.huggingface.weight_files import (
+    CONFIG_NAME,
+    INDEX_NAME,
+    WeightFiles,
+    inside,
+    listed,
+    read_small,
+    weight_files,
+)
 from p2pmoe.weights.metadata import MetadataValue
 
-__all__ = ["open_checkpoint", "read_checkpoint"]
+__all__ = ["open_folder", "read_folder"]
 
 # dtype -> a format of as many bytes a value, for models that can only be looked at
 _LIKE = {
@@ -53,7 +53,7 @@ _LIKE = {
 }
 
 
-def open_checkpoint(folder: Path) -> tuple[ByteSource, Header]:
+def open_folder(folder: Path) -> tuple[ByteSource, Header]:
     """Open a folder's files, all there and whole, and return its bytes and header.
 
     Raises:
@@ -71,12 +71,12 @@ def open_checkpoint(folder: Path) -> tuple[ByteSource, Header]:
     return source, opened.header(metadata, tensors, n_bytes)
 
 
-def read_checkpoint(folder: Path) -> tuple[Header, int]:
+def read_folder(folder: Path) -> tuple[Header, int]:
     """Return a folder's header, whose tensor data need not be there, and its bytes.
 
     They are the header's `n_bytes` if the files are whole, and that part of it that
     the files hold if not. A model of an unknown architecture is returned under its own
-    tensor names, to be looked at; raises as `open_checkpoint` otherwise.
+    tensor names, to be looked at; raises as `open_folder` otherwise.
     """
     opened = _Folder(folder, is_whole=False)
     try:
@@ -91,7 +91,7 @@ def read_checkpoint(folder: Path) -> tuple[Header, int]:
 
 
 class _Folder:
-    """A checkpoint's files, open, and what their headers say."""
+    """A folder's files, open, and what their headers say."""
 
     def __init__(self, folder: Path, *, is_whole: bool) -> None:
         self.folder = folder
@@ -101,7 +101,7 @@ class _Folder:
         self.stored: dict[str, PlacedTensor] = {}
         self._needed_bytes = 0
         self._digest = hashlib.sha256(len(raw).to_bytes(8, "little") + raw)
-        names = shards(folder)
+        names = weight_files(folder)
         try:
             for name in names.names:
                 self._open(name, is_whole=is_whole, weight_map=names.weight_map)
@@ -187,7 +187,7 @@ class _Folder:
 
 
 def _check_index(
-    folder: Path, names: ShardNames, stored: dict[str, PlacedTensor]
+    folder: Path, names: WeightFiles, stored: dict[str, PlacedTensor]
 ) -> None:
     if names.weight_map is None:
         return

@@ -17,7 +17,7 @@ from p2pmoe.weights.errors import (
     ModelFileTruncated,
     UnsupportedModel,
 )
-from p2pmoe.weights.huggingface.checkpoint import open_checkpoint, read_checkpoint
+from p2pmoe.weights.huggingface.model_folder import open_folder, read_folder
 from p2pmoe.weights.model_file import open_model, read_header
 from tests.support.frontier_folder import write_deepseek_v3
 from tests.support.safetensors_folder import (
@@ -65,7 +65,7 @@ def test_a_bf16_folder_keeps_its_matrices_and_widens_the_rest(
 
 
 def test_many_files_are_as_one(tmp_path: Path) -> None:
-    assert_same_model(published("olmoe").write(tmp_path / "m", n_shards=5), "olmoe")
+    assert_same_model(published("olmoe").write(tmp_path / "m", n_files=5), "olmoe")
 
 
 def test_the_hubs_cache_is_opened_through_its_links(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_the_hubs_cache_is_opened_through_its_links(tmp_path: Path) -> None:
     snapshot = tmp_path / "models--org--tiny" / "snapshots" / "0a1b"
     blobs.mkdir(parents=True)
     snapshot.mkdir(parents=True)
-    plain = published("olmoe").write(tmp_path / "m", n_shards=3)
+    plain = published("olmoe").write(tmp_path / "m", n_files=3)
     for number, path in enumerate(sorted(plain.iterdir())):
         shutil.copy(path, blobs / f"{number:064x}")
         (snapshot / path.name).symlink_to(f"../../blobs/{number:064x}")
@@ -81,7 +81,7 @@ def test_the_hubs_cache_is_opened_through_its_links(tmp_path: Path) -> None:
 
 
 def test_any_file_of_the_folder_stands_for_it(tmp_path: Path) -> None:
-    folder = published("olmoe").write(tmp_path / "m", n_shards=2)
+    folder = published("olmoe").write(tmp_path / "m", n_files=2)
     for path in sorted(folder.iterdir()):
         with open_model(path) as model:
             assert model.folder == folder
@@ -101,7 +101,7 @@ def test_the_fingerprint_follows_config_and_headers(tmp_path: Path) -> None:
 
 
 def test_a_header_is_read_without_the_data(tmp_path: Path) -> None:
-    folder = published("olmoe").write(tmp_path / "m", n_shards=2)
+    folder = published("olmoe").write(tmp_path / "m", n_files=2)
     whole = read_header(folder)
     assert whole.n_bytes == whole.needed_bytes
     for path in folder.glob("*.safetensors"):
@@ -115,7 +115,7 @@ def test_a_header_is_read_without_the_data(tmp_path: Path) -> None:
 
 
 def test_an_index_that_promises_more_is_refused(tmp_path: Path) -> None:
-    folder = published("olmoe").write(tmp_path / "m", n_shards=2)
+    folder = published("olmoe").write(tmp_path / "m", n_files=2)
     path = folder / "model.safetensors.index.json"
     index = json.loads(path.read_text())
     name = next(iter(index["weight_map"].values()))
@@ -123,14 +123,14 @@ def test_an_index_that_promises_more_is_refused(tmp_path: Path) -> None:
     path.write_text(json.dumps(index))
     message = "2 tensors of the index are in no file: model.more.weight, model.most"
     with pytest.raises(ModelFileError, match=message):
-        open_checkpoint(folder)
+        open_folder(folder)
 
 
 @pytest.mark.parametrize("is_elsewhere", [False, True])
 def test_a_tensor_that_the_index_does_not_have_is_refused(
     is_elsewhere: bool, tmp_path: Path
 ) -> None:
-    folder = published("olmoe").write(tmp_path / "m", n_shards=2)
+    folder = published("olmoe").write(tmp_path / "m", n_files=2)
     path = folder / "model.safetensors.index.json"
     index = json.loads(path.read_text())
     name = "model.norm.weight"
@@ -140,11 +140,11 @@ def test_a_tensor_that_the_index_does_not_have_is_refused(
         index["weight_map"][name] = others.pop()
     path.write_text(json.dumps(index))
     with pytest.raises(ModelFileError, match=rf"tensor '{name}': is in {own}, where"):
-        open_checkpoint(folder)
+        open_folder(folder)
 
 
 def test_b06_an_index_never_writes_or_reads_elsewhere(tmp_path: Path) -> None:
-    folder = published("olmoe").write(tmp_path / "m", n_shards=2)
+    folder = published("olmoe").write(tmp_path / "m", n_files=2)
     path = folder / "model.safetensors.index.json"
     index = json.loads(path.read_text())
     index["weight_map"]["x"] = "../../../tmp/p2pmoe-pwn"
@@ -191,7 +191,7 @@ def test_a_malformed_configuration_is_refused(
 ) -> None:
     folder = published("olmoe").write(tmp_path / "m")
     (folder / "config.json").write_bytes(raw)
-    for call in (open_checkpoint, read_checkpoint):
+    for call in (open_folder, read_folder):
         with pytest.raises(ModelFileError, match=message):
             call(folder)
 
@@ -200,11 +200,11 @@ def test_a_tensor_too_many_and_one_too_few(tmp_path: Path) -> None:
     model = published("olmoe")
     model.tensors["model.layers.0.self_attn.q_proj.weight_scale"] = f32([1.0])
     with pytest.raises(UnsupportedModel, match="1 tensors have no place in olmoe"):
-        open_checkpoint(model.write(tmp_path / "m"))
+        open_folder(model.write(tmp_path / "m"))
     model = published("olmoe")
     del model.tensors["model.layers.1.mlp.gate.weight"]
     with pytest.raises(ModelFileError, match=r"'model.layers.1.mlp.gate.weight'"):
-        open_checkpoint(model.write(tmp_path / "m"))
+        open_folder(model.write(tmp_path / "m"))
 
 
 def test_a_misshapen_tensor_is_named(tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_a_misshapen_tensor_is_named(tmp_path: Path) -> None:
     name = "model.layers.1.self_attn.q_proj.weight"
     model.tensors[name] = f32(np.zeros((62, 64)))
     with pytest.raises(ModelFileError, match=rf"tensor '{name}': does not fit: 62"):
-        open_checkpoint(model.write(tmp_path / "m"))
+        open_folder(model.write(tmp_path / "m"))
 
 
 def test_llama3_and_longrope_factors_are_tensors(tmp_path: Path) -> None:

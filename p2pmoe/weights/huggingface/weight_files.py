@@ -1,4 +1,4 @@
-"""Which files of a folder make up a checkpoint; names are checked before they are used.
+"""Which files of a folder hold its weights; names are checked before they are used.
 
 Either `model.safetensors` alone, or the files that `model.safetensors.index.json` names
 in its weight_map. A name is a plain file name: no separator, no NUL, no leading dot, at
@@ -22,11 +22,11 @@ from p2pmoe.weights.huggingface.strict_json import parse_object
 __all__ = [
     "CONFIG_NAME",
     "INDEX_NAME",
-    "ShardNames",
+    "WeightFiles",
     "inside",
     "listed",
     "read_small",
-    "shards",
+    "weight_files",
 ]
 
 CONFIG_NAME = "config.json"
@@ -36,27 +36,27 @@ _SUFFIX = ".safetensors"
 _MAX_CONFIG_BYTES = 1 << 22
 _MAX_INDEX_BYTES = 1 << 27
 _MAX_NAME_BYTES = 255
-_MAX_SHARDS = 4096
+_MAX_FILES = 4096
 _MAX_LISTED = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShardNames:
-    """The files of a checkpoint; `weight_map` says where each tensor is, if known."""
+class WeightFiles:
+    """Files of weights; `weight_map` says where each tensor is, if known."""
 
     names: tuple[str, ...]
     weight_map: dict[str, str] | None
 
 
-def shards(folder: Path) -> ShardNames:
-    """Return the checkpoint's files, all of which exist and lie where they may.
+def weight_files(folder: Path) -> WeightFiles:
+    """Return the folder's files, all of which exist and lie where they may.
 
     Raises:
         ModelFileError: no such files, a name that is none, a link out of the folder, or
             files missing: all of them are listed.
     """
     if (folder / _SINGLE_NAME).exists():
-        found = ShardNames(names=(_SINGLE_NAME,), weight_map=None)
+        found = WeightFiles(names=(_SINGLE_NAME,), weight_map=None)
     elif (folder / INDEX_NAME).exists():
         found = _indexed(folder)
     else:
@@ -111,7 +111,7 @@ def listed(names: Iterable[str]) -> str:
     return f"{shown} and {more} more" if more > 0 else shown
 
 
-def _indexed(folder: Path) -> ShardNames:
+def _indexed(folder: Path) -> WeightFiles:
     path = folder / INDEX_NAME
     index = parse_object(
         path, read_small(folder, INDEX_NAME, _MAX_INDEX_BYTES), "index"
@@ -132,9 +132,9 @@ def _indexed(folder: Path) -> ShardNames:
             _check_name(path, tensor, name)
             checked.add(name)
         weight_map[tensor] = name
-    if len(checked) > _MAX_SHARDS:
-        raise ModelFileError(path, f"{len(checked)} files are more than {_MAX_SHARDS}")
-    return ShardNames(names=tuple(sorted(checked)), weight_map=weight_map)
+    if len(checked) > _MAX_FILES:
+        raise ModelFileError(path, f"{len(checked)} files are more than {_MAX_FILES}")
+    return WeightFiles(names=tuple(sorted(checked)), weight_map=weight_map)
 
 
 def _check_name(path: Path, tensor: str, name: str) -> None:

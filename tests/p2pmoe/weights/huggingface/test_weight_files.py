@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from p2pmoe.weights.errors import ModelFileError, ModelFileTruncated
-from p2pmoe.weights.huggingface.folder import (
+from p2pmoe.weights.huggingface.weight_files import (
     INDEX_NAME,
     inside,
     listed,
     read_small,
-    shards,
+    weight_files,
 )
 
 PWN = Path("/", "tmp", "p2pmoe-pwn")
@@ -48,7 +48,7 @@ def test_b06_a_name_that_is_no_plain_file_name_is_refused(
     (tmp_path / "good.safetensors").write_bytes(b"")
     weight_map = {"a": "good.safetensors", "x": NAMES[name]}
     with pytest.raises(ModelFileError, match=r"tensor 'x', weight_map: .* plain name"):
-        shards(write_index(tmp_path, weight_map))
+        weight_files(write_index(tmp_path, weight_map))
     assert not PWN.exists()
 
 
@@ -59,7 +59,7 @@ def test_b06_a_weight_map_that_is_none_is_refused(
     weight_map: object, tmp_path: Path
 ) -> None:
     with pytest.raises(ModelFileError, match="weight_map"):
-        shards(write_index(tmp_path, weight_map))
+        weight_files(write_index(tmp_path, weight_map))
 
 
 def test_all_missing_files_are_listed(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_all_missing_files_are_listed(tmp_path: Path) -> None:
     (tmp_path / names[1]).write_bytes(b"")
     write_index(tmp_path, dict(zip("abc", names, strict=True)))
     with pytest.raises(ModelFileTruncated, match="lacks 2 of 3 files") as caught:
-        shards(tmp_path)
+        weight_files(tmp_path)
     assert names[0] in str(caught.value)
     assert names[2] in str(caught.value)
     assert names[1] not in str(caught.value)
@@ -75,15 +75,15 @@ def test_all_missing_files_are_listed(tmp_path: Path) -> None:
 
 def test_the_single_file_or_the_index_or_neither(tmp_path: Path) -> None:
     with pytest.raises(ModelFileError, match="has neither model"):
-        shards(tmp_path)
+        weight_files(tmp_path)
     (tmp_path / "x.safetensors").write_bytes(b"")
-    found = shards(write_index(tmp_path, {"a": "x.safetensors"}))
+    found = weight_files(write_index(tmp_path, {"a": "x.safetensors"}))
     assert (found.names, found.weight_map) == (
         ("x.safetensors",),
         {"a": "x.safetensors"},
     )
     (tmp_path / "model.safetensors").write_bytes(b"")
-    assert shards(tmp_path).names == ("model.safetensors",)
+    assert weight_files(tmp_path).names == ("model.safetensors",)
 
 
 def test_b06_a_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_b06_a_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
     for name in ("model.safetensors", "config.json"):
         (folder / name).symlink_to(elsewhere)
     with pytest.raises(ModelFileError, match="leads out of the folder"):
-        shards(folder)
+        weight_files(folder)
     with pytest.raises(ModelFileError, match="leads out of the folder"):
         read_small(folder, "config.json")
 
@@ -104,7 +104,7 @@ def test_a_link_within_the_folder_and_a_linked_folder_are_taken(tmp_path: Path) 
     (folder / "weights").write_bytes(b"x")
     (folder / "model.safetensors").symlink_to("weights")
     (tmp_path / "link").symlink_to("model")
-    assert shards(tmp_path / "link").names == ("model.safetensors",)
+    assert weight_files(tmp_path / "link").names == ("model.safetensors",)
     assert inside(tmp_path / "link", "model.safetensors") == folder / "weights"
 
 
@@ -123,7 +123,7 @@ def test_the_hubs_cache_of_links_to_blobs_is_taken(tmp_path: Path) -> None:
     (blobs / "cd34").write_bytes(b"{}")
     (snapshot / "model.safetensors").symlink_to("../../blobs/ab12")
     (snapshot / "config.json").symlink_to("../../blobs/cd34")
-    assert shards(snapshot).names == ("model.safetensors",)
+    assert weight_files(snapshot).names == ("model.safetensors",)
     assert read_small(snapshot, "config.json") == b"{}"
 
 
@@ -134,7 +134,7 @@ def test_b06_a_snapshot_link_to_no_blob_is_refused(target: str, tmp_path: Path) 
         place.write_bytes(b"x")
     (snapshot / "model.safetensors").symlink_to(target)
     with pytest.raises(ModelFileError, match="leads out of the folder"):
-        shards(snapshot)
+        weight_files(snapshot)
 
 
 def test_b06_blobs_beside_a_folder_that_is_no_snapshot_are_refused(
@@ -146,7 +146,7 @@ def test_b06_blobs_beside_a_folder_that_is_no_snapshot_are_refused(
     folder.mkdir(parents=True)
     (folder / "model.safetensors").symlink_to("../../blobs/ab")
     with pytest.raises(ModelFileError, match="leads out of the folder"):
-        shards(folder)
+        weight_files(folder)
 
 
 def test_a_large_or_strange_small_file_is_refused(tmp_path: Path) -> None:
