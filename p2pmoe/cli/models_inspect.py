@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from p2pmoe.inspect.report import OnDisk
     from p2pmoe.weights.model_header import ModelHeader
 
 __all__ = ["register"]
@@ -44,11 +45,11 @@ def _inspect(path: ModelPath, as_json: AsJson = False) -> None:
         header = in_gguf_terms(header)
     inventory = take_inventory(header)
     verdict = judge(header, inventory)
-    n_files = _n_files(header)
+    on_disk = _on_disk(header)
     if as_json:
-        print_json(as_document(inventory, verdict, n_files))
+        print_json(as_document(inventory, verdict, on_disk))
         return
-    print_values(summary(inventory, verdict, n_files))
+    print_values(summary(inventory, verdict, on_disk))
     print()
     parts = ("part", "tensors", "parameters", "bytes", "size")
     print_rows(parts, part_rows(inventory), "Parts")
@@ -57,8 +58,13 @@ def _inspect(path: ModelPath, as_json: AsJson = False) -> None:
     print_rows(formats, format_rows(inventory), "Formats")
 
 
-def _n_files(header: "ModelHeader") -> int:
-    """Return how many files the weights are in."""
+def _on_disk(header: "ModelHeader") -> "OnDisk":
+    """Return how many files the weights are in, and their bytes."""
+    from p2pmoe.inspect.report import OnDisk
+
     if header.folder is not None:
-        return len(list(header.folder.glob("*.safetensors")))
-    return max(1, header.metadata.integer("split.count", 1))
+        files = header.folder.glob("*.safetensors")
+        sizes = [path.stat().st_size for path in files if path.is_file()]
+        return OnDisk(n_files=len(sizes), n_bytes=sum(sizes))
+    n_files = max(1, header.metadata.integer("split.count", 1))
+    return OnDisk(n_files=n_files, n_bytes=header.n_bytes)

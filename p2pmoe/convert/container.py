@@ -89,9 +89,11 @@ def _kind(values: Sequence[Scalar], *, is_array: bool) -> int:
     if any(isinstance(value, float) for value in numbers):
         return _F32 if all(map(_is_single, numbers)) else _F64
     low, high = min(numbers), max(numbers)
-    if low < 0 or (is_array and high < 1 << 31):
-        return _I32 if low >= -(1 << 31) and high < 1 << 31 else _I64
-    return _U32 if high < 1 << 32 else _U64
+    if low >= -(1 << 31) and high < 1 << 31 and (is_array or low < 0):
+        return _I32
+    if low >= 0 and (high >= 1 << 63 or not is_array):
+        return _U32 if high < 1 << 32 else _U64
+    return _I64
 
 
 def _is_single(value: float) -> bool:

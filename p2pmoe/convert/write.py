@@ -1,4 +1,4 @@
-"""Write a model as one GGUF file, tensor by tensor, a few MiB of it in memory.
+"""Write a model as one GGUF file, tensor by tensor, a few MiB at a time.
 
 The file is written beside its place under a name of its own, brought to the disk, and
 renamed: whoever looks sees the whole file or none, and an interrupt, a full disk or a
@@ -24,7 +24,7 @@ from p2pmoe.weights.model_file import ModelFile
 
 __all__ = ["Target", "check_target", "write_model"]
 
-_STEP_VALUES: Final = 1 << 20  # numbers at a time, whole blocks of every format
+_STEP_VALUES: Final = 1 << 18  # numbers at a time, whole blocks of every format
 _COPY_BYTES: Final = 1 << 23
 
 

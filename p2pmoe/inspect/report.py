@@ -5,13 +5,22 @@ The document has whole numbers only, in bytes and parameters; a key that has not
 say is null. Its keys are the contract of `--json`.
 """
 
+from dataclasses import dataclass
 from typing import Final
 
 from p2pmoe.inspect.inventory import Inventory
 from p2pmoe.inspect.obstacles import Verdict
 
-__all__ = ["as_document", "decimal_size", "format_rows", "part_rows", "summary"]
+__all__ = [
+    "OnDisk",
+    "as_document",
+    "decimal_size",
+    "format_rows",
+    "part_rows",
+    "summary",
+]
 
+_MAX_NAME: Final = 120
 _UNITS: Final = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 _COUNTS: Final = ((10**12, "T"), (10**9, "B"), (10**6, "M"), (10**3, "K"))
 
@@ -31,12 +40,38 @@ def _count(n: int) -> str:
     return str(n)
 
 
-def summary(inventory: Inventory, verdict: Verdict, n_files: int) -> dict[str, object]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnDisk:
+    """The files that hold the model, which may be more compact than it is shown."""
+
+    n_files: int
+    n_bytes: int
+
+
+def summary(
+    inventory: Inventory, verdict: Verdict, on_disk: OnDisk
+) -> dict[str, object]:
     """Return names and values of the whole model, in the order to print them."""
+    return {
+        name: _printable(value)
+        for name, value in _lines(inventory, verdict, on_disk).items()
+    }
+
+
+def _printable(value: object) -> object:
+    """Return a value that cannot steer a terminal, whatever a file wrote into it."""
+    if not isinstance(value, str):
+        return value
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in value)
+
+
+def _lines(
+    inventory: Inventory, verdict: Verdict, on_disk: OnDisk
+) -> dict[str, object]:
     experts = inventory.experts
     lines: dict[str, object] = {"architecture": inventory.architecture}
     if inventory.name:
-        lines["name"] = inventory.name
+        lines["name"] = inventory.name[:_MAX_NAME]
     if inventory.n_context is not None:
         lines["context"] = f"{inventory.n_context:,} tokens"
     n_moe = len(experts.layers) if experts else 0
@@ -53,8 +88,7 @@ def summary(inventory: Inventory, verdict: Verdict, n_files: int) -> dict[str, o
     lines["active parameters"] = _count(inventory.n_active)
     lines["size"] = decimal_size(inventory.n_bytes)
     lines["at 4 bits a parameter"] = decimal_size(inventory.bytes_at_4_bits)
-    if n_files > 1:
-        lines["files"] = n_files
+    lines["files"] = f"{on_disk.n_files} ({decimal_size(on_disk.n_bytes)} on disk)"
     lines["tokenizer"] = _tokenizer(verdict)
     if verdict.description is not None:
         lines["KV cache a token"] = decimal_size(verdict.description.kv_bytes_per_token)
@@ -101,7 +135,7 @@ def format_rows(inventory: Inventory) -> list[dict[str, object]]:
 
 
 def as_document(
-    inventory: Inventory, verdict: Verdict, n_files: int
+    inventory: Inventory, verdict: Verdict, on_disk: OnDisk
 ) -> dict[str, object]:
     """Return the object of `--json`."""
     experts, description = inventory.experts, verdict.description
@@ -139,7 +173,8 @@ def as_document(
             each.name: {"tensors": each.n_tensors, "bytes": each.n_bytes}
             for each in inventory.formats
         },
-        "n_files": n_files,
+        "n_files": on_disk.n_files,
+        "bytes_on_disk": on_disk.n_bytes,
         "tokenizer": _tokenizer_document(verdict),
         "kv_bytes_per_token": description and description.kv_bytes_per_token,
         "runs_here": not verdict.obstacles,

@@ -22,13 +22,16 @@ TENSOR = PlannedTensor(
     format=Format.Q4_0,
 )
 NUMBERS = st.integers(-(1 << 63), (1 << 63) - 1)
+NATURAL = st.integers(0, (1 << 64) - 1)
 SINGLES = st.floats(width=32, allow_nan=False)
 VALUES = st.one_of(
     NUMBERS,
+    NATURAL,
     st.floats(allow_nan=False),
     st.booleans(),
     st.text(st.characters(exclude_categories=["Cs"])),
     st.lists(NUMBERS, min_size=1).map(tuple),
+    st.lists(NATURAL, min_size=1).map(tuple),
     st.lists(SINGLES, min_size=1).map(tuple),
     st.lists(st.booleans(), min_size=1).map(tuple),
     st.lists(st.text(st.characters(exclude_categories=["Cs"]))).map(tuple),

@@ -8,6 +8,7 @@ import pytest
 from p2pmoe.inspect.inventory import take_inventory
 from p2pmoe.inspect.obstacles import judge
 from p2pmoe.inspect.report import (
+    OnDisk,
     as_document,
     decimal_size,
     format_rows,
@@ -19,6 +20,7 @@ from tests.support.header_only import write_minimax_m3
 from tests.support.mini_m3 import write_mini_m3
 from tests.support.vocabularies import byte_level_metadata
 
+ONE = OnDisk(n_files=1, n_bytes=9)
 M3 = {"general.architecture": "minimax-m3"}
 
 
@@ -39,12 +41,14 @@ def test_sizes_are_decimal(n_bytes: int, shown: str) -> None:
 def test_the_lines_of_a_model_of_terabytes(tmp_path: Path) -> None:
     header = read_header(write_minimax_m3(tmp_path / "m3.gguf"))
     inventory = take_inventory(header)
-    lines = summary(inventory, judge(header, inventory), 3)
+    lines = summary(
+        inventory, judge(header, inventory), OnDisk(n_files=3, n_bytes=75648)
+    )
     assert lines["layers"] == "60 (3 dense, 57 MoE)"
     assert lines["experts"] == "7,296 (57 layers x 128)"
     assert lines["calls a token"] == 228
     assert lines["size"] == "207.6 GB"
-    assert lines["files"] == 3
+    assert lines["files"] == "3 (75.6 kB on disk)"
     assert str(lines["runs here"]).startswith("no: format IQ3_S")
     rows = part_rows(inventory)
     assert rows[0]["part"] == "routed experts"
@@ -56,7 +60,7 @@ def test_the_document_is_plain_json(tmp_path: Path) -> None:
     path = write_mini_m3(tmp_path / "m.gguf", {**byte_level_metadata(), **M3})
     header = read_header(path)
     inventory = take_inventory(header)
-    document = as_document(inventory, judge(header, inventory), 1)
+    document = as_document(inventory, judge(header, inventory), ONE)
     assert json.loads(json.dumps(document)) == document
     assert document["runs_here"] is True
     assert document["experts"] == {
@@ -71,3 +75,12 @@ def test_the_document_is_plain_json(tmp_path: Path) -> None:
     tokenizer = document["tokenizer"]
     assert isinstance(tokenizer, dict)
     assert tokenizer["kind"] == "gpt2"
+
+
+def test_names_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    name = "\x1b[2J\n\x9b" + "m" * 500
+    header = read_header(write_mini_m3(tmp_path / "m.gguf", {"general.name": name}))
+    inventory = take_inventory(header)
+    shown = str(summary(inventory, judge(header, inventory), ONE)["name"])
+    assert shown.isprintable()
+    assert len(shown) <= 120
