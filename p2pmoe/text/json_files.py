@@ -1,8 +1,8 @@
 """The JSON files beside a folder's weights: one object each, bounded, typed reads.
 
 A file is refused by its size before it is read, by `weights.huggingface.strict_json`,
-and if it nests deeper than a tokenizer needs. The fields of an object are taken by typed
-reads that name the file and the field.
+and if it nests deeper than a tokenizer needs. The fields of an object are taken by
+typed reads that name the file and the field.
 """
 
 from collections.abc import Mapping

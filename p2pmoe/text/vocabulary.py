@@ -167,6 +167,10 @@ def check_vocabulary(vocabulary: Vocabulary) -> None:
     texts = vocabulary.texts
     if not 0 < len(texts) <= MAX_TOKENS or len(set(texts)) != len(texts):
         raise TokenizerError("tokens are missing or not unique")
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError as exc:
+        raise TokenizerError("a token holds a lone surrogate, no Unicode") from exc
     _check_lengths(vocabulary)
     for token in range(len(texts)):
         vocabulary.token_bytes(token)
