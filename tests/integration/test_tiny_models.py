@@ -6,24 +6,19 @@ none; tests/integration/test_models_check.py has them as processes.
 """
 
 import functools
-from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
+import trio
+from typer.testing import CliRunner
 
 from mobile_worker.arithmetic.profiles import Profile
-from mobile_worker.expert_id import ExpertId
 from p2pmoe.check.check import CheckOptions, check_model
 from p2pmoe.check.comparison import Produced, compare
 from p2pmoe.check.reference import Reference, read_reference
-from p2pmoe.model.model import describe_model
-from tests.support.backbone_model import manifest_of, model_of
-from tests.support.memory_worker import World, split
-from tests.support.scattered_checks import (
-    join_workers,
-    locally_produced,
-    scattered_check,
-)
+from p2pmoe.check.scattered_run import ScatteredRun
+from p2pmoe.cli.main import build_app
+from tests.support.scattered_checks import locally_produced, scattered_produced
 from tests.support.shared import shared_path
 from tests.support.tiny_folders import TINY_FOLDERS
 from tests.support.trio_test import trio_test
@@ -51,6 +46,12 @@ def alone(folder: str, profile: Profile) -> Produced:
     return locally_produced(model_path(folder, "gguf"), stored(folder), profile)
 
 
+def assert_both_served(run: ScatteredRun) -> None:
+    assert run.n_calls_here == 0
+    assert len(run.calls) == 2
+    assert all(n > 0 for n in run.calls.values()), run.calls
+
+
 def test_every_folder_is_tried():
     here = {path.name for path in shared_path("models/tiny").iterdir()}
     assert here == set(TINY_FOLDERS)
@@ -74,23 +75,39 @@ def test_a_local_run_meets_the_reference(folder, name, layout):
 @trio_test
 async def test_a_scattered_run_gives_the_same_bytes(tmp_path, folder, layout, profile):
     path, reference = model_path(folder, layout), stored(folder)
-    world = World(manifest_of(path), tmp_path)
-    description = describe_model(model_of(path))
-    experts = [
-        ExpertId(layer, index)
-        for layer in description.moe_layers
-        for index in range(description.n_expert)
-    ]
-    async with world.services(), AsyncExitStack() as stack:
-        await join_workers(stack, world, path, split(experts, 2))
-        async with scattered_check(world, path, profile) as check:
-            await check.cover(10, n_workers=2)
-            run = await check.produce(reference)
+    run = await scattered_produced(tmp_path, path, reference, profile)
     expected = alone(folder, profile)
     assert run.produced.greedy == expected.greedy
     assert run.produced.logits.tobytes() == expected.logits.tobytes()
-    assert run.n_calls_here == 0
-    assert len(run.calls) == 2
-    assert all(n > 0 for n in run.calls.values()), run.calls
+    assert_both_served(run)
     if profile is Profile.R32:
         assert compare(reference, run.produced).holds(TOLERANCE)
+
+
+CONVERTED = [
+    *((folder, "Q4_0") for folder in TINY_FOLDERS),
+    ("gpt_oss", "MXFP4"),
+    ("mixtral", "BF16"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("folder", "experts"), CONVERTED)
+def test_a_converted_model_gives_the_same_bytes_scattered(tmp_path, folder, experts):
+    """As it is served: experts of few bits, results coded; from a folder."""
+    out = tmp_path / "converted.gguf"
+    source = str(model_path(folder, "safetensors"))
+    arguments = ["convert", source, str(out), "--experts", experts]
+    done = CliRunner().invoke(build_app(), arguments)
+    assert done.exit_code == 0, done.stderr
+    reference = stored(folder)
+    expected = locally_produced(out, reference, Profile.R16)
+
+    async def scattered() -> ScatteredRun:
+        return await scattered_produced(tmp_path, out, reference, Profile.R16)
+
+    run = trio.run(scattered)
+    assert run.produced.greedy == expected.greedy
+    assert run.produced.logits.tobytes() == expected.logits.tobytes()
+    assert_both_served(run)
+    assert not compare(reference, run.produced).holds(TOLERANCE)  # another model

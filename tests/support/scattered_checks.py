@@ -16,13 +16,29 @@ from p2pmoe.backbone.scattered import ScatteredExperts
 from p2pmoe.backbone.trace import RequestTrace
 from p2pmoe.check.comparison import Produced, produce
 from p2pmoe.check.reference import Reference
-from p2pmoe.check.scattered_run import ScatteredCheck, ScatteredParts, open_scattered
+from p2pmoe.check.scattered_run import (
+    ScatteredCheck,
+    ScatteredParts,
+    ScatteredRun,
+    open_scattered,
+)
 from p2pmoe.config import DiskPolicy
+from p2pmoe.model.model import describe_model
 from relay.tokens import Role
-from tests.support.backbone_model import local_side, shards_of
-from tests.support.memory_worker import World
+from tests.support.backbone_model import (
+    local_side,
+    manifest_of,
+    model_of,
+    shards_of,
+)
+from tests.support.memory_worker import World, split
 
-__all__ = ["join_workers", "locally_produced", "scattered_check"]
+__all__ = [
+    "join_workers",
+    "locally_produced",
+    "scattered_check",
+    "scattered_produced",
+]
 
 
 async def join_workers(
@@ -63,3 +79,21 @@ def locally_produced(path: Path, reference: Reference, profile: Profile) -> Prod
     side = local_side(path, profile=profile)
     experts = ScatteredExperts(side.places(), RequestTrace(), math.inf)
     return produce(side.model, experts, reference)
+
+
+async def scattered_produced(
+    folder: Path, path: Path, reference: Reference, profile: Profile
+) -> ScatteredRun:
+    """Return what two workers in memory give, each holding half of the experts."""
+    world = World(manifest_of(path), folder)
+    description = describe_model(model_of(path))
+    experts = [
+        ExpertId(layer, index)
+        for layer in description.moe_layers
+        for index in range(description.n_expert)
+    ]
+    async with world.services(), AsyncExitStack() as stack:
+        await join_workers(stack, world, path, split(experts, 2))
+        async with scattered_check(world, path, profile) as check:
+            await check.cover(10, n_workers=2)
+            return await check.produce(reference)
