@@ -18,6 +18,7 @@ from p2pmoe.weights.byte_source import OpenFile
 from p2pmoe.weights.errors import ModelFileError, UnsupportedModel
 from p2pmoe.weights.gguf import Tensor
 from p2pmoe.weights.huggingface.rows import Rows
+from p2pmoe.weights.huggingface.stored_views import MAX_COLUMNS
 from p2pmoe.weights.huggingface.views import View
 
 __all__ = ["ComputedBytes", "lay_out"]
@@ -29,7 +30,8 @@ def lay_out(path: Path, views: Mapping[str, View]) -> tuple[dict[str, Tensor], i
     """Return each tensor's place and the size of the whole space.
 
     Raises:
-        UnsupportedModel: rows that are no whole number of the format's blocks.
+        UnsupportedModel: rows that are no whole number of the format's blocks, or so
+            long that one of them would not fit into memory.
     """
     tensors: dict[str, Tensor] = {}
     end = 0
@@ -37,6 +39,9 @@ def lay_out(path: Path, views: Mapping[str, View]) -> tuple[dict[str, Tensor], i
         n_values, n_bytes = block_size(view.format)
         if view.shape[-1] % n_values:
             reason = f"rows of {view.shape[-1]} values end within a block"
+            raise UnsupportedModel(path, reason, tensor=name)
+        if view.shape[-1] > MAX_COLUMNS:
+            reason = f"rows of {view.shape[-1]} values are longer than {MAX_COLUMNS}"
             raise UnsupportedModel(path, reason, tensor=name)
         offset = -(-end // _ALIGNMENT) * _ALIGNMENT
         size = prod(view.shape) // n_values * n_bytes

@@ -26,7 +26,7 @@ __all__ = ["Fp8Rows", "ScaleGrid", "bfloat_bits", "fp8_values"]
 _U8 = np.dtype(np.uint8)
 _U16 = np.dtype(np.uint16)
 _F32 = np.dtype(np.float32)
-_MAX_PIECE_ROWS = 128
+_PIECE_VALUES = 1 << 20
 _INFINITE = np.uint16(0x7F80)
 
 
@@ -115,10 +115,11 @@ class Fp8Rows:
 
     def fill(self, first: int, out: Items) -> None:
         """Decode block row by block row; ModelFileError if a value is not finite."""
+        step = max(1, _PIECE_VALUES // self.n_items)
         row = first
         while row < first + len(out):
             scales, end = self.grid.of_row(row)
-            end = min(end, first + len(out), row + _MAX_PIECE_ROWS)
+            end = min(end, first + len(out), row + step)
             place = out[row - first : end - first]
             self._decode(row, scales, place)
             if ((place & _INFINITE) == _INFINITE).any():

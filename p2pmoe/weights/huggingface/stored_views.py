@@ -19,11 +19,19 @@ from p2pmoe.weights.huggingface.rows import Stored, Widened
 from p2pmoe.weights.huggingface.safetensors import Dtype, StoredTensor
 from p2pmoe.weights.huggingface.views import View
 
-__all__ = ["FP8", "PlacedTensor", "fp8_view", "is_f32", "plain_view", "stored_rows"]
+__all__ = [
+    "FP8",
+    "MAX_COLUMNS",
+    "PlacedTensor",
+    "fp8_view",
+    "is_f32",
+    "plain_view",
+    "stored_rows",
+]
 
 _FORMATS = {Dtype.F32: Format.F32, Dtype.F16: Format.F16, Dtype.BF16: Format.BF16}
 _NUMPY = {size: np.dtype(f"u{size}") for size in (1, 2, 4)}
-_MAX_COLUMNS = 1 << 22
+MAX_COLUMNS = 1 << 22
 _MAX_DIMENSIONS = 4
 _ROUTERS = (".ffn_gate_inp.weight", ".ffn_gate_inp_shexp.weight")
 _SCALES = (Dtype.F32, Dtype.BF16, Dtype.F16, Dtype.F8_E8M0)
@@ -62,8 +70,8 @@ def stored_rows(placed: PlacedTensor) -> Stored:
             placed.path, f"has shape {list(tensor.shape)}", tensor=tensor.name
         )
     n_cols = tensor.shape[-1] if tensor.shape else 1
-    if n_cols > _MAX_COLUMNS:
-        reason = f"rows of {n_cols} values are longer than {_MAX_COLUMNS}"
+    if n_cols > MAX_COLUMNS:
+        reason = f"rows of {n_cols} values are longer than {MAX_COLUMNS}"
         raise ModelFileError(placed.path, reason, tensor=tensor.name)
     n_rows = prod(tensor.shape[:-1])
     dtype = _NUMPY[tensor.n_bytes // (n_rows * n_cols)]

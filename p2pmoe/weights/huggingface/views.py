@@ -35,6 +35,11 @@ __all__ = [
 ]
 
 
+# Far above any model, far below what would fill the memory with rows to remember.
+_MAX_MATRICES = 1 << 16
+_MAX_ROWS = 1 << 22
+
+
 class ShapeMismatch(ValueError):
     """Tensors do not have the shape that they are put together by; says which."""
 
@@ -100,12 +105,10 @@ def every_other(view: View, *, of_columns: bool = False) -> tuple[View, View]:
 
 def transpose(view: View) -> View:
     """Return each matrix with its rows as columns."""
-    if len(view.shape) < 2:
-        raise ShapeMismatch(f"{list(view.shape)} is no matrix")
+    n_matrices = _n_matrices(view)
     n_rows, n_cols = view.shape[-2:]
     parts = [
-        Transposed(view.rows, number * n_rows, n_rows)
-        for number in range(prod(view.shape[:-2]))
+        Transposed(view.rows, number * n_rows, n_rows) for number in range(n_matrices)
     ]
     return View(view.format, (*view.shape[:-2], n_cols, n_rows), Joined(parts))
 
@@ -148,12 +151,20 @@ def plus_one(view: View) -> View:
 
 
 def _matrix(view: View) -> tuple[int, int]:
-    if len(view.shape) != 2:
-        raise ShapeMismatch(f"{list(view.shape)} is no matrix")
+    if len(view.shape) != 2 or view.shape[0] > _MAX_ROWS:
+        raise ShapeMismatch(f"{list(view.shape)} is no matrix of at most {_MAX_ROWS}")
     return view.shape[0], view.shape[1]
 
 
 def _matrices(view: View) -> tuple[int, int]:
-    if len(view.shape) < 2 or view.shape[-2] % 2:
+    n_matrices = _n_matrices(view)
+    if view.shape[-2] % 2:
         raise ShapeMismatch(f"{list(view.shape)} has no two halves of rows")
-    return prod(view.shape[:-2]), view.shape[-2]
+    return n_matrices, view.shape[-2]
+
+
+def _n_matrices(view: View) -> int:
+    n_matrices = prod(view.shape[:-2])
+    if len(view.shape) < 2 or n_matrices > _MAX_MATRICES:
+        raise ShapeMismatch(f"{list(view.shape)} is no stack of matrices")
+    return n_matrices

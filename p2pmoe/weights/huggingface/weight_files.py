@@ -55,14 +55,14 @@ def weight_files(folder: Path) -> WeightFiles:
         ModelFileError: no such files, a name that is none, a link out of the folder, or
             files missing: all of them are listed.
     """
-    if (folder / _SINGLE_NAME).exists():
+    if _is_there(folder / _SINGLE_NAME):
         found = WeightFiles(names=(_SINGLE_NAME,), weight_map=None)
-    elif (folder / INDEX_NAME).exists():
+    elif _is_there(folder / INDEX_NAME):
         found = _indexed(folder)
     else:
         reason = f"has neither {_SINGLE_NAME} nor {INDEX_NAME}"
         raise ModelFileError(folder, reason)
-    missing = [name for name in found.names if not (folder / name).exists()]
+    missing = [name for name in found.names if not _is_there(folder / name)]
     if missing:
         reason = f"lacks {len(missing)} of {len(found.names)} files: {listed(missing)}"
         error = ModelFileTruncated(folder, reason)
@@ -109,6 +109,14 @@ def listed(names: Iterable[str]) -> str:
     shown = ", ".join(name[:_MAX_NAME_BYTES] for name in ordered[:_MAX_LISTED])
     more = len(ordered) - _MAX_LISTED
     return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        path.stat()
+    except OSError:  # also: may not be looked at
+        return False
+    return True
 
 
 def _indexed(folder: Path) -> WeightFiles:

@@ -125,6 +125,13 @@ def test_a_closed_or_cut_file_is_an_error(tmp_path: Path) -> None:
         read(source, 0, 140)
 
 
+def test_rows_that_no_memory_holds_are_refused(path: Path) -> None:
+    rows = Stored(OpenFile(path), 0, 1, 1, F32)
+    view = View(Format.F32, (1, 1 << 40), Transposed(rows, 0, 1 << 40))
+    with pytest.raises(UnsupportedModel, match="are longer than"):
+        lay_out(path, {"w": view})
+
+
 def test_rows_that_end_within_a_block_are_refused(path: Path) -> None:
     rows = Stored(OpenFile(path), 0, 1, 17, np.dtype(np.uint8))
     with pytest.raises(UnsupportedModel, match="rows of 33 values end within a block"):

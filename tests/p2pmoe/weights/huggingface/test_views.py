@@ -46,6 +46,11 @@ def some(*shape: int) -> Items:
     return np.arange(np.prod(shape), dtype=F32).reshape(shape)
 
 
+def huge(view_of: Callable[[Items], View], *shape: int) -> View:
+    """Return a view that says it is as large as a file of holes may be."""
+    return View(Format.F32, shape, view_of(some(1, 1)).rows)
+
+
 def test_stack(view_of: Callable[[Items], View]) -> None:
     parts = [some(2, 3) + k for k in range(4)]
     stacked = stack([view_of(part) for part in parts])
@@ -115,6 +120,11 @@ def test_plus_one(view_of: Callable[[Items], View]) -> None:
         lambda view: head_parts(view(some(2, 5, 3)), 2, (2, 3)),
         lambda view: permute_heads(view(some(6, 3)), 2),
         lambda view: permute_heads(view(some(8)), 2),
+        lambda view: halves(huge(view, 1 << 40, 2, 1)),
+        lambda view: every_other(huge(view, 1 << 40, 2, 1)),
+        lambda view: transpose(huge(view, 1 << 20, 1 << 20, 1)),
+        lambda view: permute_heads(huge(view, 1 << 40, 1), 2),
+        lambda view: head_parts(huge(view, 1 << 40, 1), 1 << 39, (1, 1)),
     ],
 )
 def test_a_wrong_shape_is_refused(
