@@ -168,9 +168,9 @@ def check_vocabulary(vocabulary: Vocabulary) -> None:
     if not 0 < len(texts) <= MAX_TOKENS or len(set(texts)) != len(texts):
         raise TokenizerError("tokens are missing or not unique")
     try:
-        "".join(texts).encode()
+        "".join([*texts, *vocabulary.merges]).encode()
     except UnicodeEncodeError as exc:
-        raise TokenizerError("a token holds a lone surrogate, no Unicode") from exc
+        raise TokenizerError("a token or merge holds a lone surrogate") from exc
     _check_lengths(vocabulary)
     for token in range(len(texts)):
         vocabulary.token_bytes(token)

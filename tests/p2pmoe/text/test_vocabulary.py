@@ -75,6 +75,7 @@ def test_turn_ends_are_control_tokens() -> None:
         (with_text(BYTE_LEVEL, BYTE_LEVEL.texts.index("a"), "aa"), "byte 0x61"),
         (with_text(BYTE_LEVEL, 266, "中"), "stands for no byte"),
         (with_text(BYTE_LEVEL, 0, "\ud800"), "lone surrogate"),
+        (replace(BYTE_LEVEL, merges=("a \ud800",)), "lone surrogate"),
         (with_text(BYTE_LEVEL, 266, "b" * 10_001), "10001 characters .normal"),
         (with_text(BYTE_LEVEL, 0, "b" * 257), "257 characters .control"),
         (with_text(BYTE_LEVEL, 267, "b" * 257), "257 characters .user-defined"),
@@ -83,7 +84,7 @@ def test_turn_ends_are_control_tokens() -> None:
         (with_text(PIECES, PIECES.texts.index("<0x41>"), "<0x+1>"), "no byte token"),
         (with_text(PIECES, PIECES.texts.index("<0x41>"), "<0x4A>"), "not unique"),
     ],
-    ids=range(11),
+    ids=range(12),
 )
 def test_what_is_inconsistent_or_slow_is_refused(
     vocabulary: Vocabulary, message: str
