@@ -5,7 +5,8 @@ attention, which everything passes through, do not, and are small. A plan has a 
 for every part, or None to keep what the source has.
 
 - Only matrices of weights change: vectors, biases and whatever is not named `.weight`
-  become F32, as the arithmetic wants them (unless their part is kept).
+  become F32, as the arithmetic wants them (unless their part is kept). So do indexers,
+  which choose what attention sees.
 - A tensor that is in blocks already and takes no more bits than it would is kept as it
   is: a wider format gives back nothing of what was lost.
 - Rows that are no whole number of blocks are written as Q8_0 if that fits, else kept.
@@ -78,7 +79,7 @@ def plan_conversion(header: ModelHeader, precision: Precision) -> list[PlannedTe
 def _plan(tensor: Tensor, wanted: Format | None) -> PlannedTensor:
     if wanted is None:
         return PlannedTensor(source=tensor, format=tensor.format)
-    if len(tensor.shape) < 2 or not tensor.name.endswith(".weight"):
+    if not _is_matrix_of_weights(tensor):
         wanted = Format.F32
     if _is_in_blocks(tensor.format) and _bits(tensor.format) <= _bits(wanted):
         return PlannedTensor(source=tensor, format=tensor.format)
@@ -91,6 +92,12 @@ def _plan(tensor: Tensor, wanted: Format | None) -> PlannedTensor:
         format=Format.Q8_0 if usable else tensor.format,
         misfit=wanted,
     )
+
+
+def _is_matrix_of_weights(tensor: Tensor) -> bool:
+    if len(tensor.shape) < 2 or ".indexer." in tensor.name:
+        return False
+    return tensor.name.endswith(".weight")
 
 
 def _fits(tensor: Tensor, block_format: Format) -> bool:

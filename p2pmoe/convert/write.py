@@ -8,6 +8,7 @@ bad tensor leaves nothing behind.
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -43,9 +44,18 @@ def check_target(target: Target) -> None:
         TargetUnusable: it is there, or its folder is not.
     """
     path = target.path
-    if path.is_dir():
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        mode = 0
+    except OSError as exc:
+        reason = (exc.strerror or str(exc)).lower()
+        raise TargetUnusable(f"{path} cannot be written: {reason}") from exc
+    if stat.S_ISDIR(mode):
         raise TargetUnusable(f"{path} is a folder", advice="name a file in it")
-    if path.exists() and not target.force:
+    if mode and not stat.S_ISREG(mode):
+        raise TargetUnusable(f"{path} is no regular file")
+    if mode and not target.force:
         advice = "name another file, or replace it with --force"
         raise TargetUnusable(f"{path} exists already", advice=advice)
     if not path.parent.is_dir():

@@ -445,7 +445,7 @@ def _safetensors(folder: Path) -> Iterator[WrongModel]:
 
 
 def _folders(folder: Path) -> Iterator[WrongModel]:
-    """B06 and the rest of a checkpoint's folder: config.json, index, links."""
+    """B06 and the rest of a folder of weights: config.json, index, links."""
     whole = _safe({"a": _entry(0, 32)}, 32)
     index = "model.safetensors.index.json"
     outside = folder / "outside.safetensors"

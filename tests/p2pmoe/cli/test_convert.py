@@ -1,8 +1,10 @@
 """`p2pmoe convert`: what it writes runs, and gives the tokens of its source."""
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import gguf
@@ -18,7 +20,7 @@ from p2pmoe.model.local_experts import LocalExperts
 from p2pmoe.model.model import describe_model, load_model
 from p2pmoe.text.tokenizer import load_tokenizer
 from p2pmoe.weights.model_file import open_model
-from tests.support.command_line import NO_FILES, assert_one_error, run
+from tests.support.command_line import NO_FILES, PROGRAM, assert_one_error, run
 from tests.support.mini_m3 import write_mini_m3
 from tests.support.shared import shared_path
 from tests.support.tiny_folders import TINY_FOLDERS
@@ -176,6 +178,27 @@ def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
     full = run("convert", str(source), str(out), within=NO_FILES)
     assert_one_error(full, "cannot be written: file too large")
     assert [path.name for path in tmp_path.iterdir()] == ["m.gguf"]
+
+
+@pytest.mark.slow
+def test_an_interrupt_leaves_nothing(tmp_path: Path) -> None:
+    """The demo's model to MXFP4 takes some seconds; it is stopped once it writes."""
+    out = tmp_path / "out.gguf"
+    process = subprocess.Popen(
+        [*PROGRAM, "convert", "pocket", str(out), "--experts", "MXFP4"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.iterdir()):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert said in {"", "interrupted\n"}
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_without_the_quantisers_it_is_one_line(tmp_path: Path) -> None:

@@ -96,6 +96,13 @@ def test_where_nothing_can_be_written(tmp_path: Path) -> None:
         check_target(Target(path=tmp_path))
     with pytest.raises(TargetUnusable, match="no folder"):
         check_target(Target(path=tmp_path / "absent" / "out.gguf"))
+    with pytest.raises(TargetUnusable, match="no regular file"):
+        check_target(Target(path=Path("/dev/null"), force=True))
+    with pytest.raises(TargetUnusable, match="file name too long"):
+        check_target(Target(path=tmp_path / ("x" * 300)))
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(TargetUnusable, match="cannot be written"):
+        check_target(Target(path=tmp_path / "loop", force=True))
 
 
 def test_a_disk_with_too_little_room(

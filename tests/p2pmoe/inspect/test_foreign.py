@@ -1,4 +1,4 @@
-"""A checkpoint of an unknown architecture is counted by what its tensors are called."""
+"""A folder of an unknown architecture is counted by what its tensors are called."""
 
 import json
 import struct
@@ -22,7 +22,7 @@ N_EXPERT, N_LAYER = 6, 3
 
 
 def kimi_k3() -> Shapes:
-    """The names and kinds of Kimi-K3's checkpoint, at a hundredth of its width."""
+    """The names and kinds of Kimi-K3, as published, at a hundredth of its width."""
     tensors: Shapes = {
         "language_model.model.embed_tokens.weight": ("BF16", (100, 64)),
         "language_model.lm_head.weight": ("BF16", (100, 64)),
@@ -59,7 +59,7 @@ def kimi_k3() -> Shapes:
 
 
 def write_folder(folder: Path, config: dict[str, object], tensors: Shapes) -> Path:
-    """Write a checkpoint whose file ends with its header."""
+    """Write a folder whose file ends with its header."""
     sizes = {"BF16": 2, "F32": 4, "U8": 1}
     header, at = {}, 0
     for name, (dtype, shape) in tensors.items():
