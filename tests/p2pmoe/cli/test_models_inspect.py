@@ -9,7 +9,9 @@ from typer.testing import CliRunner
 
 from p2pmoe.cli.models import register
 from p2pmoe.weights.errors import ModelFileError
+from tests.support.gguf_writer import write_gguf
 from tests.support.header_only import write_kimi_k3, write_minimax_m3
+from tests.support.mini_m3 import MINI_METADATA, mini_tensors, write_mini_m3
 
 POCKET = Path(__file__).resolve().parents[3] / "p2pmoe/models/pocket-q4_0.gguf"
 
@@ -52,6 +54,27 @@ def test_a_header_alone_is_enough(tmp_path: Path) -> None:
     assert values["experts"].startswith("7,296 ")
     assert values["calls a token"] == "228"
     assert values["size"] == "207.6 GB"
+
+
+def test_a_split_set_is_one_model(tmp_path: Path) -> None:
+    tensors = list(mini_tensors().values())
+    whole = columns(invoke(str(write_mini_m3(tmp_path / "m.gguf"))).stdout)
+    for number, own in enumerate((tensors[:9], tensors[9:20], tensors[20:])):
+        split = {
+            "split.no": number,
+            "split.count": 3,
+            "split.tensors.count": len(tensors),
+        }
+        keys = split if number else {**MINI_METADATA, **split}
+        write_gguf(tmp_path / f"s-{number + 1:05d}-of-00003.gguf", keys, own)
+    for path in tmp_path.glob("s-*"):
+        values = columns(invoke(str(path)).stdout)
+        assert values["files"].startswith("3 (")
+        assert {**values, "files": ""} == {**whole, "files": ""}
+    (tmp_path / "s-00002-of-00003.gguf").unlink()
+    missing = invoke(str(path)).exception
+    assert isinstance(missing, ModelFileError)
+    assert "1 of its 3 parts are missing: s-00002-of-00003.gguf" in str(missing)
 
 
 def test_kimi_k3_is_shown_and_said_not_to_run(tmp_path: Path) -> None:
