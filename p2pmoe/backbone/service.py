@@ -59,7 +59,7 @@ from p2pmoe.model.model import describe_model
 from p2pmoe.text.template import load_template
 from p2pmoe.text.tokenizer import Tokenizer, load_tokenizer
 from p2pmoe.weights.manifest import ManifestOptions
-from p2pmoe.weights.model_file import ModelFile, open_model
+from p2pmoe.weights.model_file import open_model
 
 if TYPE_CHECKING:
     from p2pmoe.backbone.joining import Joined
@@ -195,7 +195,7 @@ class Service:
         tokens = tokenizer.encode(WARM_UP_TEXT, bos=tokenizer.vocabulary.add_bos)
         local.warm_up(tokens, in_network=config.access is not None)
         served = ServedModel(
-            name=_model_name(config.model, self._file),
+            name=self._file.name,
             n_context=local.n_context,
             tokenizer=tokenizer,
             template=load_template(
@@ -386,8 +386,3 @@ def _check_vocabulary(tokenizer: Tokenizer, local: LocalSide) -> None:
         raise ModelRefused(
             f"a vocabulary of {n_tokens} tokens for {n_vocab} embeddings"
         )
-
-
-def _model_name(path: Path, model_file: ModelFile) -> str:
-    name = model_file.metadata.text("general.name", "") or path.stem
-    return "".join(c for c in name if c.isprintable())[:100] or path.stem

@@ -4,7 +4,8 @@ A `ByteSource` fills any range of its `n_bytes`, from any thread. `FileBytes` la
 files end to end (the parts of a split set; one file is a set of one). A safetensors
 folder is a source of its own that computes what it is asked for. Files are read by
 position and never mapped: one cut short raises ModelFileTruncated for that read alone
-(fault B03), one replaced by a rename goes on being read as it was.
+(fault B03), one replaced by a rename goes on being read as it was, and one that was
+written to in place is refused from then on: bytes of two models are never mixed.
 """
 
 import hashlib
@@ -36,7 +37,7 @@ class ByteSource(Protocol):
 
         Raises:
             ModelFileTruncated: A file ends before the range does.
-            ModelFileError: It cannot be read, or the source is closed.
+            ModelFileError: It cannot be read, was written to, or the source is closed.
         """
         ...
 
@@ -71,12 +72,17 @@ class OpenFile:
             self.close()
             raise ModelFileError(path, "is no regular file")
         self.n_bytes = state.st_size
+        self._written_ns = state.st_mtime_ns
 
     def read_into(self, offset: int, place: memoryview) -> None:
         """Fill `place` with the bytes at `offset`; raises as a `ByteSource`."""
         if not self._close.alive:
             raise ModelFileError(self.path, "is closed")
         read_into(self.path, self.fd, offset, place)
+        if os.fstat(self.fd).st_mtime_ns != self._written_ns:
+            changed = ModelFileError(self.path, "was written to since it was opened")
+            changed.advice = "start again; replace models by renaming, not in place"
+            raise changed
 
     def stamp(self) -> bytes:
         """Return the file's size and time of change; ModelFileError."""

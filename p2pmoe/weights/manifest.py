@@ -87,7 +87,7 @@ def build_manifest(
             if progress is not None:
                 progress(len(experts), len(layers) * n_expert)
     return Manifest(
-        name=_name(model),
+        name=model.name,
         architecture=architecture(model),
         n_layer=layer_count(model),
         n_expert=n_expert,
@@ -113,8 +113,3 @@ def _entry(
         n_bytes=ranges.n_bytes,
         ranges=ranges.parts,
     )
-
-
-def _name(model: ModelFile) -> str:
-    name = model.metadata.text("general.name", "") or model.path.stem
-    return "".join(c for c in name if c.isprintable())[:100] or "model"

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from p2pmoe.weights.errors import ModelFileError
+from p2pmoe.weights.find import part_of
 from p2pmoe.weights.gguf import Header, Tensor
 from p2pmoe.weights.metadata import Metadata
 
@@ -39,6 +40,16 @@ class ModelHeader:
         self.needed_bytes = header.n_bytes
         self.metadata = Metadata(path, header.metadata)
         self._header = header
+
+    @property
+    def name(self) -> str:
+        """What the model calls itself, or else its file's or folder's name; short."""
+        name = self.metadata.text("general.name", "")
+        if not name:
+            part = part_of(self.path)
+            name = self.path.stem if part is None else part.stem
+            name = name if self.folder is None else self.folder.absolute().name
+        return "".join(c for c in name if c.isprintable())[:100] or "model"
 
     @property
     def tensors(self) -> Mapping[str, Tensor]:

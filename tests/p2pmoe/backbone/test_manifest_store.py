@@ -107,7 +107,7 @@ def test_a_file_that_was_written_to_is_hashed_again(
     stored_manifest(tmp_path, model_file, OPTIONS)
     os.utime(model_file.path, ns=(1, 1))
     hashed = must_hash(monkeypatch)
-    stored_manifest(tmp_path, model_file, OPTIONS)
+    stored_manifest(tmp_path, open_model(model_file.path), OPTIONS)
     assert hashed == [1]
 
 

@@ -52,6 +52,7 @@ def test_b03_a_part_cut_short_is_named_with_both_sizes(tmp_path: Path) -> None:
     os.truncate(tmp_path / "part-1", 40)
     with pytest.raises(ModelFileTruncated, match=r"part-1: needs 100 bytes, has 40"):
         read(source, 50, 200)
+    assert read(source, 0, 100) == b"a" * 100
     assert read(source, 200, 100) == b"c" * 100
     source.close()
 
@@ -60,6 +61,19 @@ def test_beyond_the_end_is_truncated(tmp_path: Path) -> None:
     source = opened(tmp_path, b"abc")
     with pytest.raises(ModelFileTruncated, match="needs 5 bytes, has 3"):
         read(source, 1, 4)
+    source.close()
+
+
+def test_a_file_that_was_written_to_is_refused_from_then_on(tmp_path: Path) -> None:
+    source = opened(tmp_path, b"a" * 100, b"b" * 100)
+    os.utime(tmp_path / "part-1", ns=(1, 1))
+    with (tmp_path / "part-1").open("r+b") as file:
+        file.write(b"x")
+    assert read(source, 0, 100) == b"a" * 100
+    for _ in range(2):
+        with pytest.raises(ModelFileError, match="part-1: was written to") as caught:
+            read(source, 150, 10)
+    assert "renaming" in caught.value.advice
     source.close()
 
 

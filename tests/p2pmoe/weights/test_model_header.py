@@ -36,3 +36,19 @@ def test_fingerprints_tell_headers_and_sizes_apart_but_not_data(tmp_path: Path) 
         read_header(write_gguf(tmp_path / "c", META)).fingerprint(),
     }
     assert len(prints) == 3
+
+
+@pytest.mark.parametrize(
+    ("meta", "path", "name"),
+    [
+        ({"general.name": "Own Name"}, "m.gguf", "Own Name"),
+        ({"general.name": "a\nb" * 90}, "m.gguf", ("ab" * 90)[:100]),
+        ({}, "some-model.Q4_0.gguf", "some-model.Q4_0"),
+        ({}, "set-00001-of-00001.gguf", "set"),
+    ],
+)
+def test_a_model_has_a_name(
+    tmp_path: Path, meta: dict[str, object], path: str, name: str
+) -> None:
+    header = read_header(write_gguf(tmp_path / path, {**META, **meta}))
+    assert header.name == name
