@@ -81,7 +81,8 @@ class ScaleGrid:
         if self.dtype is Dtype.BF16:
             return np.left_shift(raw, 16, dtype=np.uint32).view(_F32)
         if self.dtype is Dtype.F16:
-            return raw.view(np.float16).astype(_F32)
+            with np.errstate(invalid="ignore"):
+                return raw.view(np.float16).astype(_F32)
         if self.dtype is Dtype.F32:
             return raw.view(_F32)
         scales = np.ldexp(np.float32(1.0), raw.astype(np.int32) - 127)

@@ -123,7 +123,8 @@ class Widened:
                 wide = np.left_shift(piece, 16, dtype=np.uint32)
                 out[at : at + number] = wide.view(_F32)
             else:
-                out[at : at + number] = piece.view(np.float16)
+                with np.errstate(invalid="ignore"):
+                    out[at : at + number] = piece.view(np.float16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +151,8 @@ class PlusOne:
     def fill(self, first: int, out: Items) -> None:
         """Read, then add."""
         self.rows.fill(first, out)
-        out += np.float32(1.0)
+        with np.errstate(invalid="ignore"):  # what is no number stays none
+            out += np.float32(1.0)
 
 
 class Joined:

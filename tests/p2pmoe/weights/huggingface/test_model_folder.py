@@ -1,5 +1,6 @@
 """A folder is a GGUF model: the same names, shapes, bytes and keys, for every one."""
 
+import contextlib
 import json
 import os
 import re
@@ -10,6 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from mobile_worker.arithmetic.formats.block_format import Format
 from p2pmoe.weights.errors import (
@@ -23,6 +26,7 @@ from tests.support.frontier_folder import write_deepseek_v3
 from tests.support.safetensors_folder import (
     TINY,
     Published,
+    SafeTensor,
     assert_same_model,
     bf16,
     f32,
@@ -194,6 +198,34 @@ def test_a_malformed_configuration_is_refused(
     for call in (open_folder, read_folder):
         with pytest.raises(ModelFileError, match=message):
             call(folder)
+
+
+ODD = [None, 0, -1, 1, 7, 1 << 40, 10**400, 0.5, 1e308, True, "", "x", [], [1], ["a"]]
+ODD += [{}, {"rope_type": "llama3", "rope_theta": 1.0}, {"rope_type": "longrope"}]
+
+
+@given(data=st.data())
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+def test_any_value_of_any_key_is_a_model_or_an_error(
+    data: st.DataObject, tmp_path: Path
+) -> None:
+    model = published(data.draw(st.sampled_from(TINY)))
+    keys = [*sorted(model.config), "rope_scaling", "text_config", "quantization_config"]
+    for key in data.draw(st.lists(st.sampled_from(keys), min_size=1, max_size=2)):
+        if key != "architectures":
+            model.config[key] = data.draw(st.sampled_from(ODD))
+    name = data.draw(st.sampled_from(sorted(model.tensors)))
+    if data.draw(st.booleans()):
+        one = model.tensors[name]
+        model.tensors[name] = SafeTensor(one.dtype, one.shape[::-1], one.content)
+    folder = model.write(tmp_path / "m")
+    with contextlib.suppress(ModelFileError), open_model(folder) as view:
+        for tensor in view.tensors:
+            view.read(tensor)
 
 
 def test_a_tensor_too_many_and_one_too_few(tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ from p2pmoe.weights.huggingface.rows import (
 
 RNG = np.random.default_rng(7)
 FLOATS = RNG.standard_normal((12, 6)).astype(np.float32)
+FLOATS[0, :3] = [np.nan, np.inf, -np.inf]
+FLOATS.view(np.uint32)[1, 0] = 0x7F800001  # a NaN that signals
 BITS = RNG.integers(0, 1 << 16, (12, 6)).astype(np.uint16)
 ORDER = RNG.permutation(12)
 
@@ -33,12 +35,17 @@ def bfloat(bits: Items) -> Items:
     return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
+def plus_one(values: Items) -> Items:
+    with np.errstate(invalid="ignore"):
+        return values + np.float32(1)
+
+
 # name -> (rows over FLOATS or BITS, what they must be)
 KINDS: dict[str, tuple[Callable[[Rows, Rows], Rows], Items]] = {
     "stored": (lambda f, _: f, FLOATS),
     "bfloat": (lambda _, b: Widened(b, is_bfloat=True), bfloat(BITS)),
     "half": (lambda _, b: Widened(b, is_bfloat=False), BITS.view(np.float16)),
-    "plus_one": (lambda f, _: PlusOne(f), FLOATS + np.float32(1)),
+    "plus_one": (lambda f, _: PlusOne(f), plus_one(FLOATS)),
     "joined": (
         lambda f, _: Joined([Every(f, 8, 3), Every(f, 0, 1), f]),
         np.concatenate([FLOATS[8:11], FLOATS[:1], FLOATS]),
