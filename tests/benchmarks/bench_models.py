@@ -1,6 +1,7 @@
 """What it costs to look at a model, and to refuse a wrong one.
 
-A wrong model is given to the real command in a child of its own, with Python and the
+Headers of terabytes are looked at by the command as a person starts it, beside the
+demo's model. A wrong model is given to the real command in a child of its own, with Python and the
 program loaded (the start of Python is the same for every command and is told apart);
 its memory is counted from there. The baseline is the same for the model that all wrong
 ones are bent from.
@@ -39,17 +40,19 @@ def run() -> list[Figure]:
         whole = {label: _seconds(str(path)) for label, path in starts.items()}
         plain = _seconds("pocket")
     figures = [
-        figure(f"inspect {label}", "s", seconds, baseline=plain, at_most=1.0)
+        figure(f"inspect {label}", "s", seconds, baseline=plain)
         for label, seconds in whole.items()
     ]
-    slowest = max(each.outcome.seconds for each in found)
-    most = max(each.growth_bytes for each in found)
+    seconds = [each.outcome.seconds for each in found]
+    growth = [each.growth_bytes for each in found]
     usual = [each.outcome.seconds for each in base]
-    growth = [each.growth_bytes / 1e6 for each in base]
+    least = min(each.growth_bytes for each in base)
+    beyond = max(growth) - least
     return [
         *figures,
-        figure("refuse, slowest", "s", [slowest], baseline=usual, at_most=1.0),
-        figure("refuse, most memory", "MB", [most / 1e6], baseline=growth, at_most=50),
+        figure("refuse a wrong model", "s", seconds, baseline=usual),
+        figure("refuse a wrong model, slowest", "s", [max(seconds)], at_most=1.0),
+        figure("memory beyond a good model's", "MB", [beyond / 1e6], at_most=50),
     ]
 
 
