@@ -62,6 +62,8 @@ def metadata(config: Config) -> dict[str, MetadataValue]:
     if _V3 in config.texts("architectures"):
         config.must_be("scoring_func", "sigmoid")
         keys["expert_gating_func"] = _SIGMOID
+    else:  # of V2 with true there are three readings, and no model
+        config.must_be("norm_topk_prob", False)
     keys["leading_dense_block_count"] = config.integer(
         "first_k_dense_replace", 0, low=0
     )

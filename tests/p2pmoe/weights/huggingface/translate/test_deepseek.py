@@ -108,6 +108,13 @@ def test_what_is_not_supported_is_refused(
     assert deepseek.ARCHITECTURE == "deepseek2"
 
 
+def test_b12_a_v2_that_normalises_is_refused(tmp_path: Path) -> None:
+    model = published("deepseek_v2")
+    model.config["norm_topk_prob"] = True
+    with pytest.raises(UnsupportedModel, match="key 'norm_topk_prob'"):
+        read_header(model.write(tmp_path / "m"))
+
+
 def decoded(codes: Any, scales: Any, block: int) -> Any:
     """Decode F8_E4M3 in blocks to BF16 bits, apart from the code under test."""
     size = [
