@@ -38,7 +38,7 @@ log = logging.getLogger("p2pmoe.backbone")
 
 WARM_UP_S = 10.0
 SMALL_BYTES = 32 << 20  # a model to be read whole before anything is asked
-MEASURED_TOKENS = 256  # whose use of experts says which are hot
+MEASURED_TOKENS = 128  # whose use of experts says which are hot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

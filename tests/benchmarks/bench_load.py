@@ -1,7 +1,9 @@
 """From a model file of 1.3 GB to readiness and to the first token: seconds and memory.
 
-- `p2pmoe serve`, from its start until `/readyz` says ready, with what is resident then
-  and some seconds later, when the file has been looked through; and its first answer.
+- `p2pmoe serve`, from its start until `/readyz` says ready, by the clock and in seconds
+  of the processor (which other work on the machine does not lengthen as much), with
+  what is resident then and some seconds later, when the file has been looked through;
+  and its first answer.
 - Loading alone, imports apart, in a process of its own, and its first token, beside
   llama.cpp's (through `xllamacpp`, with its defaults).
 - Reading the file once, plainly: what a load that reads everything takes at least.
@@ -12,6 +14,7 @@ The file lies in the system's cache: it has just been written. Needs 1.4 GB of d
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -42,6 +45,7 @@ class Served:
     """One start of `serve`: seconds, and resident megabytes."""
 
     ready_s: float
+    ready_cpu_s: float
     ready_mb: float
     settled_mb: float
     first_s: float
@@ -65,6 +69,7 @@ def serve_once(path: Path) -> Served:
             url = f"http://{host}:{port}"
             _until(lambda: _answers(f"{url}/readyz"))
             ready_s, ready = time.perf_counter() - start, resident_bytes(child.pid)
+            cpu_s = _cpu_seconds(child.pid)
             time.sleep(SETTLED_S)
             settled = resident_bytes(child.pid)
             asked = time.perf_counter()
@@ -73,7 +78,7 @@ def serve_once(path: Path) -> Served:
         finally:
             child.terminate()
             child.wait()
-    return Served(ready_s, ready / _MB, settled / _MB, first_s, first / _MB)
+    return Served(ready_s, cpu_s, ready / _MB, settled / _MB, first_s, first / _MB)
 
 
 def load_once(who: str, path: Path) -> dict[str, float]:
@@ -119,6 +124,11 @@ def _serve_figures(served: list[Served], plain: list[float]) -> list[Figure]:
     name = "serve, start to ready, beside reading the file"
     return [
         figure(name, "s", ready, baseline=plain, at_most=READY_S),
+        figure(
+            "serve, start to ready, of the processor",
+            "s",
+            [one.ready_cpu_s for one in served],
+        ),
         figure("serve, resident when ready", "MB", resident, at_most=RESIDENT_MB),
         figure(
             "serve, resident when looked through",
@@ -161,6 +171,12 @@ def _until(done: Callable[[], bool]) -> None:
         if time.monotonic() > end:
             raise RuntimeError("serve does not become ready")
         time.sleep(0.005)
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2]
+    user, system = (int(ticks) for ticks in fields.split()[11:13])
+    return (user + system) / os.sysconf("SC_CLK_TCK")
 
 
 def _answers(url: str) -> bool:
