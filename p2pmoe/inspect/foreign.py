@@ -102,10 +102,14 @@ def in_gguf_terms(header: ModelHeader) -> ModelHeader:
     n_expert = next(
         (config.integer(n) for n in _KEYS["expert_count"] if n in config), 1
     )
-    renamed = (_renamed(tensor, n_expert) for tensor in header.tensors.values())
+    tensors: dict[str, Tensor] = {}
+    for name, tensor in header.tensors.items():
+        renamed = _renamed(tensor, n_expert)
+        # Two may get one name; both are counted.
+        tensors[name if renamed.name in tensors else renamed.name] = renamed
     whole = Header(
         metadata=metadata,
-        tensors={tensor.name: tensor for tensor in renamed},
+        tensors=tensors,
         n_bytes=header.needed_bytes,
         fingerprint=header.fingerprint(),
     )

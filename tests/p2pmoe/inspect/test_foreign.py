@@ -143,6 +143,15 @@ def test_stacked_experts_and_other_words(tmp_path: Path) -> None:
     assert own.architecture == "NewMoeForCausalLM"
 
 
+def test_two_tensors_that_get_one_name_are_both_counted(tmp_path: Path) -> None:
+    tensors: Shapes = {
+        "model.layers.0.mlp.up_proj.weight": ("BF16", (8, 8)),
+        "model.layers.0.other.mlp.up_proj.weight": ("BF16", (8, 8)),
+    }
+    folder = write_folder(tmp_path, config_of("NewForCausalLM"), tensors)
+    assert inventory_of(folder).parts[Part.DENSE].n_parameters == 128
+
+
 def test_known_models_are_not_foreign(tmp_path: Path) -> None:
     header = read_header(write_mini_m3(tmp_path / "m.gguf"))
     assert not is_foreign(header)
