@@ -38,7 +38,7 @@ class LocalExperts:
         self.kernel = kernel
         self.operations = operations_for(kernel)
         self.profile = profile
-        self._calls: dict[ExpertId, KernelCall] = {}
+        self._calls: dict[tuple[int, int], KernelCall] = {}  # by layer and index
 
     @classmethod
     def load(
@@ -47,17 +47,17 @@ class LocalExperts:
         """Promise all routed experts of a file; UnsupportedModel, ModelFileError."""
         return cls(ExpertFile(model_file), kernel, profile)
 
-    def call(self, expert: ExpertId) -> KernelCall:
+    def call(self, layer: int, index: int) -> KernelCall:
         """Return the call of an expert that takes every row.
 
         Raises:
             ModelFileError: it cannot be read, or holds no numbers.
             FormatUnsupported: naming the expert.
         """
-        call = self._calls.get(expert)
+        call = self._calls.get((layer, index))
         if call is None:
-            call = KernelCall(weights=self.experts.weights(expert))
-            self._calls[expert] = call
+            weights = self.experts.weights(ExpertId(layer, index))
+            call = self._calls[layer, index] = KernelCall(weights=weights)
         return call
 
     def begin(self, layer: int, hidden: Floats, routing: Routing) -> "LocalPending":
@@ -78,7 +78,7 @@ class LocalPending:
         """Compute all calls and mix them; NonFinite, and as `LocalExperts.call`."""
         caller = self.caller
         rows = rows_by_expert(self.routing)
-        calls = [caller.call(ExpertId(self.layer, expert)) for expert in rows]
+        calls = [caller.call(self.layer, expert) for expert in rows]
         if len(self.hidden) > 1:
             calls = [
                 KernelCall(weights=call.weights, rows=own)

@@ -67,7 +67,7 @@ def test_an_expert_is_read_and_checked_when_it_is_first_called(tmp_path: Path) -
     with open_model(path) as model_file:
         local = LocalExperts.load(model_file, KERNEL)
     local.begin(1, HIDDEN, ROUTING).finish()
-    assert local.call(ExpertId(1, 2)) is local.call(ExpertId(1, 2))
+    assert local.call(1, 2) is local.call(1, 2)
     last = Routing(experts=np.array([[3]] * 3), weights=np.ones((3, 1), np.float32))
     for _ in range(2):
         with pytest.raises(ModelFileError, match=r"up of expert 1\.3: row 31"):
