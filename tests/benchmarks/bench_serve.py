@@ -139,6 +139,7 @@ def _decode(local: LocalSide, network: Network | None) -> float:
 def _local(hot_share: float) -> LocalSide:
     local = LocalSide(open_model(POCKET), LocalOptions(data=Path(mkdtemp())))
     local.hot.budget_bytes = int(hot_share * sum(local.hot.sizes.values()))
+    local.read_base()
     local.hot.fill(local.use.decayed())
     return local
 
