@@ -29,6 +29,9 @@ __all__ = [
 ]
 
 _PART = re.compile(r"(?P<stem>.+)-(?P<number>[0-9]{5})-of-(?P<count>[0-9]{5})\.gguf")
+_PIECE = re.compile(
+    r".+\.gguf[.-](?:split-?[a-z]+|part-?[0-9]+(?:-?of-?[0-9]+)?)"  # of lower case
+)
 _BESIDE_MODELS = re.compile(r"mmproj|imatrix", re.IGNORECASE)
 _PICKLED = (".bin", ".pt", ".pth")
 _MAX_LISTED = 32
@@ -78,6 +81,9 @@ def find_model(path: Path) -> SafetensorsFolder | GgufPart:
         return SafetensorsFolder(path.parent)
     if name.endswith(_PICKLED):
         raise _pickled(path)
+    if _PIECE.fullmatch(name):
+        reason = "is a piece of a file that was cut by bytes"
+        raise _error(path, reason, "join all pieces in order: cat PIECES > MODEL.gguf")
     return GgufPart(path)
 
 

@@ -85,6 +85,13 @@ def test_folders_without_a_model_say_what_is_missing(tmp_path: Path) -> None:
         find_model(bare / "other.safetensors")
 
 
+@pytest.mark.parametrize("name", ["m.gguf-split-a", "m.Q4_K.gguf.part1of3"])
+def test_pieces_cut_by_bytes_must_be_joined(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ModelFileError, match="cut by bytes") as caught:
+        find_model(tmp_path / name)
+    assert "cat PIECES" in caught.value.advice
+
+
 def test_pickled_weights_are_never_opened(tmp_path: Path) -> None:
     fill(tmp_path, "config.json", "pytorch_model.bin")
     for path in (tmp_path, tmp_path / "pytorch_model.bin"):
