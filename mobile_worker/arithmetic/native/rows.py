@@ -166,20 +166,24 @@ class NativeRows:
             seen = _contiguous(seen)
         queries = _contiguous(queries)
         whole = (self._set, queries, keys, values, first, seen, *figures, result)
-        n_seen = min(first + len(queries), rule.window or first + len(queries))
+        n, n_kv, group = queries.shape[:3]
+        n_seen = min(first + n, rule.window or first + n)
         n_parts = min(self._n_threads, queries.size * n_seen // _WORTH_A_THREAD)
-        parts = list(_parts(queries.shape, n_parts))
-        self._run(partial(self._rows.attend, *whole), parts)
+        if self._pool is None or n_parts <= 1:
+            self._rows.attend(*whole, 0, n, 0, n_kv * group)
+        else:
+            parts = list(_parts(queries.shape, n_parts))
+            self._share(self._pool, partial(self._rows.attend, *whole), parts)
         return result
 
-    def _run(
-        self, attend: Callable[..., None], parts: list[tuple[int, int, int, int]]
+    @staticmethod
+    def _share(
+        pool: ThreadPoolExecutor,
+        attend: Callable[..., None],
+        parts: list[tuple[int, int, int, int]],
     ) -> None:
         """Call `attend` with row_begin, row_end, head_begin, head_end of every part."""
-        if self._pool is None or len(parts) == 1:
-            attend(*parts[0])
-            return
-        others = [self._pool.submit(attend, *part) for part in parts[1:]]
+        others = [pool.submit(attend, *part) for part in parts[1:]]
         try:
             attend(*parts[0])
         finally:
