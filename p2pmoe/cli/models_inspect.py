@@ -61,13 +61,13 @@ def _inspect(path: ModelPath, as_json: AsJson = False) -> None:
 def _on_disk(header: "ModelHeader") -> "OnDisk":
     """Return how many files the weights are in, and their bytes."""
     from p2pmoe.inspect.report import OnDisk
-    from p2pmoe.weights.find import part_of
+    from p2pmoe.weights.find import parse_part_name
 
     if header.folder is not None:
         files = header.folder.glob("*.safetensors")
         sizes = [path.stat().st_size for path in files if path.is_file()]
         return OnDisk(n_files=len(sizes), n_bytes=sum(sizes))
-    part = part_of(header.path)
+    part = parse_part_name(header.path)
     is_set = part is not None and header.path.stat().st_size < header.n_bytes
     n_files = part.count if part is not None and is_set else 1
     return OnDisk(n_files=n_files, n_bytes=header.n_bytes)

@@ -63,9 +63,9 @@ class OpenFile:
         try:
             self.fd = os.open(path, flags)
         except OSError as exc:
-            unopened = ModelFileError(path, f"cannot be opened: {exc.strerror}")
-            unopened.advice = "name a model file that can be read, or `pocket`"
-            raise unopened from exc
+            reason = f"cannot be opened: {exc.strerror}"
+            advice = "name a model file that can be read, or `pocket`"
+            raise ModelFileError(path, reason, advice=advice) from exc
         self._close = weakref.finalize(self, os.close, self.fd)
         state = os.fstat(self.fd)
         if not stat.S_ISREG(state.st_mode):
@@ -80,9 +80,9 @@ class OpenFile:
             raise ModelFileError(self.path, "is closed")
         read_into(self.path, self.fd, offset, place)
         if os.fstat(self.fd).st_mtime_ns != self._written_ns:
-            changed = ModelFileError(self.path, "was written to since it was opened")
-            changed.advice = "start again; replace models by renaming, not in place"
-            raise changed
+            reason = "was written to since it was opened"
+            advice = "start again; replace models by renaming, not in place"
+            raise ModelFileError(self.path, reason, advice=advice)
 
     def stamp(self) -> bytes:
         """Return the file's size and time of change; ModelFileError."""

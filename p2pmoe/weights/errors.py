@@ -8,13 +8,16 @@
 The message names the file, and the tensor and the field where there is one.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from p2pmoe.errors import P2pmoeError
 
-__all__ = ["ModelFileError", "ModelFileTruncated", "UnsupportedModel"]
+__all__ = ["ModelFileError", "ModelFileTruncated", "UnsupportedModel", "listed"]
 
 _MAX_SHOWN = 80
+_MAX_LISTED = 32
+_MAX_LISTED_NAME = 120
 
 
 class ModelFileError(P2pmoeError):
@@ -23,15 +26,24 @@ class ModelFileError(P2pmoeError):
     advice = "compare the file's SHA-256 with its source, or fetch it again"
 
     def __init__(
-        self, path: Path, reason: str, *, tensor: str | None = None, field: str = ""
+        self,
+        path: Path,
+        reason: str,
+        *,
+        tensor: str | None = None,
+        field: str = "",
+        advice: str | None = None,
     ) -> None:
-        """Say that `path` is bad because of `reason`, in `tensor` and `field`."""
+        """Say that `path` is bad because of `reason`, in `tensor` and `field`.
+
+        `advice` overrides the class's own.
+        """
         places = [str(path)]
         if tensor is not None:
             places.append(f"tensor {tensor[:_MAX_SHOWN]!r}")
         if field:
             places.append(field)
-        super().__init__(f"{', '.join(places)}: {reason}")
+        super().__init__(f"{', '.join(places)}: {reason}", advice=advice)
         self.path = path
         self.tensor = tensor
         self.field = field
@@ -46,3 +58,11 @@ class UnsupportedModel(ModelFileError):
     """A well-formed model file that this version cannot serve."""
 
     advice = "use another file of the model, or a newer version of this program"
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names, sorted, for one line of a message: all, or the first of many."""
+    ordered = sorted(names)
+    shown = ", ".join(name[:_MAX_LISTED_NAME] for name in ordered[:_MAX_LISTED])
+    more = len(ordered) - _MAX_LISTED
+    return f"{shown} and {more} more" if more > 0 else shown

@@ -16,16 +16,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from p2pmoe.weights.errors import ModelFileError, UnsupportedModel
+from p2pmoe.weights.errors import ModelFileError, UnsupportedModel, listed
 
 __all__ = [
     "GgufPart",
     "PartName",
     "SafetensorsFolder",
     "find_model",
-    "listed",
+    "parse_part_name",
     "part_name",
-    "part_of",
 ]
 
 _PART = re.compile(r"(?P<stem>.+)-(?P<number>[0-9]{5})-of-(?P<count>[0-9]{5})\.gguf")
@@ -34,8 +33,8 @@ _PIECE = re.compile(
 )
 _BESIDE_MODELS = re.compile(r"mmproj|imatrix", re.IGNORECASE)
 _PICKLED = (".bin", ".pt", ".pth")
-_MAX_LISTED = 32
 _CONFIG = "config.json"
+_FETCH_ALL = "fetch the whole folder of the model"
 _NAME_A_FILE = "name a GGUF file, a part of a set, or a safetensors folder"
 
 
@@ -74,16 +73,17 @@ def find_model(path: Path) -> SafetensorsFolder | GgufPart:
     name = path.name.lower()
     if name.endswith((".safetensors", ".index.json")) or name == _CONFIG:
         if not _holds(path.is_file):
-            raise _error(path, "is no file", _NAME_A_FILE)
+            raise ModelFileError(path, "is no file", advice=_NAME_A_FILE)
         if not (path.parent / _CONFIG).is_file():
             reason = f"has no {_CONFIG} beside it"
-            raise _error(path, reason, "fetch the whole folder of the model")
+            raise ModelFileError(path, reason, advice=_FETCH_ALL)
         return SafetensorsFolder(path.parent)
     if name.endswith(_PICKLED):
         raise _pickled(path)
     if _PIECE.fullmatch(name):
         reason = "is a piece of a file that was cut by bytes"
-        raise _error(path, reason, "join all pieces in order: cat PIECES > MODEL.gguf")
+        advice = "join all pieces in order: cat PIECES > MODEL.gguf"
+        raise ModelFileError(path, reason, advice=advice)
     return GgufPart(path)
 
 
@@ -95,7 +95,7 @@ def _holds(check: Callable[[], bool]) -> bool:
         return False
 
 
-def part_of(path: Path) -> PartName | None:
+def parse_part_name(path: Path) -> PartName | None:
     """Read a file's name as that of a part of a set; None if it is none."""
     match = _PART.fullmatch(path.name)
     if match is None:
@@ -111,13 +111,6 @@ def part_name(stem: str, number: int, count: int) -> str:
     return f"{stem}-{number:05d}-of-{count:05d}.gguf"
 
 
-def listed(names: list[str]) -> str:
-    """Return names for one line of a message: all, or the first of very many."""
-    shown = ", ".join(name[:120] for name in names[:_MAX_LISTED])
-    more = len(names) - _MAX_LISTED
-    return f"{shown} and {more} more" if more > 0 else shown
-
-
 def _in_folder(folder: Path) -> SafetensorsFolder | GgufPart:
     names = _names(folder)
     has_config = _CONFIG in names
@@ -129,13 +122,13 @@ def _in_folder(folder: Path) -> SafetensorsFolder | GgufPart:
         return GgufPart(models[0])
     if models:
         reason = f"holds {len(models)} models: {listed([m.name for m in models])}"
-        raise _error(folder, reason, "name one of them")
+        raise ModelFileError(folder, reason, advice="name one of them")
     if has_safetensors:
         reason = f"holds safetensors but no {_CONFIG}"
-        raise _error(folder, reason, "fetch the whole folder of the model")
+        raise ModelFileError(folder, reason, advice=_FETCH_ALL)
     if any(name.endswith(_PICKLED) for name in names):
         raise _pickled(folder)
-    raise _error(folder, "holds no model", _elsewhere(folder, names))
+    raise ModelFileError(folder, "holds no model", advice=_elsewhere(folder, names))
 
 
 def _models(folder: Path, names: list[str]) -> list[Path]:
@@ -143,7 +136,7 @@ def _models(folder: Path, names: list[str]) -> list[Path]:
     found: dict[tuple[str, int], Path] = {}
     for name in names:
         if name.lower().endswith(".gguf") and not _BESIDE_MODELS.search(name):
-            part = part_of(Path(name))
+            part = parse_part_name(Path(name))
             key = (part.stem, part.count) if part else (name, 0)
             found.setdefault(key, folder / name)
     return list(found.values())
@@ -171,12 +164,6 @@ def _names(folder: Path) -> list[str]:
 
 
 def _pickled(path: Path) -> UnsupportedModel:
-    refused = UnsupportedModel(path, "PyTorch's pickled files are never opened")
-    refused.advice = "fetch the model as safetensors or GGUF"
-    return refused
-
-
-def _error(path: Path, reason: str, advice: str) -> ModelFileError:
-    error = ModelFileError(path, reason)
-    error.advice = advice
-    return error
+    reason = "PyTorch's pickled files are never opened"
+    advice = "fetch the model as safetensors or GGUF"
+    return UnsupportedModel(path, reason, advice=advice)

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from p2pmoe.weights.byte_source import FileBytes, OpenFile
 from p2pmoe.weights.cursor import Cursor
-from p2pmoe.weights.errors import ModelFileError, UnsupportedModel
-from p2pmoe.weights.find import listed, part_name, part_of
+from p2pmoe.weights.errors import ModelFileError, UnsupportedModel, listed
+from p2pmoe.weights.find import parse_part_name, part_name
 from p2pmoe.weights.gguf import Header, Tensor, parse_header
 from p2pmoe.weights.metadata import Metadata
 
@@ -95,12 +95,12 @@ def _paths_of_set(named: _Part) -> list[Path]:
     count = named.metadata.integer(_COUNT, 1, high=_MAX_PARTS)
     if count <= 1:
         return [path]
-    name = part_of(path)
+    name = parse_part_name(path)
     if name is None:
         reason = f"is one of {count} parts, and its name does not say which"
-        error = ModelFileError(path, reason, field=f"key {_COUNT!r}")
-        error.advice = f"name it like {part_name('MODEL', 1, count)}, as it was"
-        raise error
+        field = f"key {_COUNT!r}"
+        advice = f"name it like {part_name('MODEL', 1, count)}, as it was"
+        raise ModelFileError(path, reason, field=field, advice=advice)
     if name.count != count:
         reason = f"says {count} parts, its name says {name.count}"
         raise ModelFileError(path, reason, field=f"key {_COUNT!r}")
@@ -109,9 +109,8 @@ def _paths_of_set(named: _Part) -> list[Path]:
     missing = [other for other in names if not (path.parent / other).is_file()]
     if missing:
         reason = f"{len(missing)} of its {count} parts are missing: {listed(missing)}"
-        error = ModelFileError(path, reason)
-        error.advice = "put all parts into one folder"
-        raise error
+        advice = "put all parts into one folder"
+        raise ModelFileError(path, reason, advice=advice)
     return [path.parent / other for other in names]
 
 
@@ -153,9 +152,9 @@ def _check_type(part: _Part) -> None:
     kind = part.metadata.text(_TYPE, "model")
     if kind != "model":
         reason = f"is no model but of type {kind[:40]!r}"
-        refused = UnsupportedModel(part.path, reason, field=f"key {_TYPE!r}")
-        refused.advice = "name the model's own file, which lies beside it"
-        raise refused
+        field = f"key {_TYPE!r}"
+        advice = "name the model's own file, which lies beside it"
+        raise UnsupportedModel(part.path, reason, field=field, advice=advice)
 
 
 def _joined(parts: list[_Part]) -> Header:

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from p2pmoe.weights.errors import ModelFileError
-from p2pmoe.weights.find import part_of
+from p2pmoe.weights.find import parse_part_name
 from p2pmoe.weights.gguf import Header, Tensor
 from p2pmoe.weights.metadata import Metadata
 
@@ -46,7 +46,7 @@ class ModelHeader:
         """What the model calls itself, or else its file's or folder's name; short."""
         name = self.metadata.text("general.name", "")
         if not name:
-            part = part_of(self.path)
+            part = parse_part_name(self.path)
             name = self.path.stem if part is None else part.stem
             name = name if self.folder is None else self.folder.absolute().name
         return "".join(c for c in name if c.isprintable())[:100] or "model"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mobile_worker.arithmetic.formats.block_format import Format
 from p2pmoe.weights.byte_source import ByteSource, OpenFile
-from p2pmoe.weights.errors import ModelFileError
+from p2pmoe.weights.errors import ModelFileError, listed
 from p2pmoe.weights.gguf import Header, Tensor
 from p2pmoe.weights.huggingface.computed_bytes import ComputedBytes, lay_out
 from p2pmoe.weights.huggingface.config import parse_config
@@ -33,7 +33,6 @@ from p2pmoe.weights.huggingface.weight_files import (
     INDEX_NAME,
     WeightFiles,
     inside,
-    listed,
     read_small,
     weight_files,
 )

@@ -52,9 +52,8 @@ def read_quantization(config: Config) -> Quantization:
         return Quantization(method=QuantizationMethod.MXFP4)
     if name != QuantizationMethod.FP8.value:
         reason = f"weights coded by {name[:40]!r} are not read here"
-        error = UnsupportedModel(config.path, reason, field="key 'quant_method'")
-        error.advice = _ADVICE
-        raise error
+        field = "key 'quant_method'"
+        raise UnsupportedModel(config.path, reason, field=field, advice=_ADVICE)
     section.must_be("fmt", "e4m3", "float8_e4m3fn", "e5m2")
     section.must_be("scale_fmt", "float", "ue8m0")
     block = None

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mobile_worker.arithmetic.formats.block_format import Format
-from p2pmoe.weights.errors import ModelFileError, UnsupportedModel
+from p2pmoe.weights.errors import ModelFileError, UnsupportedModel, listed
 from p2pmoe.weights.huggingface.mxfp4 import BLOCK_VALUES, Mxfp4Rows
 from p2pmoe.weights.huggingface.quantization import Quantization, QuantizationMethod
 from p2pmoe.weights.huggingface.rows import Stored
@@ -23,7 +23,6 @@ from p2pmoe.weights.huggingface.stored_views import (
     stored_rows,
 )
 from p2pmoe.weights.huggingface.views import View
-from p2pmoe.weights.huggingface.weight_files import listed
 
 __all__ = ["TensorTable"]
 

@@ -11,12 +11,11 @@ folder is a snapshot of the hub's cache (`snapshots/REVISION`), to that cache's 
 """
 
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from p2pmoe.weights.byte_source import OpenFile
-from p2pmoe.weights.errors import ModelFileError, ModelFileTruncated
+from p2pmoe.weights.errors import ModelFileError, ModelFileTruncated, listed
 from p2pmoe.weights.huggingface.strict_json import parse_object
 
 __all__ = [
@@ -24,7 +23,6 @@ __all__ = [
     "INDEX_NAME",
     "WeightFiles",
     "inside",
-    "listed",
     "read_small",
     "weight_files",
 ]
@@ -37,7 +35,6 @@ _MAX_CONFIG_BYTES = 1 << 22
 _MAX_INDEX_BYTES = 1 << 27
 _MAX_NAME_BYTES = 255
 _MAX_FILES = 4096
-_MAX_LISTED = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +62,8 @@ def weight_files(folder: Path) -> WeightFiles:
     missing = [name for name in found.names if not _is_there(folder / name)]
     if missing:
         reason = f"lacks {len(missing)} of {len(found.names)} files: {listed(missing)}"
-        error = ModelFileTruncated(folder, reason)
-        error.advice = "fetch the missing files, or name a complete folder"
-        raise error
+        advice = "fetch the missing files, or name a complete folder"
+        raise ModelFileTruncated(folder, reason, advice=advice)
     for name in found.names:
         inside(folder, name)
     return found
@@ -82,9 +78,8 @@ def inside(folder: Path, name: str) -> Path:
         homes.append(home.parent.parent / "blobs")
     if real.parent not in homes:
         reason = "is a link that leads out of the folder"
-        error = ModelFileError(folder / name, reason)
-        error.advice = "put the file itself there, or name the folder it lies in"
-        raise error
+        advice = "put the file itself there, or name the folder it lies in"
+        raise ModelFileError(folder / name, reason, advice=advice)
     return real
 
 
@@ -101,14 +96,6 @@ def read_small(folder: Path, name: str, limit: int = _MAX_CONFIG_BYTES) -> bytes
         return bytes(place)
     finally:
         file.close()
-
-
-def listed(names: Iterable[str]) -> str:
-    """Return the first names, sorted, and how many more there are."""
-    ordered = sorted(names)
-    shown = ", ".join(name[:_MAX_NAME_BYTES] for name in ordered[:_MAX_LISTED])
-    more = len(ordered) - _MAX_LISTED
-    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def _is_there(path: Path) -> bool:

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from p2pmoe.weights.errors import ModelFileError, UnsupportedModel
+from p2pmoe.weights.errors import ModelFileError, UnsupportedModel, listed
 
 
 def test_the_message_names_file_tensor_and_field() -> None:
@@ -18,3 +18,13 @@ def test_a_long_tensor_name_is_cut() -> None:
 
 def test_unsupported_has_its_own_advice() -> None:
     assert UnsupportedModel(Path("m"), "x").advice != ModelFileError.advice
+
+
+def test_advice_may_be_given_with_the_reason() -> None:
+    assert ModelFileError(Path("m"), "x", advice="do y").advice == "do y"
+
+
+def test_a_list_of_names_is_sorted_and_short() -> None:
+    assert listed(["b", "a"]) == "a, b"
+    assert listed(map(str, range(100, 140))).endswith("131 and 8 more")
+    assert len(listed(["n" * 5000])) == 120

@@ -10,7 +10,6 @@ from p2pmoe.weights.errors import ModelFileError, ModelFileTruncated
 from p2pmoe.weights.huggingface.weight_files import (
     INDEX_NAME,
     inside,
-    listed,
     read_small,
     weight_files,
 )
@@ -156,8 +155,3 @@ def test_a_large_or_strange_small_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ModelFileError, match="is no regular file"):
         read_small(tmp_path, "pipe")
-
-
-def test_a_list_is_short() -> None:
-    assert listed(["b", "a"]) == "a, b"
-    assert listed(map(str, range(100, 120))).endswith("107 and 12 more")
