@@ -4,7 +4,9 @@ A part is a tensor's name without its block: `attn_q` is `blk.3.attn_q.weight`. 
 stay in the file's own format; norms and biases are F32 vectors; a router's weights are
 f32 whatever the file keeps. When an architecture has read a layer, `refuse_unread`
 names a tensor that it did not ask for: a file with more tensors than its architecture
-computes is another model (a bias, a scale, a second norm), not one with extras.
+computes is another model (a bias, a scale, a second norm), not one with extras. What
+can be seen to change nothing is passed over: a bias of zeros, a scale of ones, and
+scales of activations (`input_scale`), which are coded here as they are.
 """
 
 import re
@@ -15,6 +17,7 @@ from typing import Final
 import numpy as np
 
 from mobile_worker.arithmetic.coding import Floats
+from mobile_worker.arithmetic.formats.block_format import Format
 from mobile_worker.arithmetic.kernel import Kernel
 from mobile_worker.arithmetic.matrix import ExpertWeights, Matrix
 from p2pmoe.model.choice import RouterSettings
@@ -36,6 +39,9 @@ _ROUTED: Final = re.compile(
 )
 # Tables of rotary frequencies that old converters wrote and nobody reads.
 _NEVER_READ: Final = frozenset({"attn_rot_embd.weight", "attn.rotary_emb.inv_freq"})
+# What each kind of unread tensor would have to hold to change nothing.
+_NEUTRAL: Final = {"bias": 0.0, "scale": 1.0}
+_MAX_NEUTRAL_BYTES: Final = 1 << 22
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -171,11 +177,25 @@ class LayerReader:
             if part in _NEVER_READ:
                 continue
             routed = self.number in self.description.moe_layers
-            if not (routed and _ROUTED.fullmatch(part)):
+            if routed and _ROUTED.fullmatch(part):
+                continue
+            if not self._is_neutral(name):
                 raise ModelRefused(
                     f"tensor {name} has no place in {self.description.architecture} "
                     f"as it is computed here"
                 )
+
+    def _is_neutral(self, name: str) -> bool:
+        """Whether a tensor that nobody reads would change nothing if it were."""
+        kind = name.rpartition(".")[2]
+        if kind == "input_scale":
+            return True
+        tensor = self.file.tensors[name]
+        is_vector = tensor.format is Format.F32 and tensor.n_bytes <= _MAX_NEUTRAL_BYTES
+        if kind not in _NEUTRAL or not is_vector:
+            return False
+        values = np.frombuffer(self.file.read(name), "<f4")
+        return bool((values == _NEUTRAL[kind]).all())
 
     def _feed_forward(self, suffix: str) -> FeedForward:
         gate_name = self.name(f"ffn_gate{suffix}")

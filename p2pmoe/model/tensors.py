@@ -1,5 +1,8 @@
 """Tensors of a model file as the arithmetic wants them: matrices and float vectors."""
 
+from collections.abc import Callable
+from typing import Final
+
 import numpy as np
 
 from mobile_worker.arithmetic.coding import Floats
@@ -12,6 +15,15 @@ from p2pmoe.weights.file_matrix import FileMatrix
 from p2pmoe.weights.model_file import ModelFile
 
 __all__ = ["read_floats", "read_matrix", "take_rows"]
+
+# Formats of vectors, and their values as f32, all of them exact.
+_VECTORS: Final[dict[Format, Callable[[bytes | memoryview], Floats]]] = {
+    Format.F32: lambda raw: np.frombuffer(raw, "<f4").astype(np.float32),
+    Format.F16: lambda raw: np.frombuffer(raw, "<f2").astype(np.float32),
+    Format.BF16: lambda raw: (np.frombuffer(raw, "<u2").astype(np.uint32) << 16).view(
+        np.float32
+    ),
+}
 
 
 def read_matrix(
@@ -35,11 +47,14 @@ def read_matrix(
 
 
 def read_floats(model_file: ModelFile, name: str, n: int) -> Floats:
-    """Read a vector of `n` F32 values; ModelRefused if it is none or not finite."""
+    """Read a vector of `n` values, which files have in F32, some in F16 or BF16.
+
+    Raises ModelRefused if it is none or not finite.
+    """
     tensor = model_file.tensor(name)
-    if tensor.shape != (n,) or tensor.format is not Format.F32:
+    if tensor.shape != (n,) or tensor.format not in _VECTORS:
         raise ModelRefused(f"tensor {name} is not a vector of {n} F32 values")
-    values = np.frombuffer(model_file.read(name), "<f4").astype(np.float32)
+    values = _VECTORS[tensor.format](model_file.read(name))
     if not np.isfinite(values).all():
         raise ModelRefused(f"tensor {name} holds a value that is not finite")
     return values

@@ -55,10 +55,11 @@ _ACTIVATIONS = {
 # Merged tensors that are known to exist; True if the order of their halves is known.
 MERGED_NAMES = {"ffn_gate_up_exps": True, "ffn_up_gate_exps": False}
 
-# Tensors of routed experts that are neither weights nor biases: scales.
+# Tensors of routed experts that are neither weights nor biases: scales; not those of
+# activations, which are coded here as they are.
 EXPERT_EXTRAS = re.compile(
     r"blk\.([0-9]{1,9})\.ffn_(?:gate|up|down|gate_up|up_gate)(?:_exps|\.[0-9]+)\."
-    r"(?!(?:weight|bias)\Z)"
+    r"(?!(?:weight|bias|input_scale)\Z)"
 )
 
 

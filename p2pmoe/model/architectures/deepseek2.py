@@ -16,7 +16,10 @@ ranked by the sum of their two best, weights divided by their sum, times the sca
 What older files do not say. No expert_gating_func: sigmoid if the layers have a
 selection bias, else softmax. No expert_weights_norm: not normed. No
 expert_group_count: the published groups of the two shapes that have them, 160 experts
-with softmax (V2, 8 groups, 3 used) and 256 with sigmoid (V3, R1, 8 groups, 4 used).
+with softmax (V2, 8 groups, 3 used) and 256 with sigmoid (V3, R1, 8 groups, 4 used);
+llama.cpp runs such files without groups. No yarn_beta_fast: 32, but 1 where 384 experts
+are scored by sigmoid (Kimi-K2, K2-0905 and K2-Thinking, whose files of 2025 do not say
+it; later models of that shape do); llama.cpp runs those files with 32.
 No key_length_mla and one attn_kv_b in place of attn_k_b and attn_v_b: the same
 numbers, head by head, keys not transposed.
 """
@@ -65,6 +68,9 @@ _PUBLISHED_GROUPS: Final = {
     (256, ScoreFunction.SIGMOID): (8, 4),
 }
 
+# The same -> YaRN's beta_fast, where a file does not say.
+_PUBLISHED_BETA_FAST: Final = {(384, ScoreFunction.SIGMOID): 1.0}
+
 
 def describe(header: ModelHeader) -> ModelDescription:
     """Read the sizes; raises as `read_description`."""
@@ -77,7 +83,7 @@ def load(model_file: ModelFile, kernel: Kernel, operations: RowOperations) -> De
     """Read everything but the routed experts; raises as `load_decoder`."""
     keys = Keys(model_file)
     sizes, router = _sizes(keys), _router(keys)
-    rope = read_rope(model_file, n_rotated=sizes.n_rope, interleaved=True)
+    rope = _rope(model_file, sizes, (keys.size("expert_count"), router.score_function))
     tables = Rope(rope)
 
     def layer(reader: LayerReader) -> DecoderLayer:
@@ -91,6 +97,17 @@ def load(model_file: ModelFile, kernel: Kernel, operations: RowOperations) -> De
         )
 
     return load_decoder(model_file, kernel, operations, describe(model_file), layer)
+
+
+def _rope(
+    model_file: ModelFile, sizes: LatentSizes, kind: tuple[int, ScoreFunction]
+) -> RopeSettings:
+    rope = read_rope(model_file, n_rotated=sizes.n_rope, interleaved=True)
+    silent = not Keys(model_file).has("rope.scaling.yarn_beta_fast")
+    if rope.ramp is None or not silent or kind not in _PUBLISHED_BETA_FAST:
+        return rope
+    ramp = replace(rope.ramp, beta_fast=_PUBLISHED_BETA_FAST[kind])
+    return replace(rope, ramp=ramp)
 
 
 def _sizes(keys: Keys) -> LatentSizes:
@@ -143,8 +160,10 @@ def _head_matrices(
     reader: LayerReader, own: LatentSizes
 ) -> tuple[HeadMatrices, HeadMatrices]:
     """Return what takes queries into the latent and values out of it, head by head."""
-    if reader.has("attn_k_b"):
-        reader.name("attn_kv_b")  # some files have both
+    parts = ("attn_k_b", "attn_v_b", "attn_kv_b")
+    shapes = [_shape(reader, reader.name(part)) for part in parts]
+    flat = shapes[2] and 2 in map(len, shapes[:2])  # as a fork of llama.cpp has them
+    if shapes[0] and not flat:  # some files have both
         k_shape = (own.n_heads, own.n_latent, own.n_nope)
         v_shape = (own.n_heads, own.n_value, own.n_latent)
         return (
@@ -163,6 +182,11 @@ def _head_matrices(
         return [rows_of(head, own.n_nope, n_rows) for head in heads]
 
     return keys, values
+
+
+def _shape(reader: LayerReader, name: str) -> tuple[int, ...]:
+    tensor = reader.file.tensors.get(name)
+    return () if tensor is None else tensor.shape
 
 
 def _router(keys: Keys) -> RouterSettings:

@@ -16,7 +16,8 @@ from p2pmoe.model.row_operations import NUMPY_OPERATIONS
 from p2pmoe.model.settings import HeadSettings
 from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.model_file import ModelFile, open_model
-from tests.support.mini_models import matrix, vector, write_mini
+from tests.support.gguf_writer import TensorBytes
+from tests.support.mini_models import matrix, write_mini
 
 HEADS = HeadSettings(n_heads=4, n_kv_heads=2, head_dim=32)
 RULE = RouterSettings(
@@ -106,20 +107,25 @@ def test_every_tensor_has_to_be_read(reader: LayerReader) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "is_refused"),
+    ("name", "value", "is_refused"),
     [
-        ("blk.1.attn_output.bias", True),
-        ("blk.1.attn_q.scale", True),
-        ("blk.1.ffn_gate_exps.scale", True),
-        ("blk.1.ffn_norm_exps.weight", True),
-        ("blk.1.attn_rot_embd.weight", False),
-        ("blk.12.attn_q.scale", False),
+        ("blk.1.attn_output.bias", 0.5, True),
+        ("blk.1.attn_output.bias", 0.0, False),
+        ("blk.1.attn_q.scale", 0.5, True),
+        ("blk.1.attn_q.scale", 1.0, False),
+        ("blk.1.attn_q.input_scale", 0.5, False),
+        ("blk.1.ffn_gate_exps.input_scale", 0.5, False),
+        ("blk.1.ffn_gate_exps.scale", 0.5, True),
+        ("blk.1.ffn_norm_exps.weight", 1.0, True),
+        ("blk.1.attn_rot_embd.weight", 0.5, False),
+        ("blk.12.attn_q.scale", 0.5, False),
     ],
 )
 def test_what_has_no_place_in_a_layer(
-    tmp_path: Path, name: str, is_refused: bool
+    tmp_path: Path, name: str, value: float, is_refused: bool
 ) -> None:
-    tensors = {name: vector(name, 64)}
+    content = np.full(64, value, "<f4").tobytes()
+    tensors = {name: TensorBytes(name=name, type=0, shape=(64,), content=content)}
     path = write_mini(tmp_path / "m.gguf", "qwen3moe", None, tensors)
     with open_model(path) as model_file:
         own = reader_of(model_file)

@@ -84,3 +84,19 @@ def test_rows_can_be_taken_in_any_order(block_format: Format) -> None:
     rows = take_rows(matrix, [8, 0, 8])
     assert np.array_equal(rows, dequantize(matrix)[[8, 0, 8]])
     rows += 1.0  # its own memory
+
+
+@pytest.mark.parametrize("block_format", [Format.F32, Format.F16, Format.BF16])
+def test_a_vector_is_exact_in_any_float_format(
+    tmp_path: Path, block_format: Format
+) -> None:
+    values = np.array([1.0, -0.5, 3.0, 0.0078125], np.float32)
+    raw = {
+        Format.F32: values.tobytes(),
+        Format.F16: values.astype("<f2").tobytes(),
+        Format.BF16: (values.view("<u4") >> 16).astype("<u2").tobytes(),
+    }[block_format]
+    with one_tensor(tmp_path, block_format, (4,), raw) as model_file:
+        read = read_floats(model_file, "t", 4)
+    assert read.dtype == np.float32
+    assert read.tolist() == values.tolist()
