@@ -13,7 +13,7 @@ we tokenize the text as it came, so that its bytes come back. All else is refuse
 from dataclasses import dataclass
 
 from p2pmoe.text.errors import PretokenizerUnknown, TokenizerError
-from p2pmoe.text.json_files import JsonObject
+from p2pmoe.text.folder_files import JsonObject
 from p2pmoe.text.pretokenizers import canonical, pretokenizer_rule, rule_name
 from p2pmoe.text.vocabulary import SPACE
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from p2pmoe.text.byte_alphabet import BYTE_TO_CHAR
 from p2pmoe.text.errors import PretokenizerUnknown, TokenizerError
-from p2pmoe.text.json_files import JsonObject, read_json
+from p2pmoe.text.folder_files import JsonObject, read_beside, read_json
 from p2pmoe.text.pretokenizers import pretokenizer_rule
 from p2pmoe.text.sentence_piece import score_merges
 from p2pmoe.text.tokenizer_config import read_tokenizer_config
@@ -48,9 +48,9 @@ def vocabulary_from_ranks(
         PretokenizerUnknown: The folder does not say how text is split.
         TokenizerError: A file cannot be read or is inconsistent.
     """
-    ranked = _read_ranks(folder / "tiktoken.model")
+    ranked = _read_ranks(folder)
     config = read_tokenizer_config(folder)
-    fields = read_json(folder / "tokenizer_config.json", _MAX_CONFIG_BYTES)
+    fields = read_json(folder, "tokenizer_config.json", _MAX_CONFIG_BYTES)
     fields = fields or JsonObject(str(folder), {})
     name = pretokenizer_override or _splitter(fields)
     pretokenizer_rule(name)
@@ -92,17 +92,14 @@ def vocabulary_from_ranks(
     return vocabulary
 
 
-def _read_ranks(path: Path) -> list[str]:
+def _read_ranks(folder: Path) -> list[str]:
     """Return the tokens in order of their ranks, in the byte-level alphabet."""
-    try:
-        size = path.stat().st_size
-        if size > _MAX_BYTES:
-            raise TokenizerError(f"{path}: {size} bytes are more than {_MAX_BYTES}")
-        lines = path.read_bytes().splitlines()
-    except OSError as exc:
-        raise TokenizerError(f"{path}: cannot be read: {exc.strerror}") from exc
+    path = folder / "tiktoken.model"
+    raw = read_beside(folder, path.name, _MAX_BYTES)
+    if raw is None:
+        raise TokenizerError(f"{path}: is missing")
     tokens: list[str] = []
-    for line in filter(None, lines):
+    for line in filter(None, raw.splitlines()):
         encoded, _, rank = line.partition(b" ")
         try:
             token = base64.b64decode(encoded, validate=True)

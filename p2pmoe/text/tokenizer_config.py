@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from p2pmoe.text.errors import TemplateError, TokenizerError
-from p2pmoe.text.json_files import JsonObject, read_json
+from p2pmoe.text.folder_files import JsonObject, read_beside, read_json
 
 __all__ = ["TokenizerConfig", "folder_template", "read_tokenizer_config"]
 
+_TEMPLATE_NAME = "chat_template.jinja"
 _MAX_CONFIG_BYTES = 1 << 24
 _MAX_TEMPLATE_BYTES = 1 << 20
 
@@ -64,15 +65,9 @@ def folder_template(folder: Path) -> str:
         TemplateError: It cannot be read, or none of several is called `default`.
         TokenizerError: tokenizer_config.json is no strict JSON.
     """
-    path = folder / "chat_template.jinja"
-    try:
-        if path.stat().st_size > _MAX_TEMPLATE_BYTES:
-            raise TemplateError(f"{path}: is larger than {_MAX_TEMPLATE_BYTES} bytes")
-        return path.read_bytes().decode("utf-8")
-    except FileNotFoundError:
-        pass
-    except (OSError, UnicodeDecodeError) as exc:
-        raise TemplateError(f"{path}: cannot be read: {exc}") from exc
+    own = _read_template(folder)
+    if own is not None:
+        return own
     tokenizer = _read(folder, "tokenizer_config.json")
     if tokenizer is None or "chat_template" not in tokenizer:
         return ""
@@ -87,8 +82,18 @@ def folder_template(folder: Path) -> str:
     return named["default"]
 
 
+def _read_template(folder: Path) -> str | None:
+    try:
+        raw = read_beside(folder, _TEMPLATE_NAME, _MAX_TEMPLATE_BYTES)
+        return None if raw is None else raw.decode()
+    except TokenizerError as exc:
+        raise TemplateError(str(exc)) from exc
+    except UnicodeDecodeError as exc:
+        raise TemplateError(f"{folder / _TEMPLATE_NAME}: is not UTF-8") from exc
+
+
 def _read(folder: Path, name: str) -> JsonObject | None:
-    return read_json(folder / name, _MAX_CONFIG_BYTES)
+    return read_json(folder, name, _MAX_CONFIG_BYTES)
 
 
 def _token_text(source: JsonObject, name: str) -> str | None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from p2pmoe.text.errors import TokenizerError
-from p2pmoe.text.json_files import JsonObject, read_json
+from p2pmoe.text.folder_files import JsonObject, read_json
 from p2pmoe.text.json_splitting import (
     SpaceRule,
     check_byte_level_normalizer,
@@ -61,7 +61,7 @@ def vocabulary_from_folder(
         PretokenizerUnknown: Byte-level, and the way it splits is none known here.
         TokenizerError: It has no tokenizer.json, or one that is not understood.
     """
-    document = read_json(folder / "tokenizer.json", _MAX_BYTES)
+    document = read_json(folder, "tokenizer.json", _MAX_BYTES)
     if document is None:
         raise TokenizerError(
             f"{folder}: there is no tokenizer.json",

@@ -23,6 +23,7 @@ __all__ = [
     "INDEX_NAME",
     "WeightFiles",
     "inside",
+    "is_there",
     "read_small",
     "weight_files",
 ]
@@ -52,14 +53,14 @@ def weight_files(folder: Path) -> WeightFiles:
         ModelFileError: no such files, a name that is none, a link out of the folder, or
             files missing: all of them are listed.
     """
-    if _is_there(folder / _SINGLE_NAME):
+    if is_there(folder / _SINGLE_NAME):
         found = WeightFiles(names=(_SINGLE_NAME,), weight_map=None)
-    elif _is_there(folder / INDEX_NAME):
+    elif is_there(folder / INDEX_NAME):
         found = _indexed(folder)
     else:
         reason = f"has neither {_SINGLE_NAME} nor {INDEX_NAME}"
         raise ModelFileError(folder, reason)
-    missing = [name for name in found.names if not _is_there(folder / name)]
+    missing = [name for name in found.names if not is_there(folder / name)]
     if missing:
         reason = f"lacks {len(missing)} of {len(found.names)} files: {listed(missing)}"
         advice = "fetch the missing files, or name a complete folder"
@@ -67,6 +68,15 @@ def weight_files(folder: Path) -> WeightFiles:
     for name in found.names:
         inside(folder, name)
     return found
+
+
+def is_there(path: Path) -> bool:
+    """Return whether something is at `path`; no where one may not look."""
+    try:
+        path.stat()
+    except OSError:
+        return False
+    return True
 
 
 def inside(folder: Path, name: str) -> Path:
@@ -84,7 +94,12 @@ def inside(folder: Path, name: str) -> Path:
 
 
 def read_small(folder: Path, name: str, limit: int = _MAX_CONFIG_BYTES) -> bytes:
-    """Return a JSON file of the folder, of `limit` bytes at most; ModelFileError."""
+    """Return a file of the folder, of `limit` bytes at most.
+
+    Raises:
+        ModelFileError: it cannot be read, is larger, is no regular file, or leads out
+            of the folder.
+    """
     file = OpenFile(inside(folder, name))
     file.path = folder / name
     try:
@@ -96,14 +111,6 @@ def read_small(folder: Path, name: str, limit: int = _MAX_CONFIG_BYTES) -> bytes
         return bytes(place)
     finally:
         file.close()
-
-
-def _is_there(path: Path) -> bool:
-    try:
-        path.stat()
-    except OSError:  # also: may not be looked at
-        return False
-    return True
 
 
 def _indexed(folder: Path) -> WeightFiles:

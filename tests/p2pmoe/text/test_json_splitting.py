@@ -3,7 +3,7 @@
 import pytest
 
 from p2pmoe.text.errors import PretokenizerUnknown, TokenizerError
-from p2pmoe.text.json_files import JsonObject
+from p2pmoe.text.folder_files import JsonObject
 from p2pmoe.text.json_splitting import (
     SpaceRule,
     check_byte_level_normalizer,

@@ -1,15 +1,17 @@
+import os
 from pathlib import Path
 
 import pytest
 
 from p2pmoe.text.errors import TokenizerError
-from p2pmoe.text.json_files import JsonObject, read_json
+from p2pmoe.text.folder_files import JsonObject, read_beside, read_json
+
+NAME = "x.json"
 
 
-def written(folder: Path, content: bytes) -> Path:
-    path = folder / "x.json"
-    path.write_bytes(content)
-    return path
+def read(folder: Path, content: bytes, max_bytes: int) -> JsonObject | None:
+    (folder / NAME).write_bytes(content)
+    return read_json(folder, NAME, max_bytes)
 
 
 @pytest.mark.parametrize(
@@ -30,20 +32,39 @@ def test_what_is_not_strict_is_refused(
     content: bytes, message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(TokenizerError, match=message):
-        read_json(written(tmp_path, content), max_bytes=600_000)
+        read(tmp_path, content, 600_000)
 
 
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    assert read_json(tmp_path / "missing.json", 10) is None
-    with pytest.raises(TokenizerError, match="cannot be read"):
-        read_json(tmp_path, 1 << 20)
+def test_a_file_that_is_not_there_is_none(tmp_path: Path) -> None:
+    assert read_json(tmp_path, NAME, 10) is None
+    assert read_beside(tmp_path, NAME, 10) is None
+    assert read_beside(tmp_path / "missing", NAME, 10) is None
+
+
+def test_a_plain_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
+    (tmp_path / NAME).write_bytes(b"12345")
+    assert read_beside(tmp_path, NAME, 5) == b"12345"
+    with pytest.raises(TokenizerError, match="5 bytes, more than 4"):
+        read_beside(tmp_path, NAME, 4)
+
+
+def test_what_is_no_file_of_the_folder_is_never_opened(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    (folder / "folder").mkdir(parents=True)
+    os.mkfifo(folder / "pipe")
+    (folder / "out").symlink_to("/dev/zero")
+    for name, reason in (
+        ("folder", "is no regular file"),
+        ("pipe", "is no regular file"),
+        ("out", "leads out of the folder"),
+    ):
+        with pytest.raises(TokenizerError, match=reason):
+            read_beside(folder, name, 1 << 20)
 
 
 def test_fields_are_typed(tmp_path: Path) -> None:
-    path = written(
-        tmp_path, b'{"n": 1, "f": true, "o": {"t": "x"}, "l": [{}], "z": null}'
-    )
-    found = read_json(path, 100)
+    content = b'{"n": 1, "f": true, "o": {"t": "x"}, "l": [{}], "z": null}'
+    found = read(tmp_path, content, 100)
     assert found is not None
     assert found.of_type("n", int) == 1
     assert found.of_type("z", int, 7) == 7

@@ -1,8 +1,9 @@
-"""The JSON files beside a folder's weights: one object each, bounded, typed reads.
+"""The files beside a folder's weights: plain ones, and JSON objects with typed reads.
 
-A file is refused by its size before it is read, by `weights.huggingface.strict_json`,
-and if it nests deeper than a tokenizer needs. The fields of an object are taken by
-typed reads that name the file and the field.
+A file must lie where weights may lie, and is refused by its size before it is read
+(`weights.huggingface.weight_files`). JSON is read by `weights.huggingface.strict_json`,
+and refused if it nests deeper than a tokenizer needs. The fields of an object are taken
+by typed reads that name the file and the field.
 """
 
 from collections.abc import Mapping
@@ -12,8 +13,9 @@ from typing import TypeVar
 from p2pmoe.text.errors import TokenizerError
 from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.huggingface.strict_json import parse_object
+from p2pmoe.weights.huggingface.weight_files import is_there, read_small
 
-__all__ = ["JsonObject", "read_json"]
+__all__ = ["JsonObject", "read_beside", "read_json"]
 
 _MAX_DEPTH = 32
 
@@ -63,25 +65,37 @@ class JsonObject:
         return TokenizerError(f"{self.place}: {name!r} {reason}")
 
 
-def read_json(path: Path, max_bytes: int) -> JsonObject | None:
-    """Return the object in a file, or None if there is no such file.
+def read_json(folder: Path, name: str, max_bytes: int) -> JsonObject | None:
+    """Return the object in a file of the folder, or None if there is no such file.
 
     Raises:
         TokenizerError: It cannot be read, is too large, or is no strict JSON object.
     """
-    try:
-        size = path.stat().st_size
-        if size > max_bytes:
-            raise TokenizerError(f"{path}: {size} bytes are more than {max_bytes}")
-        value = parse_object(path, path.read_bytes(), "JSON")
-    except FileNotFoundError:
+    raw = read_beside(folder, name, max_bytes)
+    if raw is None:
         return None
-    except OSError as exc:
-        raise TokenizerError(f"{path}: cannot be read: {exc.strerror}") from exc
+    path = folder / name
+    try:
+        value = parse_object(path, raw, "JSON")
     except ModelFileError as exc:
         raise TokenizerError(str(exc)) from exc
     _check_depth(path, value)
     return JsonObject(str(path), value)
+
+
+def read_beside(folder: Path, name: str, max_bytes: int) -> bytes | None:
+    """Return what is in a file of the folder, or None if there is no such file.
+
+    Raises:
+        TokenizerError: It cannot be read, is larger than `max_bytes`, no regular file,
+            or a link that leads out of the folder.
+    """
+    if not is_there(folder / name):
+        return None
+    try:
+        return read_small(folder, name, max_bytes)
+    except ModelFileError as exc:
+        raise TokenizerError(str(exc), advice=exc.advice) from exc
 
 
 def _check_depth(path: Path, value: object) -> None:
