@@ -3,7 +3,7 @@
     x = embedding[token]
     x = x + attention(norm(x))            for each layer
     x = x + feed_forward(norm(x))
-    logits = output(norm(x))
+    logits = output(norm(x)), soft-capped where the file says so
 
 The feed-forward is dense, or routed experts plus what is beside them (a shared expert,
 or nothing). What attention, router and feed-forward are is the architecture's, which
@@ -31,6 +31,7 @@ from p2pmoe.model.logits import Logits
 from p2pmoe.model.router import Router
 from p2pmoe.model.row_operations import RowOperations
 from p2pmoe.model.settings import Keys, read_eps
+from p2pmoe.model.soft_cap import soft_cap
 from p2pmoe.model.tensors import read_floats, read_matrix, take_rows
 from p2pmoe.weights.model_file import ModelFile
 
@@ -82,18 +83,18 @@ class Decoder:
         norm: tuple[RowOperations, np.float32],
         layers: tuple[DecoderLayer, ...],
         embedding: Matrix,
-        head: tuple[Floats, Linear],
+        head: tuple[Floats, Linear, float | None],
     ) -> None:
         """Take the loaded parts.
 
-        `norm` computes all norms, with its epsilon; `head` is the last norm's weight
-        and the output matrix.
+        `norm` computes all norms, with its epsilon; `head` is the last norm's weight,
+        the output matrix and the logits' soft cap.
         """
         self.description = description
         self._operations, self._eps = norm
         self._layers = layers
         self._embedding = embedding
-        self._output_norm, self._output = head
+        self._output_norm, self._output, self._soft_cap = head
 
     def new_cache(self, n_tokens: int) -> KvCache:
         """Return an empty cache; CacheFull beyond the model's context."""
@@ -128,6 +129,8 @@ class Decoder:
             if logits is Logits.LAST:
                 x = x[-1:]
             result = self._output(self._norm(x, self._output_norm))
+            if self._soft_cap is not None:
+                result = soft_cap(result, self._soft_cap)
         if not np.isfinite(result).all():
             raise NonFinite("a logit is not finite")
         cache.advance(len(tokens))
@@ -174,7 +177,8 @@ def load_decoder(
     ModelFileError, FormatUnsupported; ModelRefused for a tensor that nobody reads.
     """
     _refuse_unread(model_file, description)
-    eps, n_embd = read_eps(Keys(model_file)), description.n_embd
+    keys, n_embd = Keys(model_file), description.n_embd
+    eps = read_eps(keys)
     layers = tuple(
         _load_layer(
             LayerReader(
@@ -199,7 +203,7 @@ def load_decoder(
         (operations, eps),
         layers,
         embedding,
-        (norm, Linear(kernel, output)),
+        (norm, Linear(kernel, output), keys.soft_cap("final_logit_softcapping")),
     )
 
 

@@ -143,7 +143,10 @@ def _attention(
         expand=HeadProducts(reader.kernel, expand),
         output=reader.linear({"attn_output": reader.n_embd}, n_values),
         rope=tables,
-        rule=AttentionRule(scale=rope.score_factor / math.sqrt(own.n_head)),
+        rule=AttentionRule(
+            scale=rope.score_factor / math.sqrt(own.n_head),
+            soft_cap=Keys(reader.file).soft_cap("attn_logit_softcapping"),
+        ),
         eps=_LATENT_EPS,
         operations=reader.operations,
     )

@@ -6,7 +6,13 @@ import pytest
 from mobile_worker.arithmetic.errors import NonFinite
 from p2pmoe.model.errors import CacheFull, ModelRefused, TokenRefused
 from p2pmoe.model.logits import Logits
-from tests.support.mini_models import mini_tensors, vector, write_mini
+from p2pmoe.model.soft_cap import soft_cap
+from tests.support.mini_models import (
+    MINI_ARCHITECTURES,
+    mini_tensors,
+    vector,
+    write_mini,
+)
 from tests.support.tiny_model import TinyModel, load_local
 
 PROMPT = [int(i) for i in np.random.default_rng(2).integers(0, 96, 40)]
@@ -64,6 +70,29 @@ def test_a_failed_step_leaves_the_cache_as_it_was(mini: TinyModel) -> None:
     assert cache.length == 10
     expected, _ = mini.in_steps(PROMPT[:15], [10, 5])
     assert mini.run(PROMPT[10:15], cache).tobytes() == expected[10:].tobytes()
+
+
+@pytest.mark.parametrize("architecture", MINI_ARCHITECTURES)
+def test_a_file_may_cap_scores_and_logits(architecture: str, tmp_path: Path) -> None:
+    def logits(name: str, **keys: float) -> np.ndarray:
+        own = load_local(write_mini(tmp_path / name, architecture, keys))
+        return own.run(PROMPT[:12], own.model.new_cache(12))
+
+    plain = logits("plain", final_logit_softcapping=0.0)
+    capped = logits("logits", final_logit_softcapping=0.5)
+    assert capped.tobytes() == soft_cap(plain, 0.5).tobytes()
+    assert np.abs(capped).max() <= 0.5 < np.abs(plain).max()
+    scores = logits("scores", attn_logit_softcapping=0.01)
+    if architecture != "gpt-oss":  # its sinks take part, others see themselves alone
+        assert scores[0].tobytes() == plain[0].tobytes()
+    assert np.abs(scores[11] - plain[11]).max() > 1e-4
+
+
+@pytest.mark.parametrize("cap", [-1.0, 1e9])
+def test_a_cap_that_is_none_is_refused(cap: float, tmp_path: Path) -> None:
+    for key in ("attn_logit_softcapping", "final_logit_softcapping"):
+        with pytest.raises(ModelRefused, match=f"{key}: .* is not in"):
+            load_local(write_mini(tmp_path / "m", "olmoe", {key: cap}))
 
 
 class Noting:

@@ -208,7 +208,7 @@ def test_the_size_of_experts_may_have_a_default(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("key", "value", "neutral"),
-    [("logit_scale", 0.5, 1.0), ("attn_logit_softcapping", 30.0, 0.0)],
+    [("logit_scale", 0.5, 1.0), ("router_logit_softcapping", 30.0, 0.0)],
 )
 def test_what_is_not_computed_here_is_refused(
     tmp_path: Path, key: str, value: float, neutral: float
