@@ -15,7 +15,6 @@ else the kernel unpacks as it goes within a sixteenth; the hot set gets the rest
 items add up to `--ram` exactly. Without it all routed experts are resident. Pure.
 """
 
-import re
 from dataclasses import dataclass
 
 from mobile_worker.arithmetic.candidates import Keeps
@@ -25,6 +24,7 @@ from p2pmoe.errors import RamTooSmall
 from p2pmoe.model.description import ModelDescription
 from p2pmoe.weights.experts import distinct_ranges
 from p2pmoe.weights.model_file import ModelFile
+from p2pmoe.weights.names import block_of, expert_kind
 
 __all__ = [
     "MemoryPlan",
@@ -38,8 +38,6 @@ DECODED_SHARE = 0.8
 _WORKING_ROWS = 64  # rows of a prefill chunk, each with several copies of itself
 _WORKING_COPIES = 16
 _MIB = 1 << 20
-_BLOCK = re.compile(r"blk\.([0-9]{1,9})\.(.*)")
-_ROUTED = re.compile(r"ffn_(?:gate|up|down|gate_up|up_gate)(?:_exps|\.[0-9]+)\.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,10 +102,11 @@ def measure_sizes(model_file: ModelFile, description: ModelDescription) -> Model
 
 def _is_elsewhere(name: str, n_layer: int) -> bool:
     """Whether a tensor is a routed expert's, or of a block that is no layer."""
-    block = _BLOCK.match(name)
+    block = block_of(name)
     if block is None:
         return False
-    return int(block[1]) >= n_layer or _ROUTED.match(block[2]) is not None
+    layer, ending = block
+    return layer >= n_layer or expert_kind(ending) is not None
 
 
 def plan_memory(

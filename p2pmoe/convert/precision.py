@@ -19,9 +19,10 @@ from types import MappingProxyType
 from typing import Final
 
 from mobile_worker.arithmetic.formats.block_format import Format, block_size
-from p2pmoe.inspect.parts import Part, n_own_layers, part_of
+from p2pmoe.inspect.parts import Part, part_of
 from p2pmoe.weights.gguf import Tensor
 from p2pmoe.weights.model_header import ModelHeader
+from p2pmoe.weights.names import layer_count
 
 __all__ = ["DEFAULT_PRECISION", "PlannedTensor", "Precision", "plan_conversion"]
 
@@ -69,7 +70,7 @@ def plan_conversion(header: ModelHeader, precision: Precision) -> list[PlannedTe
     Raises:
         ModelFileError: the header does not say what the model is.
     """
-    n_layer = n_own_layers(header.metadata)
+    n_layer = layer_count(header)
     return [
         _plan(tensor, precision[part_of(tensor.name, n_layer)])
         for tensor in header.tensors.values()

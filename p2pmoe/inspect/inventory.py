@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import prod
 
-from p2pmoe.inspect.parts import Part, block_of, n_own_layers, part_of
+from p2pmoe.inspect.parts import Part, part_of
 from p2pmoe.weights.gguf import Tensor
 from p2pmoe.weights.model_header import ModelHeader
+from p2pmoe.weights.names import block_of, layer_count
 
 __all__ = ["ExpertSizes", "FormatSize", "Inventory", "PartSize", "take_inventory"]
 
@@ -110,7 +111,7 @@ def take_inventory(header: ModelHeader) -> Inventory:
     """
     meta = header.metadata
     architecture = meta.text("general.architecture")
-    n_layer = n_own_layers(meta)
+    n_layer = layer_count(header)
     parts = dict.fromkeys(Part, PartSize())
     for tensor in header.tensors.values():
         part = part_of(tensor.name, n_layer)

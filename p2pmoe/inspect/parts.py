@@ -12,12 +12,10 @@ still end in `_exps`, their linear attention begins with `ssm_`.
 import re
 from enum import Enum, unique
 
-from p2pmoe.weights.metadata import Metadata
+from p2pmoe.weights.names import block_of, expert_kind
 
-__all__ = ["Part", "block_of", "n_own_layers", "part_of"]
+__all__ = ["Part", "part_of"]
 
-_BLOCK = re.compile(r"blk\.(\d{1,9})\.(.+)", re.ASCII)
-_EXPERTS = re.compile(r"ffn_(?:gate|up|down|gate_up|up_gate)(?:_exps\.|\.\d+\.)")
 _NORM = re.compile(r"(?:^|_|\.)norm(?:\.|$)")
 _SHARED = re.compile(r"ffn_\w+_shexp\.")
 _ROUTER = re.compile(r"(?:ffn_gate_inp|exp_probs_b|ffn_gate_tid2eid)(?:\.|$)")
@@ -44,7 +42,6 @@ class Part(Enum):
 
 # Endings of a block's tensors, the first that fits.
 _ENDINGS = (
-    (_EXPERTS, Part.EXPERTS),
     (_NORM, Part.REST),
     (_SHARED, Part.SHARED),
     (_ROUTER, Part.ROUTER),
@@ -52,12 +49,6 @@ _ENDINGS = (
     (_ATTENTION, Part.ATTENTION),
     (_DENSE, Part.DENSE),
 )
-
-
-def block_of(name: str) -> tuple[int, str] | None:
-    """Return (layer, the name behind it), or None for a tensor of no block."""
-    match = _BLOCK.fullmatch(name)
-    return None if match is None else (int(match[1]), match[2])
 
 
 def part_of(name: str, n_layer: int) -> Part:
@@ -68,19 +59,9 @@ def part_of(name: str, n_layer: int) -> Part:
     layer, ending = block
     if layer >= n_layer or ending.startswith("nextn."):
         return Part.NEXT
+    if expert_kind(ending) is not None:
+        return Part.EXPERTS
     for pattern, part in _ENDINGS:
         if pattern.search(ending) if pattern is _NORM else pattern.match(ending):
             return part
     return Part.REST
-
-
-def n_own_layers(metadata: Metadata) -> int:
-    """Return the layers of the model itself, without its next-token blocks.
-
-    Raises:
-        ModelFileError: the file does not say how many blocks it has, or wrongly.
-    """
-    name = metadata.text("general.architecture")
-    n_block = metadata.integer(f"{name}.block_count", high=1 << 20)
-    n_next = metadata.integer(f"{name}.nextn_predict_layers", 0, high=n_block)
-    return n_block - n_next

@@ -9,7 +9,6 @@ can be seen to change nothing is passed over: a bias of zeros, a scale of ones, 
 scales of activations (`input_scale`), which are coded here as they are.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -30,13 +29,12 @@ from p2pmoe.model.row_operations import RowOperations
 from p2pmoe.model.settings import HeadSettings
 from p2pmoe.model.tensors import read_floats, read_matrix, take_rows
 from p2pmoe.weights.model_file import ModelFile
+from p2pmoe.weights.names import expert_kind
 
 __all__ = ["LayerReader"]
 
-# Read by whoever serves the experts.
-_ROUTED: Final = re.compile(
-    r"ffn_(?:gate|up|down|gate_up|up_gate)(?:_exps|\.\d+)\.(?:weight|bias)"
-)
+# What is read by whoever serves the experts.
+_ROUTED: Final = frozenset({"weight", "bias"})
 # Tables of rotary frequencies that old converters wrote and nobody reads.
 _NEVER_READ: Final = frozenset({"attn_rot_embd.weight", "attn.rotary_emb.inv_freq"})
 # What each kind of unread tensor would have to hold to change nothing.
@@ -177,7 +175,7 @@ class LayerReader:
             if part in _NEVER_READ:
                 continue
             routed = self.number in self.description.moe_layers
-            if routed and _ROUTED.fullmatch(part):
+            if routed and expert_kind(part) in _ROUTED:
                 continue
             if not self._is_neutral(name):
                 raise ModelRefused(

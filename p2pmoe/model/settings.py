@@ -20,7 +20,7 @@ from p2pmoe.model.description import ModelDescription
 from p2pmoe.model.errors import ModelRefused
 from p2pmoe.model.rope_settings import usable_context
 from p2pmoe.weights.model_header import ModelHeader
-from p2pmoe.weights.names import expert_activation
+from p2pmoe.weights.names import expert_activation, layer_count
 
 __all__ = [
     "MAX_CONTEXT",
@@ -34,7 +34,6 @@ __all__ = [
 
 MAX_CONTEXT: Final = 1 << 24
 _MAX_SIZE: Final = 1 << 16  # of layers, heads, experts, widths
-_MAX_CAP: Final = 1e6
 _LANES: Final = 8
 
 # Keys that only some architectures compute, and the value at which they do nothing.
@@ -45,8 +44,10 @@ _MEANINGS: Final = {
     "attention.max_alibi_bias": 0.0,
     "attention.shared_kv_layers": 0,
     "attention.temperature_scale": 0.0,
+    "attn_logit_softcapping": 0.0,
     "embedding_scale": 1.0,
     "expert_group_scale": 1.0,
+    "final_logit_softcapping": 0.0,
     "interleave_moe_layer_step": 1,
     "logit_scale": 1.0,
     "moe_every_n_layers": 1,
@@ -95,10 +96,6 @@ class Keys:
             )
         return value
 
-    def soft_cap(self, key: str) -> float | None:
-        """Return what scores or logits stay below; None without the key, and for 0."""
-        return self.real(key, 0.0, low=0.0, high=_MAX_CAP) or None
-
     def rotated(self, head_dim: int) -> int:
         """Return how many values of a head are turned, all if the file does not say.
 
@@ -136,7 +133,6 @@ class HeadSettings:
     n_heads: int
     n_kv_heads: int
     head_dim: int  # of queries, keys and values; a multiple of 8
-    soft_cap: float | None = None  # of the scores
 
     @property
     def n_query(self) -> int:
@@ -146,7 +142,7 @@ class HeadSettings:
     @property
     def rule(self) -> AttentionRule:
         """How scores become weights where the architecture has nothing of its own."""
-        return AttentionRule(scale=1.0 / self.head_dim**0.5, soft_cap=self.soft_cap)
+        return AttentionRule(scale=1.0 / self.head_dim**0.5)
 
     @property
     def kv_bytes_per_token(self) -> int:
@@ -163,9 +159,9 @@ def read_description(
 ) -> ModelDescription:
     """Read the sizes; a layer is MoE if it has a router (`ffn_gate_inp`).
 
-    Trailing blocks that predict further tokens (`nextn_predict_layers`) are no layers
-    of the model. `n_ff_expert` is the default where the file lacks the key; `computed`
-    names keys of `_MEANINGS` that this architecture computes.
+    Next-token blocks (`nextn_predict_layers`) are no layers of the model. `n_ff_expert`
+    is the default where the file lacks the key; `computed` names keys of `_MEANINGS`
+    that this architecture computes.
 
     Raises:
         ModelFileError: a key is missing, of another type or out of bounds.
@@ -174,7 +170,7 @@ def read_description(
     """
     _refuse_other_meanings(keys, computed)
     n_block = keys.size("block_count")
-    n_layer = n_block - keys.size("nextn_predict_layers", 0, low=0)
+    n_layer = layer_count(keys.header)
     if n_layer < 1:
         raise ModelRefused(
             f"key {keys.architecture}.nextn_predict_layers leaves none of {n_block} "
@@ -221,12 +217,7 @@ def read_heads(keys: Keys) -> HeadSettings:
             f"key {keys.architecture}.attention.value_length: values of another "
             f"length than keys"
         )
-    return HeadSettings(
-        n_heads=n_heads,
-        n_kv_heads=n_kv_heads,
-        head_dim=head_dim,
-        soft_cap=keys.soft_cap("attn_logit_softcapping"),
-    )
+    return HeadSettings(n_heads=n_heads, n_kv_heads=n_kv_heads, head_dim=head_dim)
 
 
 def read_router(

@@ -10,7 +10,6 @@ checked to chain with the model's sizes before an offset is computed from them (
 B05).
 """
 
-import re
 from dataclasses import dataclass, replace
 from enum import Enum, unique
 
@@ -21,9 +20,10 @@ from p2pmoe.weights.gguf import Tensor
 from p2pmoe.weights.model_file import ModelFile
 from p2pmoe.weights.model_header import ModelHeader
 from p2pmoe.weights.names import (
-    EXPERT_EXTRAS,
     MERGED_NAMES,
     ExpertMatrix,
+    block_of,
+    expert_kind,
     layer_count,
     merged_name,
     model_size,
@@ -43,7 +43,8 @@ __all__ = [
     "read_expert",
 ]
 
-_DOWN = re.compile(r"blk\.([0-9]{1,9})\.ffn_down(?:_exps|\.[0-9]+)\.weight")
+# What tensors of experts may hold; scales of activations are not used here.
+_KINDS = {"weight", "bias", "input_scale"}
 
 
 @unique
@@ -110,14 +111,21 @@ def expert_layers(model: ModelHeader) -> tuple[int, ...]:
         ModelFileError: The model's sizes are missing or absurd.
     """
     n_layer = layer_count(model)
+    layers: set[int] = set()
     for name in model.tensors:
-        extra = EXPERT_EXTRAS.match(name)
-        if extra is not None and int(extra[1]) < n_layer:
+        block = block_of(name)
+        if block is None or block[0] >= n_layer:
+            continue
+        layer, ending = block
+        kind = expert_kind(ending)
+        if kind is None:
+            continue
+        if kind not in _KINDS:
             reason = "experts with scales of their own cannot be served"
             raise UnsupportedModel(model.path, reason, tensor=name)
-    downs = (_DOWN.fullmatch(name) for name in model.tensors)
-    layers = {int(down[1]) for down in downs if down is not None}
-    return tuple(sorted(layer for layer in layers if layer < n_layer))
+        if kind == "weight" and ending.startswith("ffn_down"):
+            layers.add(layer)
+    return tuple(sorted(layers))
 
 
 def expert_ranges(

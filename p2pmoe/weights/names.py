@@ -9,8 +9,7 @@ routed experts of layer L are named in one of three ways (fault B05):
                  and blk.L.ffn_down_exps.weight
 
 Experts with biases carry `.bias` beside each `.weight`, of one dimension less. A
-model's layers end where blocks that predict further tokens (`nextn_predict_layers`)
-begin.
+model's layers end where the next-token blocks (`nextn_predict_layers`) begin.
 
 Of merged names only `ffn_gate_up_exps` has a half order that its writers agree on
 (gate first); any other merged name is refused unless the order is given.
@@ -24,11 +23,12 @@ from p2pmoe.weights.errors import UnsupportedModel
 from p2pmoe.weights.model_header import ModelHeader
 
 __all__ = [
-    "EXPERT_EXTRAS",
     "MERGED_NAMES",
     "ExpertMatrix",
     "architecture",
+    "block_of",
     "expert_activation",
+    "expert_kind",
     "layer_count",
     "merged_name",
     "model_size",
@@ -55,12 +55,9 @@ _ACTIVATIONS = {
 # Merged tensors that are known to exist; True if the order of their halves is known.
 MERGED_NAMES = {"ffn_gate_up_exps": True, "ffn_up_gate_exps": False}
 
-# Tensors of routed experts that are neither weights nor biases: scales; not those of
-# activations, which are coded here as they are.
-EXPERT_EXTRAS = re.compile(
-    r"blk\.([0-9]{1,9})\.ffn_(?:gate|up|down|gate_up|up_gate)(?:_exps|\.[0-9]+)\."
-    r"(?!(?:weight|bias|input_scale)\Z)"
-)
+_MAX_BLOCKS = 1 << 20
+_BLOCK = re.compile(r"blk\.([0-9]{1,9})\.(.+)")
+_EXPERT = re.compile(r"ffn_(?:gate|up|down|gate_up|up_gate)(?:_exps|\.[0-9]+)\.(.+)")
 
 
 @unique
@@ -100,9 +97,31 @@ def expert_activation(model: ModelHeader) -> Activation:
 
 
 def layer_count(model: ModelHeader) -> int:
-    """Return the model's layers: its blocks without those that predict further."""
-    n_layer = model_size(model, "block_count")
-    return max(0, n_layer - model_size(model, "nextn_predict_layers", 0))
+    """Return the model's layers: its blocks without the next-token blocks.
+
+    Raises:
+        ModelFileError: The file does not say how many blocks it has, or wrongly.
+    """
+    name = architecture(model)
+    n_block = model.metadata.integer(f"{name}.block_count", high=_MAX_BLOCKS)
+    key = f"{name}.nextn_predict_layers"
+    return n_block - model.metadata.integer(key, 0, high=n_block)
+
+
+def block_of(name: str) -> tuple[int, str] | None:
+    """Return (block, the name behind it), or None for a tensor of no block."""
+    match = _BLOCK.fullmatch(name)
+    return None if match is None else (int(match[1]), match[2])
+
+
+def expert_kind(ending: str) -> str | None:
+    """Return what a tensor of routed experts holds; None for any other tensor.
+
+    `ending` is its name behind the block. Kinds are "weight" and "bias", and whatever
+    else files may add, such as "scale" and "input_scale".
+    """
+    match = _EXPERT.fullmatch(ending)
+    return None if match is None else match[1]
 
 
 def stacked_name(layer: int, matrix: ExpertMatrix, kind: str = "weight") -> str:

@@ -16,7 +16,7 @@ from math import prod
 from pathlib import Path
 
 from p2pmoe.weights.byte_source import OpenFile
-from p2pmoe.weights.errors import ModelFileError, ModelFileTruncated
+from p2pmoe.weights.errors import ModelFileError, ModelFileTruncated, another_file
 from p2pmoe.weights.huggingface.strict_json import parse_object
 
 __all__ = ["Dtype", "SafetensorsHeader", "StoredTensor", "read_safetensors"]
@@ -25,6 +25,7 @@ _MAX_HEADER_BYTES = 100_000_000  # the format's own limit
 _MAX_NAME_BYTES = 255
 _MAX_DIMENSIONS = 8
 _MAX_DIMENSION = 1 << 48
+_MAX_START = 32  # bytes that tell what a file is, if it is none of ours
 _LENGTH_BYTES = 8
 _METADATA = "__metadata__"
 _ENTRY_KEYS = {"dtype", "shape", "data_offsets"}
@@ -122,13 +123,7 @@ def read_safetensors(file: OpenFile, *, is_whole: bool = True) -> SafetensorsHea
 
 def _parse_entries(path: Path, raw: bytes) -> dict[str, object]:
     """Return the header's tensor entries, unchecked; ModelFileError if no object."""
-    try:
-        entries = parse_object(path, raw, "header")
-    except ModelFileError as exc:
-        if exc.reason.startswith("duplicate name"):
-            reason = exc.reason.replace("name", "tensor name", 1)
-            raise ModelFileError(path, reason, field="header") from exc
-        raise
+    entries = parse_object(path, raw, "header")
     notes = entries.pop(_METADATA, {})
     if not isinstance(notes, dict) or not all(
         isinstance(text, str) for text in notes.values()
@@ -146,8 +141,10 @@ def _raw_header(file: OpenFile) -> bytes:
     file.read_into(0, memoryview(place))
     length = int.from_bytes(place, "little")
     if not 2 <= length <= _MAX_HEADER_BYTES:
+        start = bytearray(min(file.n_bytes, _MAX_START))
+        file.read_into(0, memoryview(start))
         reason = f"{length} is not in 2..{_MAX_HEADER_BYTES}"
-        raise ModelFileError(file.path, reason, field="header length")
+        raise another_file(file.path, bytes(start), reason, field="header length")
     if _LENGTH_BYTES + length > file.n_bytes:
         reason = f"needs {_LENGTH_BYTES + length} bytes, has {file.n_bytes}"
         raise ModelFileTruncated(file.path, reason, field="header length")

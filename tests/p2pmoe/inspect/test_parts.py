@@ -1,12 +1,8 @@
 """Every tensor of the models that are known belongs to the part that people mean."""
 
-from pathlib import Path
-
 import pytest
 
-from p2pmoe.inspect.parts import Part, block_of, n_own_layers, part_of
-from p2pmoe.weights.errors import ModelFileError
-from p2pmoe.weights.metadata import Metadata
+from p2pmoe.inspect.parts import Part, part_of
 
 NAMES = {
     Part.EXPERTS: "ffn_gate_exps.weight ffn_down_exps.bias ffn_gate_up_exps.weight "
@@ -38,19 +34,3 @@ def test_tensors_of_no_block() -> None:
     assert part_of("output_norm.weight", 4) is Part.REST
     assert part_of("rope_freqs.weight", 4) is Part.REST
     assert part_of("blk.x.attn_q.weight", 4) is Part.REST
-
-
-def test_the_place_of_a_tensor() -> None:
-    assert block_of("blk.12.attn_q.weight") == (12, "attn_q.weight")
-    assert block_of("output.weight") is None
-    assert block_of("blk.99999999999.attn_q.weight") is None
-
-
-def test_own_layers_come_before_the_next_token_blocks() -> None:
-    keys = {"general.architecture": "glm4moe", "glm4moe.block_count": 4}
-    assert n_own_layers(Metadata(Path("m"), keys)) == 4
-    keys = {**keys, "glm4moe.nextn_predict_layers": 1}
-    assert n_own_layers(Metadata(Path("m"), keys)) == 3
-    keys = {**keys, "glm4moe.nextn_predict_layers": 5}
-    with pytest.raises(ModelFileError, match="nextn_predict_layers"):
-        n_own_layers(Metadata(Path("m"), keys))

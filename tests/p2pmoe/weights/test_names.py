@@ -6,10 +6,11 @@ from mobile_worker.arithmetic.activation import ActivationKind
 from p2pmoe.weights.errors import ModelFileError, UnsupportedModel
 from p2pmoe.weights.model_file import ModelFile, open_model
 from p2pmoe.weights.names import (
-    EXPERT_EXTRAS,
     ExpertMatrix,
     architecture,
+    block_of,
     expert_activation,
+    expert_kind,
     layer_count,
     merged_name,
     model_size,
@@ -66,7 +67,7 @@ def test_tensor_names() -> None:
 @pytest.mark.parametrize(
     ("keys", "n_layer"), [({}, 5), ({"x.nextn_predict_layers": 1}, 4)]
 )
-def test_layers_end_where_further_tokens_are_predicted(
+def test_layers_end_where_next_token_blocks_begin(
     tmp_path: Path, keys: dict[str, int], n_layer: int
 ) -> None:
     meta = {"general.architecture": "x", "x.block_count": 5, **keys}
@@ -75,18 +76,37 @@ def test_layers_end_where_further_tokens_are_predicted(
 
 
 @pytest.mark.parametrize(
-    ("name", "extra"),
+    ("key", "value"), [("nextn_predict_layers", 6), ("block_count", 1 << 30)]
+)
+def test_absurd_numbers_of_blocks_are_refused(
+    tmp_path: Path, key: str, value: int
+) -> None:
+    meta = {"general.architecture": "x", "x.block_count": 5, f"x.{key}": value}
+    with open_model(write_gguf(tmp_path / "m", meta)) as file:
+        with pytest.raises(ModelFileError, match=key):
+            layer_count(file)
+
+
+def test_the_block_of_a_tensor() -> None:
+    assert block_of("blk.12.attn_q.weight") == (12, "attn_q.weight")
+    assert block_of("output.weight") is None
+    assert block_of("blk.99999999999.attn_q.weight") is None
+
+
+@pytest.mark.parametrize(
+    ("ending", "kind"),
     [
-        ("blk.1.ffn_gate_exps.weight", False),
-        ("blk.1.ffn_gate_exps.bias", False),
-        ("blk.1.ffn_down.3.bias", False),
-        ("blk.1.ffn_down_exps.scale", True),
-        ("blk.1.ffn_gate.7.scale", True),
-        ("blk.1.ffn_gate.7.input_scale", False),
-        ("blk.1.exp_probs_b.bias", False),
-        ("blk.1.ffn_gate_inp.bias", False),
-        ("blk.1.ffn_gate_shexp.weight", False),
+        ("ffn_gate_exps.weight", "weight"),
+        ("ffn_gate_exps.bias", "bias"),
+        ("ffn_down.3.bias", "bias"),
+        ("ffn_gate_up_exps.weight", "weight"),
+        ("ffn_down_exps.scale", "scale"),
+        ("ffn_gate.7.input_scale", "input_scale"),
+        ("exp_probs_b.bias", None),
+        ("ffn_gate_inp.bias", None),
+        ("ffn_gate_shexp.weight", None),
+        ("ffn_gate.weight", None),
     ],
 )
-def test_extras_of_experts(name: str, extra: bool) -> None:
-    assert bool(EXPERT_EXTRAS.match(name)) is extra
+def test_what_tensors_of_experts_hold(ending: str, kind: str | None) -> None:
+    assert expert_kind(ending) == kind

@@ -67,7 +67,7 @@ CASES = {
     "past_the_end": (file_bytes({"a": entry(0, 1 << 40)}, 8), "needs .* bytes, has"),
     "twice": (
         file_bytes(None, 8, b'{"a": {"dtype": "U8"}, "a": {}}'),
-        "duplicate tensor name a",
+        "duplicate name a",
     ),
     "list": (file_bytes([1, 2]), "header: is no JSON object"),
     "leading_space": (file_bytes(None, 0, b" {}"), "header: is no JSON object"),
