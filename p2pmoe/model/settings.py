@@ -34,6 +34,7 @@ __all__ = [
 
 MAX_CONTEXT: Final = 1 << 24
 _MAX_SIZE: Final = 1 << 16  # of layers, heads, experts, widths
+_MAX_CAP: Final = 1e6
 _LANES: Final = 8
 
 # Keys that only some architectures compute, and the value at which they do nothing.
@@ -44,10 +45,8 @@ _MEANINGS: Final = {
     "attention.max_alibi_bias": 0.0,
     "attention.shared_kv_layers": 0,
     "attention.temperature_scale": 0.0,
-    "attn_logit_softcapping": 0.0,
     "embedding_scale": 1.0,
     "expert_group_scale": 1.0,
-    "final_logit_softcapping": 0.0,
     "interleave_moe_layer_step": 1,
     "logit_scale": 1.0,
     "moe_every_n_layers": 1,
@@ -96,6 +95,10 @@ class Keys:
             )
         return value
 
+    def soft_cap(self, key: str) -> float | None:
+        """Return what scores or logits stay below; None without the key, and for 0."""
+        return self.real(key, 0.0, low=0.0, high=_MAX_CAP) or None
+
     def rotated(self, head_dim: int) -> int:
         """Return how many values of a head are turned, all if the file does not say.
 
@@ -133,6 +136,7 @@ class HeadSettings:
     n_heads: int
     n_kv_heads: int
     head_dim: int  # of queries, keys and values; a multiple of 8
+    soft_cap: float | None = None  # of the scores
 
     @property
     def n_query(self) -> int:
@@ -142,7 +146,7 @@ class HeadSettings:
     @property
     def rule(self) -> AttentionRule:
         """How scores become weights where the architecture has nothing of its own."""
-        return AttentionRule(scale=1.0 / self.head_dim**0.5)
+        return AttentionRule(scale=1.0 / self.head_dim**0.5, soft_cap=self.soft_cap)
 
     @property
     def kv_bytes_per_token(self) -> int:
@@ -217,7 +221,12 @@ def read_heads(keys: Keys) -> HeadSettings:
             f"key {keys.architecture}.attention.value_length: values of another "
             f"length than keys"
         )
-    return HeadSettings(n_heads=n_heads, n_kv_heads=n_kv_heads, head_dim=head_dim)
+    return HeadSettings(
+        n_heads=n_heads,
+        n_kv_heads=n_kv_heads,
+        head_dim=head_dim,
+        soft_cap=keys.soft_cap("attn_logit_softcapping"),
+    )
 
 
 def read_router(
