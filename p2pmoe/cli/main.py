@@ -1,6 +1,7 @@
 """The command line's root: registers one file a command, and turns errors into lines.
 
-Rules: importing this module loads neither trio nor numpy, so that `--help` answers
+Rules: importing this module loads next to nothing, so that an interrupt finds `main` at
+work, and building the command line neither trio nor numpy, so that `--help` answers
 at once; an error made for people is one line on stderr, never a traceback; exit codes
 are 0 done, 1 a check found a difference or an answer did not come whole, 2 wrong input
 or configuration, 130 interrupted.
@@ -10,10 +11,12 @@ import importlib
 import importlib.util
 import sys
 from pathlib import Path
-
-import typer
+from typing import TYPE_CHECKING
 
 from p2pmoe import __version__
+
+if TYPE_CHECKING:
+    import typer
 
 __all__ = ["build_app", "foreign_packages", "main"]
 
@@ -32,10 +35,22 @@ COMMANDS = (
     "convert",
 )
 SIBLINGS = ("relay", "ledger", "mobile_worker")
+_INTERRUPTED = 130
 
 
-def build_app() -> typer.Typer:
+def build_app() -> "typer.Typer":
     """Return the whole command line, each command registered by its own file."""
+    import typer
+
+    def root(
+        version: bool = typer.Option(
+            False, "--version", help="Print the version and exit."
+        ),
+    ) -> None:
+        if version:
+            print(__version__)
+            raise typer.Exit
+
     app = typer.Typer(
         name="p2pmoe",
         help="Peer-to-peer inference of Mixture-of-Experts models.",
@@ -45,20 +60,10 @@ def build_app() -> typer.Typer:
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    app.callback(invoke_without_command=True)(_root)
+    app.callback(invoke_without_command=True)(root)
     for command in COMMANDS:
         importlib.import_module(f"p2pmoe.cli.{command}").register(app)
     return app
-
-
-def _root(
-    version: bool = typer.Option(
-        False, "--version", help="Print the version and exit."
-    ),
-) -> None:
-    if version:
-        print(__version__)
-        raise typer.Exit
 
 
 def foreign_packages() -> list[str]:
@@ -90,13 +95,14 @@ def main() -> None:
         sys.exit(2)
     try:
         code = build_app()(standalone_mode=False)
-    except (KeyboardInterrupt, typer.Abort):
-        print("interrupted", file=sys.stderr)
-        sys.exit(130)
+    except KeyboardInterrupt:
+        code = _INTERRUPTED
     except Exception as error:
         code = _complain(error)
         if code is None:
             raise
+    if code == _INTERRUPTED:  # typer returns it, where it meets an interrupt itself
+        print("interrupted", file=sys.stderr)
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -105,6 +111,8 @@ def _complain(error: Exception) -> int | None:
     if type(error).__name__ == "NoArgsIsHelpError":
         print(error, file=sys.stderr)
         return 2
+    if type(error).__name__ == "Abort":
+        return _INTERRUPTED
     from p2pmoe.cli.complaints import complaint_of
 
     complaint = complaint_of(error)

@@ -66,6 +66,19 @@ def test_our_own_packages_are_not_foreign():
     assert main.foreign_packages() == []
 
 
+def test_an_interrupt_that_typer_met_is_told_like_any_other(monkeypatch, capsys):
+    monkeypatch.setattr(main, "build_app", lambda: lambda **_: 130)
+    with pytest.raises(SystemExit) as caught:
+        main.main()
+    assert caught.value.code == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_an_interrupt_while_packages_are_loaded_finds_main_at_work():
+    code = "import sys; import p2pmoe.cli.main; print('typer' in sys.modules)"
+    assert run(code=code).stdout.strip() == "False"
+
+
 def test_interruption_exits_130(monkeypatch):
     def interrupted() -> None:
         raise KeyboardInterrupt
