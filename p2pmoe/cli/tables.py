@@ -8,6 +8,9 @@ On a terminal it is a table for eyes. Of a long id the first 8 digits are shown,
 the logs (every command takes these for the id), of a time the seconds; a column that
 is empty, or that repeats its `X_uc` as `X`, is left out. What does not fit is folded,
 never cut off.
+
+Whatever a file or a peer wrote into a value, nothing printed steers a terminal or
+breaks a column: JSON escapes what is not printable, elsewhere U+FFFD stands for it.
 """
 
 import json
@@ -27,7 +30,8 @@ _TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)\.\d+Z")
 
 def print_json(document: object) -> None:
     """Print one JSON document."""
-    print(json.dumps(document, indent=2, ensure_ascii=False))
+    text = json.dumps(document, indent=2, ensure_ascii=False)
+    print("\n".join(map(_escaped, text.split("\n"))))
 
 
 def print_rows(
@@ -47,7 +51,7 @@ def print_rows(
             print(title, file=sys.stderr)
         print("\t".join(columns))
         for row in rows:
-            print("\t".join(str(row[column]) for column in columns))
+            print("\t".join(_printable(row[column]) for column in columns))
         return
     if not rows:
         print(f"{title or 'rows'}: none")
@@ -55,6 +59,7 @@ def print_rows(
     from rich import box
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(
         title=title or None,
@@ -65,7 +70,7 @@ def print_rows(
     )
     shown = [column for column in columns if _is_for_eyes(column, columns, rows)]
     for column in shown:
-        texts = [str(row[column]) for row in rows]
+        texts = [_printable(row[column]) for row in rows]
         table.add_column(
             column,
             justify="right" if all(map(_NUMBER.fullmatch, texts)) else "left",
@@ -73,13 +78,14 @@ def print_rows(
             no_wrap=all(map(_ID.fullmatch, texts)),  # to be marked and copied
         )
     for row in rows:
-        table.add_row(*(_for_eyes(row[column]) for column in shown))
+        # Text, not str: in a str, rich takes what stands in brackets for its own.
+        table.add_row(*(Text(_for_eyes(row[column])) for column in shown))
     Console().print(table)
 
 
 def print_values(values: Row) -> None:
     """Print one name and value a line."""
-    rows = [(name, str(value)) for name, value in values.items()]
+    rows = [(name, _printable(value)) for name, value in values.items()]
     if not _is_on_terminal():
         for row in [("name", "value"), *rows]:
             print("\t".join(row))
@@ -106,8 +112,23 @@ def _repeats(name: str, names: Collection[str]) -> bool:
     return name.endswith("_uc") and name.removesuffix("_uc") in names
 
 
-def _for_eyes(value: object) -> str:
+def _printable(value: object) -> str:
+    """Return what is shown of a value, whatever was written into it."""
     text = str(value)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def _escaped(line: str) -> str:
+    """Return a line of JSON that means the same and holds printable text only."""
+    if line.isprintable():
+        return line
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line)
+
+
+def _for_eyes(value: object) -> str:
+    text = _printable(value)
     if _LONG_ID.fullmatch(text):
         return text[:8]
     if match := _TIME.fullmatch(text):

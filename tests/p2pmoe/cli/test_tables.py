@@ -76,3 +76,30 @@ def test_nothing_is_cut_off_where_there_is_no_room(capsys, monkeypatch):
 def test_json(capsys):
     print_json({"é": [1]})
     assert json.loads(capsys.readouterr().out) == {"é": [1]}
+
+
+STEERING = "a\x1b[31m\x9b2J\ud800\u202e\tb\nc [/red]\N{BLACK SQUARE}"
+
+
+def test_json_escapes_what_would_steer_a_terminal(capsys):
+    print_json({"name": STEERING, "n": [1, "\U000e0001"]})
+    out = capsys.readouterr().out
+    assert json.loads(out) == {"name": STEERING, "n": [1, "\U000e0001"]}
+    assert out.replace("\n", "").isprintable()
+    assert "\N{BLACK SQUARE}" in out
+
+
+def test_values_cannot_steer_a_terminal_or_break_a_column(capsys, monkeypatch):
+    def check(out):
+        assert (
+            "\ufffd[31m\ufffd2J\ufffd\ufffd\ufffdb\ufffdc [/red]\N{BLACK SQUARE}" in out
+        )
+        assert "\x9b" not in out
+
+    for n_columns in (0, 200):
+        if n_columns:
+            on_a_terminal(monkeypatch, n_columns)
+        print_values({"name": STEERING})
+        check(capsys.readouterr().out)
+        print_rows(("name", "n"), [{"name": STEERING, "n": 1}])
+        check(capsys.readouterr().out)
