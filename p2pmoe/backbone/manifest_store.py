@@ -4,12 +4,14 @@ Hashing every expert reads the whole file, seconds to minutes; so the result is 
 under the model's fingerprint, with the stamp (sizes and times of change) that the files
 had. The file is
 
-    "PMMANI1" and a zero byte | stamp 32 B | the manifest's canonical bytes
+    "PMMANI2" and a zero byte | stamp 32 B | the manifest's canonical bytes
+    | SHA-256 of all before
 
-written beside and renamed. What is read back is believed only if the stamp is the
-files', the manifest is canonical, all it says but the digests equals what the model's
-header says, and some experts, hashed again, have the digests it names. Anything else is
-ignored and hashed anew. Blocking; call it from a worker thread.
+written beside and renamed. What is read back is believed only if it is whole, the stamp
+is the files', the manifest is canonical, all it says but the digests equals what the
+model's header says, and some experts, hashed again, have the digests it names. Anything
+else is ignored and hashed anew: one wrong digest, and no worker could ever hold that
+expert. Blocking; call it from a worker thread.
 """
 
 import hashlib
@@ -31,8 +33,10 @@ __all__ = ["stored_manifest"]
 
 log = logging.getLogger("p2pmoe.backbone")
 
-_MAGIC: Final = b"PMMANI1\0"
+_MAGIC: Final = b"PMMANI2\0"
 _STAMP_BYTES: Final = 32
+_SUM_BYTES: Final = 32
+_MAX_BYTES: Final = len(_MAGIC) + _STAMP_BYTES + MAX_MANIFEST_BYTES + _SUM_BYTES
 _N_CHECKED: Final = 8
 _PARTS: Final = 5
 
@@ -53,7 +57,8 @@ def stored_manifest(
     manifest = build_manifest(model_file, options, progress=_Progress())
     try:
         beside = path.with_suffix(".part")
-        beside.write_bytes(_MAGIC + stamp + manifest.encode())
+        record = _MAGIC + stamp + manifest.encode()
+        beside.write_bytes(record + hashlib.sha256(record).digest())
         beside.replace(path)
     except OSError as error:
         log.warning("cannot keep the model's manifest: %s", error)
@@ -78,15 +83,18 @@ def _recall(
     path: Path, model_file: ModelFile, options: ManifestOptions
 ) -> Manifest | None:
     try:
-        if path.stat().st_size > MAX_MANIFEST_BYTES + len(_MAGIC) + _STAMP_BYTES:
+        if path.stat().st_size > _MAX_BYTES:
             return None
         raw = path.read_bytes()
     except OSError:
         return None
-    if not raw.startswith(_MAGIC + _stamp(model_file)):
+    record, checksum = raw[:-_SUM_BYTES], raw[-_SUM_BYTES:]
+    if hashlib.sha256(record).digest() != checksum:
+        return None
+    if not record.startswith(_MAGIC + _stamp(model_file)):
         return None
     try:
-        manifest = parse_manifest(raw[len(_MAGIC) + _STAMP_BYTES :])
+        manifest = parse_manifest(record[len(_MAGIC) + _STAMP_BYTES :])
     except ManifestError:
         return None
     return manifest if _is_of(manifest, model_file, options) else None

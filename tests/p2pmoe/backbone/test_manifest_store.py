@@ -1,3 +1,4 @@
+import hashlib
 import logging
 import os
 import shutil
@@ -23,6 +24,12 @@ def model_file(tmp_path: Path) -> ModelFile:
 def record(folder: Path) -> Path:
     (path,) = folder.glob("manifest-*.bin")
     return path
+
+
+def bent(raw: bytes, old: bytes, new: bytes) -> bytes:
+    """Return a record with other bytes in it, and the checksum they ask for."""
+    own = raw[:-32].replace(old, new)
+    return own + hashlib.sha256(own).digest()
 
 
 def must_hash(monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -69,12 +76,16 @@ def test_other_options_hash_again(
     "bend",
     [
         lambda raw: b"",
-        lambda raw: b"PMMANI2\0" + raw[8:],
+        lambda raw: b"PMMANI1\0" + raw[8:],
         lambda raw: raw[:40] + b"\xff" * 100,
         lambda raw: raw[:-40],
         lambda raw: raw + b"\0",
         lambda raw: raw[:8] + bytes(32) + raw[40:],
+        lambda raw: bent(raw, raw[8:40], bytes(32)),
+        lambda raw: bent(raw, b"PMMANI2", b"PMMANI3"),
+        lambda raw: bent(raw, b"minimax-m3", b"minimax-m4"),
         lambda raw: raw.replace(b"minimax-m3", b"minimax-m4"),
+        lambda raw: raw[:-1] + bytes([raw[-1] ^ 1]),
         lambda raw: bytes(20 << 20),
     ],
 )
@@ -95,7 +106,20 @@ def test_wrong_digests_are_found_by_hashing_some_again(
     first = stored_manifest(tmp_path, model_file, OPTIONS)
     path = record(tmp_path)
     raw = path.read_bytes()
-    path.write_bytes(raw.replace(first.experts[28].digest, bytes(32)))
+    path.write_bytes(bent(raw, first.experts[28].digest, bytes(32)))
+    hashed = must_hash(monkeypatch)
+    assert stored_manifest(tmp_path, model_file, OPTIONS) == first
+    assert hashed == [1]
+
+
+def test_one_flipped_bit_in_a_digest_that_is_not_hashed_again_is_found(
+    tmp_path: Path, model_file: ModelFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = stored_manifest(tmp_path, model_file, OPTIONS)
+    path = record(tmp_path)
+    digest = first.experts[1].digest
+    wrong = bytes([digest[0] ^ 1]) + digest[1:]
+    path.write_bytes(path.read_bytes().replace(digest, wrong))
     hashed = must_hash(monkeypatch)
     assert stored_manifest(tmp_path, model_file, OPTIONS) == first
     assert hashed == [1]
