@@ -59,7 +59,7 @@ def vocabulary_from_metadata(
         add_bos, ignore_merges = rule.add_bos, rule.ignore_merges
     elif meta.get(f"{_PREFIX}precompiled_charsmap"):
         raise TokenizerError("the tokenizer rewrites text by a precompiled_charsmap")
-    kinds = _token_kinds(meta, len(texts))
+    kinds = _token_kinds(meta, texts)
     vocabulary = Vocabulary(
         kind=kind,
         pretokenizer=name,
@@ -156,14 +156,21 @@ def _flag(meta: Metadata, name: str, *, default: bool) -> bool:
     return meta.flag(_PREFIX + name, default)
 
 
-def _token_kinds(meta: Metadata, n_tokens: int) -> tuple[TokenKind, ...]:
+def _token_kinds(meta: Metadata, texts: tuple[str, ...]) -> tuple[TokenKind, ...]:
+    """Return what each token is; one that ends a turn is for control.
+
+    Files of models that others have trained on list those as text now and then.
+    """
     numbers = meta.integers(f"{_PREFIX}token_type")
-    if len(numbers) != n_tokens:
-        raise TokenizerError(f"{len(numbers)} token types for {n_tokens} tokens")
+    if len(numbers) != len(texts):
+        raise TokenizerError(f"{len(numbers)} token types for {len(texts)} tokens")
     try:
-        return tuple(map(TokenKind, numbers))
+        kinds = list(map(TokenKind, numbers))
     except ValueError as exc:
         raise TokenizerError(f"token type {exc}") from exc
+    for token in turn_ends(texts, (TokenKind.CONTROL,) * len(texts)):
+        kinds[token] = TokenKind.CONTROL
+    return tuple(kinds)
 
 
 def _scores(meta: Metadata, n_tokens: int) -> tuple[float, ...]:

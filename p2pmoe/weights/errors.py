@@ -13,9 +13,16 @@ from pathlib import Path
 
 from p2pmoe.errors import P2pmoeError
 
-__all__ = ["ModelFileError", "ModelFileTruncated", "UnsupportedModel", "listed"]
+__all__ = [
+    "ModelFileError",
+    "ModelFileTruncated",
+    "UnsupportedModel",
+    "another_file",
+    "listed",
+]
 
 _MAX_SHOWN = 80
+_POINTER = b"version https://git-lfs."  # what Git leaves where it has not fetched
 _MAX_LISTED = 32
 _MAX_LISTED_NAME = 120
 
@@ -58,6 +65,19 @@ class UnsupportedModel(ModelFileError):
     """A well-formed model file that this version cannot serve."""
 
     advice = "use another file of the model, or a newer version of this program"
+
+
+def another_file(
+    path: Path, start: bytes, reason: str, *, field: str
+) -> ModelFileError:
+    """Return the error for a file that is of another kind, given its first bytes.
+
+    One that only points to the model is told from all others.
+    """
+    if not start.startswith(_POINTER):
+        return ModelFileError(path, reason, field=field)
+    reason = "is a Git LFS pointer to the model, not the model"
+    return ModelFileError(path, reason, advice="fetch the file itself: `git lfs pull`")
 
 
 def listed(names: Iterable[str]) -> str:

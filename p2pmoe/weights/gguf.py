@@ -24,11 +24,13 @@ from p2pmoe.weights.errors import (
     ModelFileError,
     ModelFileTruncated,
     UnsupportedModel,
+    another_file,
 )
 from p2pmoe.weights.metadata import MetadataValue, Scalar
 
 __all__ = ["Header", "Tensor", "parse_header"]
 
+_MAX_START = 32  # bytes that tell what a file is, if it is none of ours
 _MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
 _MAX_TENSORS = 1 << 17
@@ -148,8 +150,10 @@ def parse_header(cursor: Cursor, *, is_whole: bool = True) -> Header:
 
 def _check_start(cursor: Cursor) -> None:
     path = cursor.path
-    if cursor.remaining < len(_MAGIC) or cursor.take(4, "magic") != _MAGIC:
-        raise ModelFileError(path, "is no GGUF file", field="magic")
+    start = cursor.take(min(cursor.remaining, len(_MAGIC)), "magic")
+    if start != _MAGIC:
+        start += cursor.take(min(cursor.remaining, _MAX_START), "magic")
+        raise another_file(path, start, "is no GGUF file", field="magic")
     raw = cursor.take(4, "version")
     version = int.from_bytes(raw, "little")
     if int.from_bytes(raw, "big") in _VERSIONS:

@@ -43,8 +43,16 @@ class Metadata(Mapping[str, MetadataValue]):
         low: int = 0,
         high: int = _MAX_INT,
     ) -> int:
-        """Return an integer in low..high; ModelFileError else."""
+        """Return an integer in low..high; ModelFileError else.
+
+        An array that repeats one value, as some writers give a size for each layer,
+        counts as that value.
+        """
         value = self._fetch(key, default)
+        if isinstance(value, tuple) and value:
+            if len(set(value)) > 1:
+                raise self._wrong(key, "differs from layer to layer")
+            value = value[0]
         if not isinstance(value, int) or isinstance(value, bool):
             raise self._wrong(key, "is no integer")
         if not low <= value <= high:

@@ -129,3 +129,16 @@ def test_what_is_written_is_read_back(metadata: dict[str, object]) -> None:
     again = read_vocabulary(dict(vocabulary_metadata(vocabulary)))
     assert again == vocabulary
     assert again.digest() == vocabulary.digest()
+
+
+def test_a_token_that_ends_a_turn_is_for_control_whatever_the_file_says() -> None:
+    """As files of further trained Mixtrals have it: `<|im_end|>` listed as text."""
+    kinds = [4, 4, 4] + [1] * (len(byte_level().texts) - 3)
+    vocabulary = byte_level(token_type=kinds)
+    assert vocabulary.kinds[:3] == (
+        TokenKind.USER_DEFINED,
+        TokenKind.USER_DEFINED,
+        TokenKind.CONTROL,
+    )
+    assert 2 in vocabulary.stop_ids
+    assert vocabulary.token_bytes(2) == b""

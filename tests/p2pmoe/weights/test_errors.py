@@ -1,6 +1,11 @@
 from pathlib import Path
 
-from p2pmoe.weights.errors import ModelFileError, UnsupportedModel, listed
+from p2pmoe.weights.errors import (
+    ModelFileError,
+    UnsupportedModel,
+    another_file,
+    listed,
+)
 
 
 def test_the_message_names_file_tensor_and_field() -> None:
@@ -28,3 +33,12 @@ def test_a_list_of_names_is_sorted_and_short() -> None:
     assert listed(["b", "a"]) == "a, b"
     assert listed(map(str, range(100, 140))).endswith("131 and 8 more")
     assert len(listed(["n" * 5000])) == 120
+
+
+def test_a_pointer_to_a_model_is_told_from_other_files() -> None:
+    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n"
+    error = another_file(Path("m.gguf"), pointer[:36], "is no GGUF file", field="magic")
+    assert "m.gguf: is a Git LFS pointer" in str(error)
+    assert "git lfs pull" in str(error.advice)
+    other = another_file(Path("m.gguf"), b"PK", "is no GGUF file", field="magic")
+    assert str(other).startswith("m.gguf, magic: is no GGUF file")

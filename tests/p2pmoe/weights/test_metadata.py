@@ -74,3 +74,12 @@ def test_anything_else_is_refused_with_file_and_key(
 ) -> None:
     with pytest.raises(ModelFileError, match=r"^m\.gguf, key '\w+': "):
         read()
+
+
+def test_a_size_repeated_for_each_layer_is_that_size() -> None:
+    meta = Metadata(Path("m.gguf"), {"same": (8, 8, 8), "mixed": (8, 4), "none": ()})
+    assert meta.integer("same", low=1, high=8) == 8
+    with pytest.raises(ModelFileError, match="'mixed': differs from layer to layer"):
+        meta.integer("mixed")
+    with pytest.raises(ModelFileError, match="'none': is no integer"):
+        meta.integer("none")
