@@ -73,8 +73,7 @@ def _attempt(
         where = ", ".join(part for part in (tensor, error.field) if part)
         found.append(f"{where}: {error.reason}" if where else error.reason)
     except (P2pmoeError, WorkerError) as error:
-        reason = str(error).removeprefix(f"{header.path}: ")
-        found.append(reason.partition("; `p2pmoe models inspect`")[0])  # this is it
+        found.append(str(error).removeprefix(f"{header.path}: "))
     return None
 
 

@@ -86,7 +86,7 @@ _ARCHITECTURES: Final[dict[str, tuple[_Load, _Describe]]] = {
 _NOT_RUN: Final = {
     "kimi-k3": (
         "Kimi-K3 is not run here: there is no reference to check its hybrid linear "
-        "attention and latent experts against; `p2pmoe models inspect` shows the file"
+        "attention and latent experts against"
     ),
 }
 
@@ -108,7 +108,10 @@ def describe_model(header: ModelHeader) -> ModelDescription:
 def _architecture(header: ModelHeader) -> str:
     name = header.metadata.text("general.architecture")
     if name in _NOT_RUN:
-        raise ModelRefused(f"{header.path}: {_NOT_RUN[name]}")
+        raise ModelRefused(
+            f"{header.path}: {_NOT_RUN[name]}",
+            advice="look at it with `p2pmoe models inspect`, or run another model",
+        )
     if name not in _ARCHITECTURES:
         known = ", ".join(sorted(_ARCHITECTURES))
         raise ModelRefused(

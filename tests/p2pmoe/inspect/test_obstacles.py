@@ -129,6 +129,7 @@ def test_weights_that_are_not_there_yet(tmp_path: Path) -> None:
 def test_kimi_k3_is_refused_in_one_line(tmp_path: Path) -> None:
     found = verdict_of(write_kimi_k3(tmp_path / "k3.gguf")).obstacles
     assert found[0].startswith("Kimi-K3 is not run here")
+    assert "models inspect" not in found[0]  # this is it
 
 
 @pytest.mark.parametrize("name", ["minimax_m3"])
