@@ -12,6 +12,7 @@ from p2pmoe.weights.metadata import MetadataValue, Scalar
 
 __all__ = [
     "MAX_COUNT",
+    "SIGMOID",
     "Keys",
     "attention_keys",
     "expert_keys",
@@ -22,7 +23,8 @@ __all__ = [
 Keys = dict[str, Scalar]
 
 MAX_COUNT = 1 << 16  # of layers, heads, experts
-_GATING = {"softmax": 1, "sigmoid": 2}
+SIGMOID = 2  # of `expert_gating_func`
+_GATING = {"softmax": 1, "sigmoid": SIGMOID}
 
 
 def prefixed(architecture: str, keys: Keys) -> dict[str, MetadataValue]:

@@ -36,7 +36,7 @@ from p2pmoe.weights.huggingface.weight_files import (
     read_small,
     weight_files,
 )
-from p2pmoe.weights.metadata import MetadataValue
+from p2pmoe.weights.metadata import Metadata, MetadataValue
 
 __all__ = ["open_folder", "read_folder"]
 
@@ -127,7 +127,7 @@ class _Folder:
         metadata = translation.metadata(text)
         try:
             translation.tensors(table, text)
-            add_rope_factors(table, text, _n_rotated(metadata))
+            add_rope_factors(table, text, _n_rotated(Metadata(self.folder, metadata)))
         except ShapeMismatch as exc:
             reason = f"does not fit: {exc}"
             raise ModelFileError(self.folder, reason, tensor=table.last) from exc
@@ -196,15 +196,11 @@ def _check_index(
         raise ModelFileError(folder / INDEX_NAME, f"{reason}: {listed(missing)}")
 
 
-def _n_rotated(metadata: dict[str, MetadataValue]) -> int:
+def _n_rotated(metadata: Metadata) -> int:
     """Return how many values of a head are turned, as the files' readers find it."""
-    architecture = metadata["general.architecture"]
+    prefix = metadata.text("general.architecture")
     for key in ("rope.dimension_count", "attention.key_length"):
-        size = metadata.get(f"{architecture}.{key}")
-        if isinstance(size, int):
-            return size
-    n_embd = metadata[f"{architecture}.embedding_length"]
-    n_heads = metadata[f"{architecture}.attention.head_count"]
-    if isinstance(n_embd, int) and isinstance(n_heads, int):
-        return n_embd // n_heads
-    return 0
+        if f"{prefix}.{key}" in metadata:
+            return metadata.integer(f"{prefix}.{key}")
+    n_embd = metadata.integer(f"{prefix}.embedding_length")
+    return n_embd // metadata.integer(f"{prefix}.attention.head_count", low=1)

@@ -12,6 +12,7 @@ from typing import Final
 from p2pmoe.weights.huggingface.config import Config
 from p2pmoe.weights.huggingface.keys import (
     MAX_COUNT,
+    SIGMOID,
     Keys,
     attention_keys,
     expert_keys,
@@ -35,7 +36,6 @@ __all__ = ["ARCHITECTURE", "NAMES", "metadata", "tensors"]
 ARCHITECTURE: Final = "deepseek2"
 NAMES: Final = ("DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM")
 _V3: Final = "DeepseekV3ForCausalLM"
-_SIGMOID: Final = 2
 _MSCALES: Final = frozenset({"mscale", "mscale_all_dim"})
 _PROJECTIONS: Final = {
     "attn_q": "q_proj",
@@ -61,7 +61,7 @@ def metadata(config: Config) -> dict[str, MetadataValue]:
         keys["expert_group_count"] = keys["expert_group_used_count"] = 1
     if _V3 in config.texts("architectures"):
         config.must_be("scoring_func", "sigmoid")
-        keys["expert_gating_func"] = _SIGMOID
+        keys["expert_gating_func"] = SIGMOID
     else:  # of V2 with true there are three readings, and no model
         config.must_be("norm_topk_prob", False)
     keys["leading_dense_block_count"] = config.integer(

@@ -9,6 +9,7 @@ from typing import Final
 from p2pmoe.weights.huggingface.config import Config
 from p2pmoe.weights.huggingface.keys import (
     MAX_COUNT,
+    SIGMOID,
     attention_keys,
     expert_keys,
     prefixed,
@@ -29,7 +30,6 @@ __all__ = ["ARCHITECTURE", "NAMES", "metadata", "tensors"]
 
 ARCHITECTURE: Final = "glm4moe"
 NAMES: Final = ("Glm4MoeForCausalLM",)
-_SIGMOID: Final = 2
 _ROTATED: Final = 0.5  # of a head, unless the configuration says otherwise
 
 
@@ -48,7 +48,7 @@ def metadata(config: Config) -> dict[str, MetadataValue]:
     keys["expert_feed_forward_length"] = config.integer("moe_intermediate_size")
     keys["expert_shared_count"] = config.integer("n_shared_experts", low=0)
     keys["leading_dense_block_count"] = config.integer("first_k_dense_replace", low=0)
-    keys["expert_gating_func"] = _SIGMOID
+    keys["expert_gating_func"] = SIGMOID
     keys["expert_weights_norm"] = config.flag("norm_topk_prob", default=True)
     if "num_nextn_predict_layers" in config:
         keys["nextn_predict_layers"] = n_more

@@ -4,6 +4,7 @@ from typing import Final
 
 from p2pmoe.weights.huggingface.config import Config
 from p2pmoe.weights.huggingface.keys import (
+    SIGMOID,
     attention_keys,
     expert_keys,
     prefixed,
@@ -18,7 +19,6 @@ __all__ = ["ARCHITECTURE", "NAMES", "metadata", "tensors"]
 
 ARCHITECTURE: Final = "minimax-m2"
 NAMES: Final = ("MiniMaxM2ForCausalLM",)
-_SIGMOID: Final = 2
 
 
 def metadata(config: Config) -> dict[str, MetadataValue]:
@@ -33,7 +33,7 @@ def metadata(config: Config) -> dict[str, MetadataValue]:
         raise config.unsupported("attn_type_list")  # linear attention
     keys = size_keys(config) | attention_keys(config) | expert_keys(config)
     keys |= rope_keys(config)
-    keys["expert_gating_func"] = _SIGMOID
+    keys["expert_gating_func"] = SIGMOID
     keys["expert_feed_forward_length"] = config.integer("intermediate_size")
     keys["rope.dimension_count"] = config.integer("rotary_dim")
     return prefixed(ARCHITECTURE, keys)

@@ -10,6 +10,7 @@ from typing import Final
 
 from p2pmoe.weights.huggingface.config import Config
 from p2pmoe.weights.huggingface.keys import (
+    SIGMOID,
     Keys,
     attention_keys,
     expert_keys,
@@ -35,7 +36,6 @@ NAMES: Final = (
     "MiniMaxM3SparseForConditionalGeneration",
     "MiniMaxM3VLForConditionalGeneration",
 )
-_SIGMOID: Final = 2
 # GGUF's key of the indexer -> the configuration's, now and in `sparse_attention_config`
 _INDEXER: Final = {
     "head_count": ("index_n_heads", "sparse_num_index_heads"),
@@ -67,7 +67,7 @@ def metadata(config: Config) -> dict[str, MetadataValue]:
     shared = config.integer("shared_intermediate_size", n_ff) // n_ff
     keys["expert_shared_count"] = config.integer("n_shared_experts", shared, low=0)
     keys["expert_weights_norm"] = True
-    keys["expert_gating_func"] = _SIGMOID
+    keys["expert_gating_func"] = SIGMOID
     keys["leading_dense_block_count"] = _leading_dense(config)
     return prefixed(ARCHITECTURE, keys)
 
