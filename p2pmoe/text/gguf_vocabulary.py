@@ -25,6 +25,7 @@ __all__ = ["vocabulary_from_metadata", "vocabulary_metadata"]
 
 _PREFIX = "tokenizer.ggml."
 _OURS = "tokenizer.p2pmoe."
+_NO_TOKEN = 0xFFFFFFFF  # -1, as some writers say that there is none
 _STOPS = ("eos_token_id", "eot_token_id", "eom_token_id")
 _OTHER_MODELS = {
     "bert": "WordPiece",
@@ -182,7 +183,9 @@ def _scores(meta: Metadata, n_tokens: int) -> tuple[float, ...]:
 
 def _special(meta: Metadata, name: str, n_tokens: int) -> int | None:
     key = _PREFIX + name
-    return meta.integer(key, high=n_tokens - 1) if key in meta else None
+    if meta.get(key, _NO_TOKEN) == _NO_TOKEN:
+        return None
+    return meta.integer(key, high=n_tokens - 1)
 
 
 def _unknown(meta: Metadata, kinds: tuple[TokenKind, ...]) -> int | None:

@@ -1,5 +1,6 @@
 """Files as hosts have them, of each family and each age, load and are right."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from tests.support.kernels import fastest_kernel
 from tests.support.mini_models import vector
 from tests.support.real_files import REAL_FILES, real_file
 from tests.support.real_headers import RealFile, write_real
+from tests.support.real_tables import NEXTN
 
 PROMPT = [1, 2, 35, 4, 70, 6, 7, 200]
 SILENT = [file for file in REAL_FILES if file.pre is None]
@@ -135,6 +137,15 @@ def test_what_predicts_further_tokens_is_left_out(start: str, tmp_path: Path) ->
     whole = logits_of(write_real(file, tmp_path))
     path = write_real(file, tmp_path, stripped, without=["blk.2."])
     assert np.array_equal(whole, logits_of(path))
+
+
+def test_a_deepseek_may_predict_further_tokens_too(tmp_path: Path) -> None:
+    """Converters left that block out for years; if it is there, it is not computed."""
+    file = real_file("DeepSeek-R1")
+    whole = replace(file, tables=(*file.tables, NEXTN), sizes={"X": 256, "LAYERS": 3})
+    keys = {"deepseek2.block_count": 3, "deepseek2.nextn_predict_layers": 1}
+    plain = logits_of(write_real(file, tmp_path))
+    assert np.array_equal(plain, logits_of(write_real(whole, tmp_path, keys)))
 
 
 @pytest.mark.parametrize("start", ["mixtral-8x7b", "Mixtral-8x22B"])

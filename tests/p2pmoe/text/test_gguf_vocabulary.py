@@ -142,3 +142,10 @@ def test_a_token_that_ends_a_turn_is_for_control_whatever_the_file_says() -> Non
     )
     assert 2 in vocabulary.stop_ids
     assert vocabulary.token_bytes(2) == b""
+
+
+def test_minus_one_is_no_token() -> None:
+    vocabulary = byte_level(bos_token_id=0xFFFFFFFF, add_bos_token=False)
+    assert vocabulary.bos_id is None
+    with pytest.raises(ModelFileError, match="bos_token_id"):
+        byte_level(bos_token_id=0xFFFFFFFE)
