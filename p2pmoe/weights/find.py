@@ -34,6 +34,8 @@ _PIECE = re.compile(
 _BESIDE_MODELS = re.compile(r"mmproj|imatrix", re.IGNORECASE)
 _PICKLED = (".bin", ".pt", ".pth")
 _CONFIG = "config.json"
+_ADAPTER = "adapter_config.json"
+_ADAPTER_WEIGHTS = "adapter_model"
 _FETCH_ALL = "fetch the whole folder of the model"
 _NAME_A_FILE = "name a GGUF file, a part of a set, or a safetensors folder"
 
@@ -113,6 +115,10 @@ def part_name(stem: str, number: int, count: int) -> str:
 
 def _in_folder(folder: Path) -> SafetensorsFolder | GgufPart:
     names = _names(folder)
+    if _ADAPTER in names and not _has_weights_of_its_own(names):
+        reason = "holds an adapter (LoRA), which changes a model and is none"
+        advice = "merge it into its base model, or name that"
+        raise UnsupportedModel(folder, reason, advice=advice)
     has_config = _CONFIG in names
     has_safetensors = any(name.endswith(".safetensors") for name in names)
     if has_config and has_safetensors:
@@ -131,6 +137,14 @@ def _in_folder(folder: Path) -> SafetensorsFolder | GgufPart:
     raise ModelFileError(folder, "holds no model", advice=_elsewhere(folder, names))
 
 
+def _has_weights_of_its_own(names: list[str]) -> bool:
+    return any(
+        name.endswith((".safetensors", ".gguf"))
+        and not name.startswith(_ADAPTER_WEIGHTS)
+        for name in names
+    )
+
+
 def _models(folder: Path, names: list[str]) -> list[Path]:
     """Return the GGUF files of a folder, the first part there is for each set."""
     found: dict[tuple[str, int], Path] = {}
@@ -144,16 +158,17 @@ def _models(folder: Path, names: list[str]) -> list[Path]:
 
 def _elsewhere(folder: Path, names: list[str]) -> str:
     """Return advice: the folders below this one that do hold models."""
-    inner = [
-        name
-        for name in names
-        if (folder / name).is_dir()
-        and any(
-            other.lower().endswith((".gguf", ".safetensors"))
-            for other in _names(folder / name)
-        )
-    ]
+    inner = [name for name in names if _holds_weights(folder / name)]
     return f"models lie in: {listed(inner)}" if inner else _NAME_A_FILE
+
+
+def _holds_weights(folder: Path) -> bool:
+    """Return whether there is something in a folder, if it is one; no if unreadable."""
+    try:
+        names = [path.name.lower() for path in folder.iterdir()]
+    except OSError:
+        return False
+    return any(name.endswith((".gguf", ".safetensors")) for name in names)
 
 
 def _names(folder: Path) -> list[str]:

@@ -1,3 +1,4 @@
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,36 @@ def test_pickled_weights_are_never_opened(tmp_path: Path) -> None:
         with pytest.raises(UnsupportedModel, match="pickled") as caught:
             find_model(path)
         assert "safetensors or GGUF" in caught.value.advice
+
+
+@pytest.mark.parametrize("others", [(), ("config.json",), ("tokenizer.json",)])
+def test_an_adapter_is_named_as_what_it_is(
+    tmp_path: Path, others: tuple[str, ...]
+) -> None:
+    fill(tmp_path, "adapter_config.json", "adapter_model.safetensors", *others)
+    with pytest.raises(UnsupportedModel, match="adapter") as caught:
+        find_model(tmp_path)
+    assert "base model" in caught.value.advice
+    fill(tmp_path, "config.json", "model.safetensors")
+    assert find_model(tmp_path) == SafetensorsFolder(tmp_path)
+
+
+def test_what_may_not_be_looked_at_is_no_model_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(fill(tmp_path / "shelf") / "closed", "m.gguf")
+    fill(tmp_path / "shelf" / "open", "m.gguf")
+    look = Path.iterdir
+
+    def iterdir(path: Path) -> Iterator[Path]:
+        if path.name == "closed":
+            raise PermissionError(13, "Permission denied")
+        return look(path)
+
+    monkeypatch.setattr(Path, "iterdir", iterdir)
+    with pytest.raises(ModelFileError, match="holds no model") as caught:
+        find_model(tmp_path / "shelf")
+    assert caught.value.advice == "models lie in: open"
 
 
 def test_names_of_parts_are_read_and_written() -> None:
