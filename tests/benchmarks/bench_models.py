@@ -1,10 +1,10 @@
 """What it costs to look at a model, and to refuse a wrong one.
 
 Headers of terabytes are looked at by the command as a person starts it, beside the
-demo's model. A wrong model is given to the real command in a child of its own, with Python and the
-program loaded (the start of Python is the same for every command and is told apart);
-its memory is counted from there. The baseline is the same for the model that all wrong
-ones are bent from.
+demo's model. A wrong model is given to the real command in a child of its own, with
+Python and the program loaded (the start of Python is the same for every command and is
+told apart); its memory is counted from there. The baseline is the same for the model
+that all wrong ones are bent from.
 """
 
 import tempfile

@@ -1,4 +1,4 @@
-"""Folders of safetensors for tests: written here, apart from the code that reads them."""
+"""Folders of safetensors for tests, written apart from the code that reads them."""
 
 import json
 from dataclasses import dataclass
@@ -12,7 +12,6 @@ from p2pmoe.weights.model_file import ModelFile, open_model
 from tests.support.shared import shared_path
 
 __all__ = [
-    "TINY",
     "Published",
     "SafeTensor",
     "assert_same_model",
@@ -23,19 +22,6 @@ __all__ = [
     "safetensors_bytes",
     "u8",
 ]
-
-TINY = (
-    "deepseek_v2",
-    "deepseek_v3",
-    "glm4_moe",
-    "gpt_oss",
-    "minimax_m2",
-    "minimax_m3",
-    "mixtral",
-    "olmoe",
-    "qwen2_moe",
-    "qwen3_moe",
-)
 
 
 @dataclass(frozen=True)

@@ -16,21 +16,10 @@ from tests.support.gguf_writer import TensorBytes, write_gguf
 from tests.support.header_only import write_kimi_k3, write_minimax_m3
 from tests.support.mini_m3 import write_mini_m3
 from tests.support.shared import shared_path
+from tests.support.tiny_folders import TINY_FOLDERS
 
-TINY = (
-    "deepseek_v2",
-    "deepseek_v3",
-    "glm4_moe",
-    "gpt_oss",
-    "minimax_m2",
-    "minimax_m3",
-    "mixtral",
-    "olmoe",
-    "qwen2_moe",
-    "qwen3_moe",
-)
 MODELS = {
-    **{name: f"models/tiny/{name}/model-f32.gguf" for name in TINY},
+    **{name: f"models/tiny/{name}/model-f32.gguf" for name in TINY_FOLDERS},
     **{
         name: f"models/pocket/{name}.gguf"
         for name in ("pocket-q8_0", "pocket-mxfp4", "pocket-q4_k_m", "pocket-iq4_xs")
@@ -116,7 +105,7 @@ def test_counts_are_those_of_the_gguf_package(name: str) -> None:
     assert sum(each.n_bytes for each in own.formats) == own.n_bytes
 
 
-@pytest.mark.parametrize("name", TINY)
+@pytest.mark.parametrize("name", TINY_FOLDERS)
 def test_a_folder_counts_as_its_gguf_file_does(name: str) -> None:
     own = inventory_of(shared_path(f"models/tiny/{name}"))
     other = inventory_of(shared_path(MODELS[name]))

@@ -10,6 +10,7 @@ from p2pmoe.model.rope_settings import read_rope
 from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.model_file import open_model
 from tests.support.kernels import fastest_kernel, kernel_name
+from tests.support.mini_logits import PROMPT, mini_logits
 from tests.support.mini_models import mini_tensors, write_mini
 from tests.support.tiny_model import (
     assert_any_chunking,
@@ -19,13 +20,8 @@ from tests.support.tiny_model import (
 
 ARCHITECTURE = "gpt-oss"
 WINDOW, PATTERN = "attention.sliding_window", "attention.sliding_window_pattern"
-PROMPT = [int(i) for i in np.random.default_rng(2).integers(0, 96, 20)]
 
-
-def logits(folder: Path, keys=None, tensors=None) -> bytes:
-    """Return the logits of PROMPT as a bent mini model gives them."""
-    own = load_local(write_mini(folder / "m.gguf", ARCHITECTURE, keys, tensors))
-    return own.run(PROMPT, own.model.new_cache(len(PROMPT))).tobytes()
+logits = mini_logits(ARCHITECTURE)
 
 
 @pytest.mark.parametrize("kernel", [NumpyKernel(), fastest_kernel()], ids=kernel_name)

@@ -8,6 +8,7 @@ from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
 from p2pmoe.model.errors import ModelRefused
 from p2pmoe.weights.errors import ModelFileError
 from tests.support.kernels import fastest_kernel, kernel_name
+from tests.support.mini_logits import PROMPT, mini_logits
 from tests.support.mini_models import mini_tensors, write_mini
 from tests.support.tiny_model import (
     assert_any_chunking,
@@ -16,13 +17,8 @@ from tests.support.tiny_model import (
 )
 
 ARCHITECTURE = "qwen2moe"
-PROMPT = [int(i) for i in np.random.default_rng(2).integers(0, 96, 20)]
 
-
-def logits(folder: Path, keys=None, tensors=None) -> bytes:
-    """Return the logits of PROMPT as a bent mini model gives them."""
-    own = load_local(write_mini(folder / "m.gguf", ARCHITECTURE, keys, tensors))
-    return own.run(PROMPT, own.model.new_cache(len(PROMPT))).tobytes()
+logits = mini_logits(ARCHITECTURE)
 
 
 @pytest.mark.parametrize("kernel", [NumpyKernel(), fastest_kernel()], ids=kernel_name)

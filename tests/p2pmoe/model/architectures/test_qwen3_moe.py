@@ -1,12 +1,12 @@
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
 from p2pmoe.model.errors import ModelRefused
 from p2pmoe.weights.errors import ModelFileError
 from tests.support.kernels import fastest_kernel, kernel_name
+from tests.support.mini_logits import PROMPT, mini_logits
 from tests.support.mini_models import matrix, mini_tensors, write_mini
 from tests.support.tiny_model import (
     assert_any_chunking,
@@ -18,13 +18,8 @@ ARCHITECTURE = "qwen3moe"
 EXPERTS = tuple(
     f"blk.0.ffn_{part}" for part in ("gate_inp", "gate_exps", "up_exps", "down_exps")
 )
-PROMPT = [int(i) for i in np.random.default_rng(2).integers(0, 96, 20)]
 
-
-def logits(folder: Path, keys=None, tensors=None) -> bytes:
-    """Return the logits of PROMPT as a bent mini model gives them."""
-    own = load_local(write_mini(folder / "m.gguf", ARCHITECTURE, keys, tensors))
-    return own.run(PROMPT, own.model.new_cache(len(PROMPT))).tobytes()
+logits = mini_logits(ARCHITECTURE)
 
 
 @pytest.mark.parametrize("kernel", [NumpyKernel(), fastest_kernel()], ids=kernel_name)

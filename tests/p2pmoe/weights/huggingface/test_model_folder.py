@@ -24,7 +24,6 @@ from p2pmoe.weights.huggingface.model_folder import open_folder, read_folder
 from p2pmoe.weights.model_file import open_model, read_header
 from tests.support.frontier_folder import write_deepseek_v3
 from tests.support.safetensors_folder import (
-    TINY,
     Published,
     SafeTensor,
     assert_same_model,
@@ -35,14 +34,15 @@ from tests.support.safetensors_folder import (
     u8,
 )
 from tests.support.shared import shared_path
+from tests.support.tiny_folders import TINY_FOLDERS
 
 
-@pytest.mark.parametrize("architecture", TINY)
+@pytest.mark.parametrize("architecture", TINY_FOLDERS)
 def test_the_view_equals_what_the_converter_wrote(architecture: str) -> None:
     assert_same_model(shared_path(f"models/tiny/{architecture}"), architecture)
 
 
-@pytest.mark.parametrize("architecture", TINY)
+@pytest.mark.parametrize("architecture", TINY_FOLDERS)
 def test_a_bf16_folder_keeps_its_matrices_and_widens_the_rest(
     architecture: str, tmp_path: Path
 ) -> None:
@@ -213,7 +213,7 @@ ODD += [{}, {"rope_type": "llama3", "rope_theta": 1.0}, {"rope_type": "longrope"
 def test_any_value_of_any_key_is_a_model_or_an_error(
     data: st.DataObject, tmp_path: Path
 ) -> None:
-    model = published(data.draw(st.sampled_from(TINY)))
+    model = published(data.draw(st.sampled_from(TINY_FOLDERS)))
     keys = [*sorted(model.config), "rope_scaling", "text_config", "quantization_config"]
     for key in data.draw(st.lists(st.sampled_from(keys), min_size=1, max_size=2)):
         if key != "architectures":

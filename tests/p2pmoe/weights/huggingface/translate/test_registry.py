@@ -14,14 +14,15 @@ from p2pmoe.weights.huggingface.translate.registry import (
     translation_of,
 )
 from tests.support.hub_configs import HUB_CONFIGS, HUB_FACTS
-from tests.support.safetensors_folder import TINY, published, reference
+from tests.support.safetensors_folder import published, reference
+from tests.support.tiny_folders import TINY_FOLDERS
 
 
 def of(*names: str) -> Config:
     return Config(Path("config.json"), {"architectures": list(names)})
 
 
-@pytest.mark.parametrize("tiny", TINY)
+@pytest.mark.parametrize("tiny", TINY_FOLDERS)
 def test_each_tiny_model_is_known(tiny: str) -> None:
     config = Config(Path("config.json"), published(tiny).config)
     with reference(tiny) as file:
