@@ -295,7 +295,16 @@ def _refuse_other_meanings(keys: Keys, computed: Sequence[str]) -> None:
     for key, neutral in _MEANINGS.items():
         if key in computed or not keys.has(key):
             continue
-        if keys.header.metadata[f"{keys.architecture}.{key}"] != neutral:
+        value = keys.header.metadata[f"{keys.architecture}.{key}"]
+        if value != neutral and not _hides_nothing(keys, key):
             raise ModelRefused(
                 f"key {keys.architecture}.{key} is set, which is not computed here"
             )
+
+
+def _hides_nothing(keys: Keys, key: str) -> bool:
+    """Whether the key gives a window as long as the model may be run."""
+    if key != "attention.sliding_window":
+        return False
+    window = keys.size(key, low=0, high=MAX_CONTEXT)
+    return window >= usable_context(keys.header)

@@ -9,6 +9,7 @@ import pytest
 from mobile_worker.arithmetic.profiles import Profile
 from p2pmoe.inspect.inventory import take_inventory
 from p2pmoe.inspect.obstacles import judge
+from p2pmoe.model.errors import ModelRefused
 from p2pmoe.model.local_experts import LocalExperts
 from p2pmoe.model.model import Logits, load_model
 from p2pmoe.text.errors import PretokenizerUnknown
@@ -19,6 +20,7 @@ from tests.support.gguf_writer import TensorBytes
 from tests.support.kernels import fastest_kernel
 from tests.support.mini_models import vector
 from tests.support.real_files import REAL_FILES, real_file
+from tests.support.real_folders import as_hub_cache
 from tests.support.real_headers import RealFile, write_real
 from tests.support.real_tables import NEXTN
 
@@ -178,3 +180,29 @@ def test_a_flat_latent_beside_the_whole_one_is_passed_over(tmp_path: Path) -> No
     ]
     plain = logits_of(write_real(file, tmp_path))
     assert np.array_equal(plain, logits_of(write_real(file, tmp_path, {}, more)))
+
+
+def test_a_split_set_in_a_hubs_cache_is_found_by_its_links(tmp_path: Path) -> None:
+    """Every part is a link to a blob whose name says nothing."""
+    file, folder = real_file("Qwen3-30B"), tmp_path / "own"
+    folder.mkdir()
+    plain = logits_of(write_real(file, folder))
+    snapshot = as_hub_cache(folder, tmp_path / "cache")
+    for part in sorted(snapshot.iterdir()):
+        assert np.array_equal(plain, logits_of(part))
+    assert np.array_equal(plain, logits_of(snapshot))
+
+
+@pytest.mark.parametrize(
+    ("window", "is_refused"), [(131072, False), (131071, True), (0, False)]
+)
+def test_a_window_as_long_as_the_context_hides_nothing(
+    window: int, is_refused: bool, tmp_path: Path
+) -> None:
+    file, key = real_file("Qwen3-30B"), "qwen3moe.attention.sliding_window"
+    path = write_real(file, tmp_path, {key: window})
+    if is_refused:
+        with pytest.raises(ModelRefused, match=f"key {key} is set"):
+            logits_of(path)
+    else:
+        assert np.isfinite(logits_of(path)).all()
