@@ -99,33 +99,6 @@ def load(model_file: ModelFile, kernel: Kernel, operations: RowOperations) -> De
     return load_decoder(model_file, kernel, operations, describe(model_file), layer)
 
 
-def _rope(
-    model_file: ModelFile, sizes: LatentSizes, kind: tuple[int, ScoreFunction]
-) -> RopeSettings:
-    rope = read_rope(model_file, n_rotated=sizes.n_rope, interleaved=True)
-    silent = not Keys(model_file).has("rope.scaling.yarn_beta_fast")
-    if rope.ramp is None or not silent or kind not in _PUBLISHED_BETA_FAST:
-        return rope
-    ramp = replace(rope.ramp, beta_fast=_PUBLISHED_BETA_FAST[kind])
-    return replace(rope, ramp=ramp)
-
-
-def _sizes(keys: Keys) -> LatentSizes:
-    """Read the widths; heads' own are the `_mla` keys, or the plain ones without."""
-    suffix = "_mla" if keys.has("attention.key_length_mla") else ""
-    n_head = keys.size(f"attention.key_length{suffix}")
-    n_rope = keys.size("rope.dimension_count")
-    has_query = keys.has("attention.q_lora_rank")
-    return LatentSizes(
-        n_heads=keys.size("attention.head_count"),
-        n_nope=n_head - n_rope,
-        n_rope=n_rope,
-        n_value=keys.size(f"attention.value_length{suffix}"),
-        n_latent=keys.size("attention.kv_lora_rank"),
-        n_query=keys.size("attention.q_lora_rank") if has_query else None,
-    )
-
-
 def _attention(
     reader: LayerReader, own: LatentSizes, rope: RopeSettings, tables: Rope
 ) -> MlaLayer:
@@ -150,6 +123,52 @@ def _attention(
         eps=_LATENT_EPS,
         operations=reader.operations,
     )
+
+
+def _router(keys: Keys) -> RouterSettings:
+    biased = any(name.endswith(".exp_probs_b.bias") for name in keys.header.tensors)
+    functions = [ScoreFunction.SOFTMAX, ScoreFunction.SIGMOID]
+    settings = read_router(
+        keys, functions=functions[::-1] if biased else functions, norm=False
+    )
+    if keys.has("expert_group_count"):
+        return settings
+    kind = (keys.size("expert_count"), settings.score_function)
+    n_groups, n_used = _PUBLISHED_GROUPS.get(kind, (1, 1))
+    return replace(settings, n_groups=n_groups, n_groups_used=n_used)
+
+
+def _feed_forward(reader: LayerReader, router: Router | None) -> FeedForward | None:
+    if router is None:
+        return reader.dense()
+    return reader.shared_expert() if reader.has("ffn_gate_shexp") else None
+
+
+def _sizes(keys: Keys) -> LatentSizes:
+    """Read the widths; heads' own are the `_mla` keys, or the plain ones without."""
+    suffix = "_mla" if keys.has("attention.key_length_mla") else ""
+    n_head = keys.size(f"attention.key_length{suffix}")
+    n_rope = keys.size("rope.dimension_count")
+    has_query = keys.has("attention.q_lora_rank")
+    return LatentSizes(
+        n_heads=keys.size("attention.head_count"),
+        n_nope=n_head - n_rope,
+        n_rope=n_rope,
+        n_value=keys.size(f"attention.value_length{suffix}"),
+        n_latent=keys.size("attention.kv_lora_rank"),
+        n_query=keys.size("attention.q_lora_rank") if has_query else None,
+    )
+
+
+def _rope(
+    model_file: ModelFile, sizes: LatentSizes, kind: tuple[int, ScoreFunction]
+) -> RopeSettings:
+    rope = read_rope(model_file, n_rotated=sizes.n_rope, interleaved=True)
+    silent = not Keys(model_file).has("rope.scaling.yarn_beta_fast")
+    if rope.ramp is None or not silent or kind not in _PUBLISHED_BETA_FAST:
+        return rope
+    ramp = replace(rope.ramp, beta_fast=_PUBLISHED_BETA_FAST[kind])
+    return replace(rope, ramp=ramp)
 
 
 def _query(reader: LayerReader, own: LatentSizes) -> LatentQuery | None:
@@ -190,22 +209,3 @@ def _head_matrices(
 def _shape(reader: LayerReader, name: str) -> tuple[int, ...]:
     tensor = reader.file.tensors.get(name)
     return () if tensor is None else tensor.shape
-
-
-def _router(keys: Keys) -> RouterSettings:
-    biased = any(name.endswith(".exp_probs_b.bias") for name in keys.header.tensors)
-    functions = [ScoreFunction.SOFTMAX, ScoreFunction.SIGMOID]
-    settings = read_router(
-        keys, functions=functions[::-1] if biased else functions, norm=False
-    )
-    if keys.has("expert_group_count"):
-        return settings
-    kind = (keys.size("expert_count"), settings.score_function)
-    n_groups, n_used = _PUBLISHED_GROUPS.get(kind, (1, 1))
-    return replace(settings, n_groups=n_groups, n_groups_used=n_used)
-
-
-def _feed_forward(reader: LayerReader, router: Router | None) -> FeedForward | None:
-    if router is None:
-        return reader.dense()
-    return reader.shared_expert() if reader.has("ffn_gate_shexp") else None

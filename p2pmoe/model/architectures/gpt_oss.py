@@ -97,6 +97,11 @@ def _attention(
     )
 
 
+def _router(keys: Keys) -> RouterSettings:
+    functions = (ScoreFunction.SOFTMAX_OF_CHOSEN,)
+    return read_router(keys, functions=functions, norm=False)
+
+
 def _windows(keys: Keys, n_layer: int) -> tuple[int | None, ...]:
     """Return how many positions each layer sees, None for all."""
     window = keys.size(_WINDOW, high=MAX_CONTEXT)
@@ -104,8 +109,3 @@ def _windows(keys: Keys, n_layer: int) -> tuple[int | None, ...]:
         window if is_windowed else None
         for is_windowed in keys.pattern(_PATTERN, n_layer, default=2)
     )
-
-
-def _router(keys: Keys) -> RouterSettings:
-    functions = (ScoreFunction.SOFTMAX_OF_CHOSEN,)
-    return read_router(keys, functions=functions, norm=False)

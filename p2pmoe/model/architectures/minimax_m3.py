@@ -98,6 +98,11 @@ def _attention(
     )
 
 
+def _router(keys: Keys) -> RouterSettings:
+    functions = (ScoreFunction.SIGMOID, ScoreFunction.SOFTMAX)
+    return read_router(keys, functions=functions, norm=True, scale=None)
+
+
 def _indexer(
     reader: LayerReader, heads: HeadSettings, rope: Rope, keys: Keys
 ) -> Indexer | None:
@@ -132,8 +137,3 @@ def _index_dim(keys: Keys) -> int:
     if index_dim % 8:
         raise ModelRefused(f"index heads of {index_dim} values, no multiple of 8")
     return index_dim
-
-
-def _router(keys: Keys) -> RouterSettings:
-    functions = (ScoreFunction.SIGMOID, ScoreFunction.SOFTMAX)
-    return read_router(keys, functions=functions, norm=True, scale=None)
