@@ -80,6 +80,7 @@ def _convert(
 ) -> None:
     """Write any model as one GGUF file, with a precision for each part."""
     check_extra("convert")
+    from p2pmoe.cli.ending import asked_to_end_is_interrupted
     from p2pmoe.cli.late_bar import LateBar
     from p2pmoe.cli.serve import model_path
     from p2pmoe.convert.carried import carried_metadata
@@ -99,7 +100,11 @@ def _convert(
     )
     target = Target(path=out, force=force)
     check_target(target)
-    with open_model(model_path(source)) as model, LateBar() as bar:
+    with (
+        asked_to_end_is_interrupted(),
+        open_model(model_path(source)) as model,
+        LateBar() as bar,
+    ):
         plan = plan_conversion(model, precision)
         vocabulary = _vocabulary(model, pre_tokenizer)
         metadata = carried_metadata(model, plan, vocabulary, template_source(model))

@@ -2,11 +2,11 @@
 
 The file is written beside its place under a name of its own, brought to the disk, and
 renamed: whoever looks sees the whole file or none, and an interrupt, a full disk or a
-bad tensor leaves nothing behind.
+bad tensor leaves nothing behind (see draft.py). It is named as a GGUF file and not as a
+part of a set: it never takes the place of other weights.
 """
 
 import os
-import secrets
 import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,9 +17,11 @@ from typing import Final
 
 from mobile_worker.arithmetic.formats.block_format import block_size
 from p2pmoe.convert.container import front_of_file, padded
+from p2pmoe.convert.draft import draft_of
 from p2pmoe.convert.errors import TargetUnusable
 from p2pmoe.convert.precision import PlannedTensor
 from p2pmoe.convert.quantize import decode, encode
+from p2pmoe.weights.find import parse_part_name
 from p2pmoe.weights.metadata import MetadataValue
 from p2pmoe.weights.model_file import ModelFile
 
@@ -41,7 +43,8 @@ def check_target(target: Target) -> None:
     """Look whether the file may be written, before any work.
 
     Raises:
-        TargetUnusable: it is there, or its folder is not.
+        TargetUnusable: it is there, or its folder is not, or its name is of another
+            kind of file.
     """
     path = target.path
     try:
@@ -55,11 +58,22 @@ def check_target(target: Target) -> None:
         raise TargetUnusable(f"{path} is a folder", advice="name a file in it")
     if mode and not stat.S_ISREG(mode):
         raise TargetUnusable(f"{path} is no regular file")
-    if mode and not target.force:
+    _check_name(path)
+    if (mode or path.is_symlink()) and not target.force:
         advice = "name another file, or replace it with --force"
         raise TargetUnusable(f"{path} exists already", advice=advice)
     if not path.parent.is_dir():
         raise TargetUnusable(f"there is no folder {path.parent}")
+
+
+def _check_name(path: Path) -> None:
+    if path.suffix.lower() != ".gguf":
+        advice = f"name it {path.name}.gguf"
+        raise TargetUnusable(f"{path} is no name of a GGUF file", advice=advice)
+    part = parse_part_name(path)
+    if part is not None and part.count > 1:
+        advice = f"name it {part.stem}.gguf: one whole file is written"
+        raise TargetUnusable(f"{path} is named as a part of a set", advice=advice)
 
 
 def write_model(
@@ -79,23 +93,16 @@ def write_model(
     check_target(target)
     front = front_of_file(metadata, plan)
     _check_room(target.path, len(front) + sum(padded(t.n_bytes) for t in plan))
-    draft = target.path.with_name(f".{target.path.name}.{secrets.token_hex(4)}.new")
     try:
-        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        with os.fdopen(handle, "wb") as file:
-            n_bytes = file.write(front)
+        with draft_of(target.path) as draft:
+            n_bytes = draft.file.write(front)
             for chunk in _chunks(source, plan, tell):
-                n_bytes += file.write(chunk)
-            file.flush()
-            os.fsync(file.fileno())
-        check_target(target)
-        draft.replace(target.path)
+                n_bytes += draft.file.write(chunk)
+            check_target(target)
+            draft.finish()
     except OSError as exc:
         reason = (exc.strerror or str(exc)).lower()
         raise TargetUnusable(f"{target.path} cannot be written: {reason}") from exc
-    finally:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
     _settle(target.path.parent)
     return n_bytes
 

@@ -152,3 +152,28 @@ def test_b13_weights_that_are_no_numbers_leave_nothing(tmp_path: Path) -> None:
     with pytest.raises(ConversionFailed, match="ffn_gate_inp"):
         convert(source, tmp_path / "out.gguf", {**KEEP, Part.ROUTER: Format.F16})
     assert names_in(tmp_path) == ["m.gguf"]
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "out"])
+def test_a_target_is_named_as_a_gguf_file(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).touch()
+    for force in (False, True):
+        with pytest.raises(TargetUnusable, match="no name of a GGUF file"):
+            check_target(Target(path=tmp_path / name, force=force))
+
+
+def test_a_part_of_a_set_is_never_replaced(tmp_path: Path) -> None:
+    part = tmp_path / "m-00001-of-00002.gguf"
+    part.touch()
+    with pytest.raises(TargetUnusable, match="part of a set") as caught:
+        check_target(Target(path=part, force=True))
+    assert caught.value.advice.startswith("name it m.gguf")
+    check_target(Target(path=tmp_path / "m-00001-of-00001.gguf"))
+
+
+def test_a_link_to_nothing_exists_already(tmp_path: Path) -> None:
+    link = tmp_path / "m.gguf"
+    link.symlink_to("elsewhere.gguf")
+    with pytest.raises(TargetUnusable, match="exists already"):
+        check_target(Target(path=link))
+    check_target(Target(path=link, force=True))
