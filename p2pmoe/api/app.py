@@ -99,7 +99,7 @@ class _Routes:
     async def readyz(self, request: Request) -> Response:
         self._admit(request)
         now = self._parts.readiness()
-        ready = now.phase is Phase.READY
+        ready = now.phase is Phase.READY and not now.is_damaged
         body = {
             "ready": ready,
             "phase": now.phase.value,

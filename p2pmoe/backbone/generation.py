@@ -170,8 +170,12 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readiness:
-    """Answer of `/readyz`: the phase, and the covered share while covering."""
+    """Answer of `/readyz`: the phase, and the covered share while covering.
+
+    `is_damaged`: requests are taken, but some or all of them cannot be answered.
+    """
 
     phase: Phase
     covered: float = 0.0  # 0 to 1: experts with at least one live holder
     detail: str = ""
+    is_damaged: bool = False

@@ -107,6 +107,7 @@ class LocalSide:
         )
         self._recalled = False
         self._unreadable = False  # the model file was found cut short
+        self._stamp = model_file.stamp()
         name = model_file.fingerprint().hex()[:16]
         self._use_file = options.data / f"use-{name}.bin"
 
@@ -206,6 +207,21 @@ class LocalSide:
         except ModelFileError as error:
             log.warning("the hot set stays as it is from now on: %s", error)
             self._unreadable = True
+
+    def damage(self) -> str:
+        """Say what can no longer be read of the model; nothing if all is well or here.
+
+        A file that was written to since it was opened, or experts that could not be
+        read when they were called, and are not in memory.
+        """
+        resident = set(self.hot.resident())
+        lost = self.disk.lost - resident
+        if self.model_file.stamp() == self._stamp:
+            n = len(self.hot.sizes)
+            return f"the model file has lost {len(lost)} of {n} experts" if lost else ""
+        if len(resident) == len(self.hot.sizes) and not self.model_file.unread():
+            return ""
+        return f"{self.model_file.path} was written to since it was opened"
 
     def _measure(self, tokens: Sequence[int], monotonic: Callable[[], float]) -> None:
         """Run a short text from the local disk to see which experts it uses."""

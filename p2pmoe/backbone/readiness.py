@@ -4,12 +4,15 @@
 READY is reached at the wanted share; with a disk behind the experts it is also reached
 when the share has not grown for a while: what is there, is there, and the rest can be
 read. Once ready, losing workers does not undo it: requests then wait for their experts
-under the failure policy. Pure; times are monotonic seconds.
+under the failure policy. Losing the model file does, where nobody else has the experts:
+see `with_damage`. Pure; times are monotonic seconds.
 """
+
+from dataclasses import replace
 
 from p2pmoe.backbone.generation import Phase, Readiness
 
-__all__ = ["ReadinessGate"]
+__all__ = ["ReadinessGate", "with_damage"]
 
 PATIENCE_S = 30.0
 
@@ -57,3 +60,13 @@ class ReadinessGate:
         if self._phase is Phase.COVERING:
             detail = f"covering {self._covered:.0%}"
         return Readiness(phase=self._phase, covered=self._covered, detail=detail)
+
+
+def with_damage(now: Readiness, damage: str, *, has_others: bool) -> Readiness:
+    """Return the answer of `/readyz` with what can no longer be read of the model.
+
+    `damage` is empty if nothing is. A network (`has_others`) may have what is lost.
+    """
+    if not damage or now.phase is not Phase.READY:
+        return now
+    return replace(now, detail=damage, is_damaged=not has_others)

@@ -42,11 +42,12 @@ from p2pmoe.backbone.generation import (
     GenerationRequest,
     GenerationRun,
     Phase,
+    Readiness,
 )
 from p2pmoe.backbone.local_side import LocalOptions, LocalSide
 from p2pmoe.backbone.manifest_store import stored_manifest
 from p2pmoe.backbone.metrics import engine_page, local_page, network_page
-from p2pmoe.backbone.readiness import ReadinessGate
+from p2pmoe.backbone.readiness import ReadinessGate, with_damage
 from p2pmoe.backbone.residency import Residency, keep_resident
 from p2pmoe.backbone.scattered import Network, ScatteredExperts
 from p2pmoe.backbone.start_report import StartReport
@@ -340,6 +341,11 @@ class Service:
         if line is not None:
             log.info("%s", line)
 
+    def _readiness(self) -> Readiness:
+        damage = "" if self._local is None else self._local.damage()
+        has_others = self._joined is not None
+        return with_damage(self._gate.readiness(), damage, has_others=has_others)
+
     def _needed_local(self) -> LocalSide:
         if self._local is None:
             raise ConfigurationError("the model is not loaded")
@@ -349,7 +355,7 @@ class Service:
         return ApiParts(
             generator=self,
             model=lambda: self._served,
-            readiness=self._gate.readiness,
+            readiness=self._readiness,
             clock=self._clock,
             metrics=(self._metrics,),
             key=self.config.api_key,

@@ -56,6 +56,13 @@ async def test_readiness_gates_completions() -> None:
             "not_ready",
         )
         assert not script.requests
+    damaged = Readiness(phase=Phase.READY, detail="lost", is_damaged=True)
+    async with served(api_parts(script, readiness=damaged)) as client:
+        ready = await client.get("/readyz")
+        assert (ready.status_code, ready.json()["detail"]) == (503, "lost")
+        answer = await client.post("/v1/chat/completions", json=CHAT)
+        assert answer.status_code == 200  # what is in memory still answers
+        script.requests.clear()
     async with served(api_parts(script, model=None)) as client:
         assert (await client.get("/v1/models")).json()["data"] == []
         answer = await client.post("/v1/chat/completions", json=CHAT)

@@ -162,6 +162,27 @@ def test_b03_a_file_cut_short_ends_neither_rebalancing_nor_what_is_resident(
     assert local.hot.n_bytes <= local.hot.budget_bytes
 
 
+def test_b03_it_says_what_can_no_longer_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "cut.gguf"
+    path.write_bytes(POCKET.read_bytes())
+    part, whole = (
+        LocalSide(open_model(path), LocalOptions(data=tmp_path, ram_bytes=ram))
+        for ram in (RAM, None)
+    )
+    whole.read_base()
+    whole.fill()
+    assert part.damage() == whole.damage() == ""
+    lost = max(part.all_experts())
+    part.disk.lost.add(lost)
+    assert part.damage() == "the model file has lost 1 of 224 experts"
+    whole.disk.lost.add(lost)
+    assert whole.damage() == ""  # it came back, and is in memory
+    with path.open("r+b") as cut:
+        cut.truncate(1 << 20)
+    assert part.damage() == f"{path} was written to since it was opened"
+    assert whole.damage() == ""
+
+
 def test_a_corrupt_record_of_use_is_measured_again(tmp_path: Path) -> None:
     first = filled(tmp_path)
     first.save()

@@ -1,7 +1,7 @@
 """Phases in order; ready at the wanted share, or when a disk stands behind."""
 
 from p2pmoe.backbone.generation import Phase
-from p2pmoe.backbone.readiness import PATIENCE_S, ReadinessGate
+from p2pmoe.backbone.readiness import PATIENCE_S, ReadinessGate, with_damage
 
 
 def test_phases_in_order() -> None:
@@ -32,3 +32,14 @@ def test_with_a_disk_patience_ends() -> None:
     assert gate.phase is Phase.COVERING
     gate.cover(0.4, 2 * PATIENCE_S)
     assert gate.phase is Phase.READY
+
+
+def test_damage_ends_readiness_where_nobody_else_has_the_experts() -> None:
+    gate = ReadinessGate(wanted=0.0, has_disk=True)
+    assert not with_damage(gate.readiness(), "lost", has_others=False).is_damaged
+    gate.cover(1.0, 0.0)
+    assert with_damage(gate.readiness(), "", has_others=False) == gate.readiness()
+    alone = with_damage(gate.readiness(), "lost", has_others=False)
+    assert (alone.phase, alone.detail, alone.is_damaged) == (Phase.READY, "lost", True)
+    among = with_damage(gate.readiness(), "lost", has_others=True)
+    assert (among.detail, among.is_damaged) == ("lost", False)
