@@ -28,9 +28,10 @@ from p2pmoe.model.kv_cache import KvCache, LayerCache
 from p2pmoe.model.layer_reader import LayerReader
 from p2pmoe.model.linear import Linear
 from p2pmoe.model.logits import Logits
+from p2pmoe.model.metadata_keys import Keys
 from p2pmoe.model.router import Router
 from p2pmoe.model.row_operations import RowOperations
-from p2pmoe.model.settings import Keys, read_eps
+from p2pmoe.model.settings import read_eps
 from p2pmoe.model.soft_cap import soft_cap
 from p2pmoe.model.tensors import read_floats, read_matrix, take_rows
 from p2pmoe.weights.model_file import ModelFile

@@ -53,13 +53,13 @@ import numpy as np
 import numpy.typing as npt
 
 from p2pmoe.model.errors import ModelRefused
+from p2pmoe.model.metadata_keys import MAX_CONTEXT
 from p2pmoe.model.tensors import read_floats
 from p2pmoe.weights.model_file import ModelFile
 from p2pmoe.weights.model_header import ModelHeader
 
 __all__ = ["RopeScaling", "RopeSettings", "YarnRamp", "read_rope", "usable_context"]
 
-_MAX_CONTEXT: Final = 1 << 24
 _MAX_BASE: Final = 1e12
 _MAX_FACTOR: Final = 65536.0
 _MAX_BETA: Final = 65536.0
@@ -159,7 +159,7 @@ def read_rope(
     """
     if n_rotated % 2 or not 2 <= n_rotated <= _MAX_ROTATED:
         raise ModelRefused(f"rotary over {n_rotated} values")
-    keys = _Keys(model_file)
+    keys = _RopeKeys(model_file)
     settings = keys.settings(n_rotated, interleaved, truncate)
     name = "rope_freqs.weight"
     if name not in model_file.tensors:
@@ -178,17 +178,17 @@ def usable_context(header: ModelHeader) -> int:
         ModelFileError: A key is of another type or out of bounds.
         ModelRefused: The kind of scaling is unknown here, or its factor absurd.
     """
-    return _Keys(header).usable_context()
+    return _RopeKeys(header).usable_context()
 
 
-class _Keys:
+class _RopeKeys:
     """Reads one file's keys with bounds."""
 
     def __init__(self, header: ModelHeader) -> None:
         self._metadata = header.metadata
         self._architecture = header.metadata.text("general.architecture")
         self._n_context = header.metadata.integer(
-            f"{self._architecture}.context_length", low=1, high=_MAX_CONTEXT
+            f"{self._architecture}.context_length", low=1, high=MAX_CONTEXT
         )
 
     def settings(
@@ -215,14 +215,14 @@ class _Keys:
             self._key("scaling.original_context_length"),
             self._n_context,
             low=1,
-            high=_MAX_CONTEXT,
+            high=MAX_CONTEXT,
         )
 
     def usable_context(self) -> int:
         """Return how many positions the model may be run for."""
         if self._key("scaling.original_context_length") not in self._metadata:
             return self._n_context
-        scaled = min(int(self.n_original() * self._scaling()[1]), _MAX_CONTEXT)
+        scaled = min(int(self.n_original() * self._scaling()[1]), MAX_CONTEXT)
         return max(self._n_context, scaled)
 
     def _scaling(self) -> tuple[RopeScaling, float]:

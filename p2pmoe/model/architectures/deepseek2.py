@@ -46,12 +46,13 @@ from p2pmoe.model.head_products import (
 )
 from p2pmoe.model.layer_reader import LayerReader
 from p2pmoe.model.linear import FeedForward, Linear
+from p2pmoe.model.metadata_keys import Keys
 from p2pmoe.model.mla import LatentQuery, LatentSizes, MlaLayer
 from p2pmoe.model.rope import Rope
 from p2pmoe.model.rope_settings import RopeSettings, read_rope
 from p2pmoe.model.router import Router
 from p2pmoe.model.row_operations import RowOperations
-from p2pmoe.model.settings import Keys, read_description, read_router
+from p2pmoe.model.settings import read_description, read_router
 from p2pmoe.weights.model_file import ModelFile
 from p2pmoe.weights.model_header import ModelHeader
 

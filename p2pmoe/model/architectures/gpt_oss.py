@@ -27,13 +27,12 @@ from p2pmoe.model.choice import RouterSettings, ScoreFunction
 from p2pmoe.model.decoder import Decoder, DecoderLayer, load_decoder
 from p2pmoe.model.description import ModelDescription
 from p2pmoe.model.layer_reader import LayerReader
+from p2pmoe.model.metadata_keys import MAX_CONTEXT, Keys
 from p2pmoe.model.rope import Rope
 from p2pmoe.model.rope_settings import read_rope
 from p2pmoe.model.row_operations import RowOperations
 from p2pmoe.model.settings import (
-    MAX_CONTEXT,
     HeadSettings,
-    Keys,
     read_description,
     read_heads,
     read_router,

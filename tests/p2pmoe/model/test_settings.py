@@ -14,14 +14,9 @@ from p2pmoe.backbone.budget import measure_sizes
 from p2pmoe.model.choice import ScoreFunction
 from p2pmoe.model.errors import ModelRefused
 from p2pmoe.model.local_experts import LocalExperts
+from p2pmoe.model.metadata_keys import Keys
 from p2pmoe.model.model import describe_model, load_model
-from p2pmoe.model.settings import (
-    Keys,
-    read_description,
-    read_eps,
-    read_heads,
-    read_router,
-)
+from p2pmoe.model.settings import read_description, read_eps, read_heads, read_router
 from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.manifest import build_manifest
 from p2pmoe.weights.model_file import ModelFile, open_model

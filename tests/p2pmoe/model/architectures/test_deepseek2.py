@@ -13,8 +13,8 @@ from mobile_worker.arithmetic.self_test import fixed_matrix
 from p2pmoe.model.architectures import deepseek2
 from p2pmoe.model.errors import ModelRefused
 from p2pmoe.model.local_experts import LocalExperts
+from p2pmoe.model.metadata_keys import Keys
 from p2pmoe.model.native_operations import operations_for
-from p2pmoe.model.settings import Keys
 from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.model_file import open_model
 from tests.support.gguf_writer import TensorBytes, write_gguf
