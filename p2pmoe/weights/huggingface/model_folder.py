@@ -140,7 +140,7 @@ class _Folder:
         tensors: dict[str, Tensor],
         n_bytes: int,
     ) -> Header:
-        name = self.folder.resolve().name
+        name = "".join(c for c in self.folder.resolve().name if c.isprintable())
         return Header(
             metadata={"general.name": name} | metadata,
             tensors=tensors,

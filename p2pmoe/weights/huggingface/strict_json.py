@@ -1,10 +1,11 @@
-"""JSON of model files, read strictly: no key twice, no NaN, bounded in size and depth.
+"""JSON of model files, read strictly: no key twice, no NaN, Unicode, of bounded depth.
 
 A parser that keeps the last of two equal keys lets one file mean two things to two
 readers (fault B04). Whatever is wrong raises ModelFileError with the file and field.
 """
 
 import json
+import re
 from pathlib import Path
 from typing import NoReturn
 
@@ -13,6 +14,7 @@ from p2pmoe.weights.errors import ModelFileError
 __all__ = ["parse_object"]
 
 _MAX_SHOWN = 80
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class _NotStrictError(ValueError):
@@ -24,12 +26,10 @@ def parse_object(path: Path, raw: bytes, field: str) -> dict[str, object]:
 
     Raises:
         ModelFileError: no UTF-8, no JSON, no object, a key twice, NaN or infinity, a
-            number of thousands of digits, or nested too deeply.
+            number of thousands of digits, half a surrogate pair, or nested too deeply.
     """
     try:
-        value = json.loads(
-            raw.decode(), object_pairs_hook=_unique, parse_constant=_no_constant
-        )
+        value = _parsed(raw)
     except UnicodeDecodeError as exc:
         raise ModelFileError(path, "is not UTF-8", field=field) from exc
     except RecursionError as exc:
@@ -42,6 +42,17 @@ def parse_object(path: Path, raw: bytes, field: str) -> dict[str, object]:
     if not isinstance(value, dict):
         reason = f"is a JSON {type(value).__name__}, not an object"
         raise ModelFileError(path, reason, field=field)
+    return value
+
+
+def _parsed(raw: bytes) -> object:
+    text = raw.decode()
+    value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+    if _SURROGATE.search(text):
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError as exc:
+            raise _NotStrictError("holds half a surrogate pair, no Unicode") from exc
     return value
 
 

@@ -295,3 +295,10 @@ def test_a_frontier_models_folder_opens_in_a_few_seconds(tmp_path: Path) -> None
     with open_model(folder) as model:
         assert len(model.tensors) == 3 + 3 * 13 + 58 * 18
     assert time.process_time() - started < 6
+
+
+def test_a_folder_of_any_name_gives_a_name_that_can_be_written(tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"m\x1b[31m\xff-v1")
+    shutil.copytree(shared_path("models/tiny/olmoe"), folder)
+    header, _ = read_folder(folder)
+    assert header.metadata["general.name"] == "m[31m-v1"

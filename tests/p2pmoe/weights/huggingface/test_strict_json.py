@@ -22,6 +22,12 @@ CASES = {
     "cut": (b'{"a": ', "is no JSON"),
     "two": (b"{}{}", "is no JSON"),
     "empty": (b"", "is no JSON"),
+    "half_a_pair": (b'{"a": ["\\ud83d"]}', "half a surrogate pair"),
+    "half_a_pair_as_a_key": (b'{"a": {"\\uDE0A": 1}}', "half a surrogate pair"),
+    "half_a_pair_deep": (
+        b'{"a": "\\ud800", "b":' + b"[" * 900 + b"]" * 900 + b"}",
+        "(half a surrogate pair|nested too deeply)",
+    ),
 }
 
 
@@ -38,3 +44,8 @@ def test_an_object_is_returned_as_it_is() -> None:
         "a": [1, 2.5, None, True],
         "b": {"a": "x"},
     }
+
+
+def test_a_whole_pair_and_an_escaped_backslash_are_text() -> None:
+    raw = rb'{"a": "\ud83d\ude0a", "b": "\\ud83d"}'
+    assert parse_object(PATH, raw, "config") == {"a": "\U0001f60a", "b": r"\ud83d"}
