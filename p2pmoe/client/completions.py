@@ -18,6 +18,10 @@ __all__ = ["ApiError", "Completion", "complete", "complete_chat", "gather"]
 
 _CONNECT_TIMEOUT_S = 10.0
 _IDLE_TIMEOUT_S = 300.0  # the server sends a comment every 10 s while it works
+_ADVICE = {  # by the refusal's code
+    "not_ready": "wait until `p2pmoe serve` says that it is ready",
+    "no_chat_template": "have a text completed with `p2pmoe run`",
+}
 
 
 class ApiError(P2pmoeError):
@@ -42,7 +46,8 @@ def complete(
     """Stream a text completion of `body` from the API at `url`.
 
     Args:
-        url: The API's base, such as http://127.0.0.1:8080; without a scheme, http.
+        url: Where the API listens, such as http://127.0.0.1:8080, with /v1 behind it
+            or not; without a scheme, http.
         body: The request's fields, without `stream`.
         key: The API key, if the server asks for one.
         show: Called with each piece of text as it comes.
@@ -99,7 +104,7 @@ def _stream(
     key: str,
     show: Callable[[str], None],
 ) -> Completion:
-    base = (url if "://" in url else f"http://{url}").rstrip("/")
+    base = (url if "://" in url else f"http://{url}").rstrip("/").removesuffix("/v1")
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     request = {**body, "stream": True, "stream_options": {"include_usage": True}}
     timeout = httpx.Timeout(_IDLE_TIMEOUT_S, connect=_CONNECT_TIMEOUT_S)
@@ -140,6 +145,5 @@ def _refusal(response: httpx.Response) -> ApiError:
     except (ValueError, KeyError, TypeError, AttributeError):
         message = response.text[:200]
     refusal = ApiError(f"the backbone refused ({response.status_code}): {message}")
-    if code == "not_ready":
-        refusal.advice = "wait until `p2pmoe serve` says that it is ready"
+    refusal.advice = _ADVICE.get(code, "") if isinstance(code, str) else ""
     return refusal

@@ -89,6 +89,18 @@ def test_a_backbone_that_is_not_ready_says_what_to_wait_for(url: str) -> None:
         complete(url, {}, show=lambda _: None)
 
 
+def test_a_model_that_cannot_chat_says_what_it_can(url: str) -> None:
+    Script.status = 400
+    Script.body = b'{"error":{"message":"no template","code":"no_chat_template"}}'
+    with pytest.raises(ApiError, match="no template") as caught:
+        complete_chat(url, {}, show=lambda _: None)
+    assert "p2pmoe run" in caught.value.advice
+    Script.body = b'{"error":{"message":"odd","code":[]}}'
+    with pytest.raises(ApiError, match="odd") as caught:
+        complete_chat(url, {}, show=lambda _: None)
+    assert caught.value.advice == ""
+
+
 def test_b23_a_stream_without_an_end_is_a_failure() -> None:
     lines = ['data: {"choices":[{"text":"half"}]}']
     with pytest.raises(ApiError, match="stopped before its end"):
@@ -114,6 +126,14 @@ def test_an_address_without_a_scheme_will_do(url: str) -> None:
     Script.body = b'data: {"choices":[{"text":"a"}]}\n\ndata: [DONE]\n\n'
     address = url.removeprefix("http://")
     assert complete(address, {}, show=lambda _: None).text == "a"
+
+
+@pytest.mark.parametrize("ending", ["/", "/v1", "/v1/"])
+def test_the_address_that_serve_prints_will_do(url: str, ending: str) -> None:
+    Script.status = 200
+    Script.body = b'data: {"choices":[{"text":"a"}]}\n\ndata: [DONE]\n\n'
+    assert complete(url + ending, {}, show=lambda _: None).text == "a"
+    assert Script.seen[-1][0] == "/v1/completions"
 
 
 @pytest.mark.parametrize("text", ["http://", "http://a b/", "ftp://127.0.0.1", ""])
