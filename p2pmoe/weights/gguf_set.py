@@ -27,6 +27,7 @@ __all__ = ["GgufModel", "open_gguf", "read_gguf"]
 
 _NUMBER, _COUNT, _TENSORS = "split.no", "split.count", "split.tensors.count"
 _TYPE, _ARCHITECTURE = "general.type", "general.architecture"
+_PROJECTOR = "clip"
 _MAX_PARTS = 1024
 
 
@@ -149,11 +150,15 @@ def _check_tensors(parts: list[_Part], n_tensors: int) -> None:
 
 def _check_type(part: _Part) -> None:
     """Refuse what hubs keep beside models: projectors, adapters, matrices."""
+    advice = "name the model's own file, which lies beside it"
     kind = part.metadata.text(_TYPE, "model")
     if kind != "model":
         reason = f"is no model but of type {kind[:40]!r}"
         field = f"key {_TYPE!r}"
-        advice = "name the model's own file, which lies beside it"
+        raise UnsupportedModel(part.path, reason, field=field, advice=advice)
+    if part.metadata.text(_ARCHITECTURE, "") == _PROJECTOR:  # of years without a type
+        reason = "is the vision or audio part of a model (mmproj)"
+        field = f"key {_ARCHITECTURE!r}"
         raise UnsupportedModel(part.path, reason, field=field, advice=advice)
 
 

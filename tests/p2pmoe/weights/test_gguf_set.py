@@ -141,3 +141,11 @@ def test_what_lies_beside_models_is_no_model(tmp_path: Path, kind: str) -> None:
     path = write_gguf(tmp_path / "a.gguf", {**META, "general.type": kind}, [tensor(0)])
     with pytest.raises(UnsupportedModel, match=f"is no model but of type '{kind}'"):
         open_model(path)
+
+
+def test_a_projector_that_does_not_say_its_type_is_told(tmp_path: Path) -> None:
+    keys = {**META, "general.architecture": "clip"}
+    path = write_gguf(tmp_path / "a.gguf", keys, [tensor(0)])
+    with pytest.raises(UnsupportedModel, match="is the vision or audio part") as caught:
+        open_model(path)
+    assert "beside it" in caught.value.advice
