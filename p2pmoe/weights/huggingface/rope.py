@@ -34,6 +34,7 @@ _KNOWN = {
     "beta_fast",
     "beta_slow",
     "truncate",
+    "finetuned",  # says nothing about the arithmetic
     "partial_rotary_factor",
     "low_freq_factor",
     "high_freq_factor",

@@ -11,7 +11,7 @@ from p2pmoe.weights.huggingface.keys import (
     size_keys,
 )
 from p2pmoe.weights.huggingface.layers import add_attention, add_experts, add_output
-from p2pmoe.weights.huggingface.rope import rope_keys
+from p2pmoe.weights.huggingface.rope import partial_rotary, rope_keys, rope_section
 from p2pmoe.weights.huggingface.tensor_table import TensorTable
 from p2pmoe.weights.metadata import MetadataValue
 
@@ -35,7 +35,7 @@ def metadata(config: Config) -> dict[str, MetadataValue]:
     keys |= rope_keys(config)
     keys["expert_gating_func"] = SIGMOID
     keys["expert_feed_forward_length"] = config.integer("intermediate_size")
-    keys["rope.dimension_count"] = config.integer("rotary_dim")
+    keys["rope.dimension_count"] = _rotated(config)
     return prefixed(ARCHITECTURE, keys)
 
 
@@ -56,3 +56,15 @@ def tensors(table: TensorTable, config: Config) -> None:
         table.copy(f"{target}.exp_probs_b.bias", f"{moe}.e_score_correction_bias")
         add_experts(table, layer, moe, config.integer("num_local_experts"))
     table.set_aside(r"(.*\.)?mtp\w*\..*")
+
+
+def _rotated(config: Config) -> int:
+    """Return how many values of a head are turned: all, if neither key says."""
+    n_heads = config.integer("num_attention_heads")
+    head_dim = config.integer("head_dim", config.integer("hidden_size") // n_heads)
+    share = partial_rotary(config, head_dim)
+    n_rotated = config.integer("rotary_dim", share)
+    key = "partial_rotary_factor"
+    if share != n_rotated and (key in config or key in rope_section(config)):
+        raise config.unsupported("rotary_dim")
+    return n_rotated

@@ -203,3 +203,24 @@ def test_a_folder_that_only_has_the_other_layout_says_so(tmp_path: Path) -> None
     (folder / "model.safetensors").rename(folder / "consolidated.safetensors")
     with pytest.raises(ModelFileError, match=r"has neither model\.safetensors nor"):
         open_model(folder)
+
+
+def test_a_rope_that_was_trained_on_is_no_other(tmp_path: Path) -> None:
+    folder = published_folder("Qwen3-235B-A22B-yarn")
+    plain = logits_of(folder.write(tmp_path / "plain"))
+    folder.config["rope_scaling"]["finetuned"] = True
+    assert np.array_equal(plain, logits_of(folder.write(tmp_path / "more")))
+
+
+def test_minimax_m2_may_give_a_share_of_a_head(tmp_path: Path) -> None:
+    """transformers 5 writes it beside `rotary_dim`, or in its place."""
+    folder = published_folder("MiniMax-M2")
+    plain = logits_of(folder.write(tmp_path / "plain"))
+    rope = {"rope_theta": 5000000, "rope_type": "default", "partial_rotary_factor": 0.5}
+    folder.config["rope_parameters"] = rope
+    assert np.array_equal(plain, logits_of(folder.write(tmp_path / "both")))
+    del folder.config["rotary_dim"]
+    assert np.array_equal(plain, logits_of(folder.write(tmp_path / "one")))
+    folder.config["rotary_dim"] = 16
+    with pytest.raises(UnsupportedModel, match="rotary_dim"):
+        open_model(folder.write(tmp_path / "contrary"))
