@@ -163,7 +163,8 @@ def read_router(
         functions: The score functions that the architecture may have; the first is the
             default.
         norm: Whether chosen scores are divided by their sum if the file does not say.
-        scale: The routed scale if the file does not say; None if it must.
+        scale: The routed scale if the file does not say; None if it must. A file's 0
+            is no scaling, as llama.cpp takes it.
 
     Raises ModelFileError and ModelRefused; both name the key.
     """
@@ -181,7 +182,7 @@ def read_router(
         score_function=ScoreFunction(function),
         top_k=keys.size("expert_used_count"),
         norm=keys.flag("expert_weights_norm", default=norm),
-        scale=keys.real("expert_weights_scale", scale, low=-high, high=high),
+        scale=keys.real("expert_weights_scale", scale, low=-high, high=high) or 1.0,
         n_groups=n_groups,
         n_groups_used=n_groups_used or n_groups,  # unsaid: experts of any group
     )

@@ -102,6 +102,11 @@ def router_of(keys: Keys):
     return read_router(keys, functions=functions, norm=True)
 
 
+def test_a_routed_scale_of_zero_is_none(tmp_path: Path) -> None:
+    assert router_of(keys_of(tmp_path, expert_weights_scale=0.0)).scale == 1.0
+    assert router_of(keys_of(tmp_path, expert_weights_scale=2.5)).scale == 2.5
+
+
 def test_heads_may_go_without_their_length(tmp_path: Path) -> None:
     own = read_heads(keys_of(tmp_path))
     assert (own.n_heads, own.n_kv_heads, own.head_dim) == (4, 2, 32)
