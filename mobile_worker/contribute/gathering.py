@@ -138,7 +138,10 @@ class Gatherer:
                 raise
             except (ManifestError, ShardError, ShardUnavailable) as error:
                 n_corrupt += isinstance(error, ShardCorrupt)
-                if n_corrupt >= _MAX_CORRUPT or isinstance(error, ManifestError):
+                if isinstance(error, ManifestError):
+                    self._give_back(want, str(error), type(error))
+                    return
+                if n_corrupt >= _MAX_CORRUPT:
                     self._give_back(want, "its bytes cannot be verified", type(error))
                     return
                 self.problem = str(error)

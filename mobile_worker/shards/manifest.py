@@ -181,7 +181,10 @@ def parse_manifest(blob: bytes) -> Manifest:
 def _build(parts: object) -> Manifest:
     version, name, architecture, n_layer, n_expert, n_embd, *rest = _items(parts, 10)
     if version != _VERSION:
-        raise ManifestError(f"manifest version {version!r} is not {_VERSION}")
+        is_newer = isinstance(version, int) and version > _VERSION
+        writer = "a newer" if is_newer else "an older"
+        reason = f"manifest version {str(version)[:40]} is not {_VERSION}"
+        raise ManifestError(f"{reason}: {writer} release wrote it")
     layouts, experts, sources, tokenizer_digest = rest
     return Manifest(
         name=name,

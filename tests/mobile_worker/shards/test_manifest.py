@@ -202,6 +202,20 @@ def test_bad_bytes_are_refused(blob: bytes) -> None:
         parse_manifest(blob)
 
 
+@pytest.mark.parametrize(
+    ("version", "says"),
+    [
+        (1, "manifest version 1 is not 2: an older release wrote it"),
+        (3, "manifest version 3 is not 2: a newer release wrote it"),
+        ("9" * 2000, f"manifest version {'9' * 40} is not 2"),
+    ],
+)
+def test_another_version_is_named_and_bounded(version: object, says: str) -> None:
+    with pytest.raises(ManifestError, match=says) as caught:
+        parse_manifest(packed(at0=version))
+    assert len(str(caught.value)) < 200
+
+
 def test_a_longer_spelling_of_the_same_number_is_refused() -> None:
     blob = MANIFEST.encode()
     assert blob[1] == 2  # the version
