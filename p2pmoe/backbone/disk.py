@@ -19,7 +19,7 @@ from p2pmoe.backbone.cost import LocalCost
 from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.expert_file import ExpertFile
 
-__all__ = ["DiskTier", "ExpertFile"]
+__all__ = ["DiskTier"]
 
 log = logging.getLogger("p2pmoe.backbone")
 

@@ -19,7 +19,7 @@ from mobile_worker.arithmetic.select import KernelChoice, choose_kernel
 from mobile_worker.expert_id import ExpertId
 from p2pmoe.backbone.budget import MemoryPlan, measure_sizes, plan_memory
 from p2pmoe.backbone.cost import LocalCost
-from p2pmoe.backbone.disk import DiskTier, ExpertFile
+from p2pmoe.backbone.disk import DiskTier
 from p2pmoe.backbone.experts_at_hand import HotSet
 from p2pmoe.backbone.scattered import ExpertPlaces, Network, ScatteredExperts
 from p2pmoe.backbone.trace import RequestTrace
@@ -29,6 +29,7 @@ from p2pmoe.config import DiskPolicy
 from p2pmoe.errors import ConfigurationError
 from p2pmoe.model.model import Model, describe_model, load_model
 from p2pmoe.weights.errors import ModelFileError
+from p2pmoe.weights.expert_file import ExpertFile
 from p2pmoe.weights.look_through import look_through
 from p2pmoe.weights.model_file import ModelFile
 

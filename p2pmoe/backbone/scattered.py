@@ -26,7 +26,7 @@ from mobile_worker.arithmetic.matrix import ExpertWeights
 from mobile_worker.arithmetic.profiles import Profile, result_row_bytes
 from mobile_worker.expert_id import ExpertId
 from p2pmoe.backbone.cost import LocalCost
-from p2pmoe.backbone.disk import DiskTier, ExpertFile
+from p2pmoe.backbone.disk import DiskTier
 from p2pmoe.backbone.exchange import (
     CheckTicket,
     ComputeHere,
@@ -50,6 +50,7 @@ from p2pmoe.model.combine import combine, rows_by_expert
 from p2pmoe.model.experts import Routing
 from p2pmoe.model.native_operations import operations_for
 from p2pmoe.weights.errors import ModelFileError
+from p2pmoe.weights.expert_file import ExpertFile
 
 __all__ = [
     "ExpertPlaces",

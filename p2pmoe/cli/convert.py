@@ -82,7 +82,7 @@ def _convert(
     check_extra("convert")
     from p2pmoe.cli.ending import asked_to_end_is_interrupted
     from p2pmoe.cli.late_bar import LateBar
-    from p2pmoe.cli.serve import model_path
+    from p2pmoe.cli.model_path import model_path
     from p2pmoe.convert.carried import carried_metadata
     from p2pmoe.convert.precision import plan_conversion
     from p2pmoe.convert.write import Target, check_target, write_model

@@ -69,7 +69,7 @@ def _check(
     from p2pmoe.check.check import CheckOptions, check_model
     from p2pmoe.cli.computing import default_threads, wanted_kernel
     from p2pmoe.cli.late_bar import LateBar
-    from p2pmoe.cli.serve import model_path
+    from p2pmoe.cli.model_path import model_path
     from p2pmoe.cli.tables import print_json, print_values
     from p2pmoe.errors import ConfigurationError
 

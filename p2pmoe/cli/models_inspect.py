@@ -32,7 +32,7 @@ def register(group: typer.Typer) -> None:
 
 def _inspect(path: ModelPath, as_json: AsJson = False) -> None:
     """Say what a model holds, and whether it runs here."""
-    from p2pmoe.cli.serve import model_path
+    from p2pmoe.cli.model_path import model_path
     from p2pmoe.cli.tables import print_json, print_rows, print_values
     from p2pmoe.inspect.foreign import in_gguf_terms, is_foreign
     from p2pmoe.inspect.inventory import take_inventory

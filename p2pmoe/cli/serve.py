@@ -16,13 +16,15 @@ if TYPE_CHECKING:
     from p2pmoe.backbone.service import Service, Started
     from p2pmoe.config import DiskPolicy, NetworkAccess, ServeConfig
 
-__all__ = ["model_path", "register"]
+__all__ = ["register"]
 
 _ARENAS = 1  # of the C library, for all threads
 
 Model = Annotated[
     str,
-    typer.Argument(metavar="MODEL", help="A GGUF file, or `pocket`, shipped inside."),
+    typer.Argument(
+        metavar="MODEL", help="A GGUF file, a safetensors folder, or `pocket`."
+    ),
 ]
 Relay = Annotated[
     str | None,
@@ -118,6 +120,7 @@ def _serve(
     from p2pmoe.backbone.service import Service
     from p2pmoe.cli.api_key import read_api_key
     from p2pmoe.cli.computing import default_threads, wanted_kernel
+    from p2pmoe.cli.model_path import model_path
     from p2pmoe.cli.sizes import parse_size
     from p2pmoe.config import ServeConfig
     from p2pmoe.network.running import log_to_stderr
@@ -143,13 +146,6 @@ def _serve(
     service = Service(config, SystemClock())
     if trio.run(_run, service, config):
         raise KeyboardInterrupt
-
-
-def model_path(model: str) -> Path:
-    """Return the file that MODEL names: a path, or a model shipped in the package."""
-    if model == "pocket":
-        return Path(__file__).resolve().parents[1] / "models" / "pocket-q4_0.gguf"
-    return Path(model)
 
 
 async def _run(service: "Service", config: "ServeConfig") -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from p2pmoe.cli.serve import model_path
+from p2pmoe.cli.model_path import model_path
 from tests.support.generations import PROMPTS, Prompt, texts_of_a_single_process
 from tests.support.networks import EDGES, WORKERS, network_running
 from tests.support.trio_test import trio_test

@@ -17,7 +17,6 @@ from mobile_worker.links.node import NodeSettings
 from mobile_worker.session.identity import Identity
 from mobile_worker.shards.manifest import Manifest
 from p2pmoe.backbone.attached import attach
-from p2pmoe.backbone.disk import ExpertFile
 from p2pmoe.backbone.engine import Engine, EngineParts, EngineRun, open_engine
 from p2pmoe.backbone.generation import GenerationRequest
 from p2pmoe.backbone.joining import Joined, Joining
@@ -26,6 +25,7 @@ from p2pmoe.backbone.scattered import ScatteredExperts
 from p2pmoe.backbone.trace import BackboneCounters
 from p2pmoe.config import DiskPolicy, Tuning
 from p2pmoe.model.sampler import SamplingSettings
+from p2pmoe.weights.expert_file import ExpertFile
 from p2pmoe.weights.manifest import build_manifest
 from p2pmoe.weights.model_file import ModelFile, open_model
 from relay.tokens import Role

@@ -7,8 +7,9 @@ import pytest
 
 from mobile_worker.expert_id import ExpertId
 from p2pmoe.backbone.cost import LocalCost
-from p2pmoe.backbone.disk import DiskTier, ExpertFile
+from p2pmoe.backbone.disk import DiskTier
 from p2pmoe.weights.errors import ModelFileError
+from p2pmoe.weights.expert_file import ExpertFile
 from p2pmoe.weights.model_file import open_model
 from tests.support.backbone_model import POCKET, model_of
 

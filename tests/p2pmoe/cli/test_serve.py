@@ -16,9 +16,8 @@ from mobile_worker.arithmetic.errors import KernelUnavailable
 from mobile_worker.errors import IdentityInUse
 from mobile_worker.session.identity import load_or_create
 from p2pmoe.cli.computing import KERNEL_VARIABLE
-from p2pmoe.cli.serve import model_path, register
+from p2pmoe.cli.serve import register
 from p2pmoe.errors import ConfigurationError, P2pmoeError
-from tests.support.backbone_model import POCKET
 
 
 def invoke(*arguments: str) -> Exception | None:
@@ -27,11 +26,6 @@ def invoke(*arguments: str) -> Exception | None:
     app.command("other")(lambda: None)
     result = CliRunner().invoke(app, ["serve", *arguments])
     return result.exception
-
-
-def test_pocket_is_shipped_and_anything_else_is_a_path() -> None:
-    assert model_path("pocket") == POCKET
-    assert model_path("x/pocket") == Path("x/pocket")
 
 
 @pytest.mark.parametrize(
