@@ -5,6 +5,8 @@ holders. Rules:
 
 - the notice is said at start, when the relay or the market came back, when the market
   does not know us, and again while no placement has come (messages may be lost);
+- a notice that was refused is said again after a pause, which doubles each time, and
+  until then nothing is said: the market may be of another release, or full;
 - use is reported every few seconds, and at once when the hot set changed;
 - a placement is a full snapshot; an older serial than the last is ignored; a holder
   whose record does not verify is left out, never the whole snapshot.
@@ -19,7 +21,13 @@ from dataclasses import dataclass
 from mobile_worker.device_class import DeviceClass
 from mobile_worker.errors import RecordError
 from mobile_worker.expert_id import ExpertId
-from mobile_worker.messages.market import Demand, ManifestNotice, Placement
+from mobile_worker.messages.envelope import MessageType
+from mobile_worker.messages.market import (
+    Demand,
+    ManifestNotice,
+    Placement,
+    Refused,
+)
 from mobile_worker.session.records import PeerRecord, parse_record
 from p2pmoe.backbone.plan import Tier
 from relay.keys import PeerId
@@ -30,6 +38,7 @@ log = logging.getLogger("p2pmoe.backbone")
 
 NOTICE_AGAIN_S = 5.0
 NOTICE_REFRESH_S = 120.0
+_LONGEST_PAUSE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,12 +79,16 @@ class MarketClient:
         self._serial = -1
         self._noticed_at: float | None = None
         self._placed = False
+        self._silent_until = float("-inf")
+        self._refused: list[str] = []  # reasons since the last placement
         self._demanded_at: float | None = None
         self._said_at_hand: tuple[ExpertId, ...] | None = None
 
     def due(self, now: float) -> list[ManifestNotice | Demand]:
         """Return what is to be sent to the market now."""
         said: list[ManifestNotice | Demand] = []
+        if now < self._silent_until:
+            return said
         wait = NOTICE_REFRESH_S if self._placed else NOTICE_AGAIN_S
         if self._noticed_at is None or now - self._noticed_at >= wait:
             self._noticed_at = now
@@ -110,6 +123,22 @@ class MarketClient:
         self._noticed_at = self._demanded_at = None
         self._placed = False
         self._serial = -1
+        self._silent_until = float("-inf")
+
+    def refused(self, refusal: Refused, now: float) -> bool:
+        """Note what the market refuses; True if people have not heard of it."""
+        is_silent = now < self._silent_until
+        if refusal.what == MessageType.DEMAND:
+            if not is_silent:
+                self.say_again()
+            return not is_silent
+        if refusal.what == MessageType.MANIFEST and not is_silent:
+            pause_s = NOTICE_AGAIN_S * 2 ** min(len(self._refused), 8)
+            self.say_again()
+            self._silent_until = now + min(pause_s, _LONGEST_PAUSE_S)
+        is_news = refusal.reason not in self._refused
+        self._refused = [*self._refused, refusal.reason][-8:]
+        return is_news
 
     def take(self, placement: Placement) -> Placed | None:
         """Return what a placement says, None if it is another model's or old."""
@@ -119,6 +148,7 @@ class MarketClient:
             return None
         self._serial = placement.serial
         self._placed = True
+        self._refused = []
         records = []
         holders: dict[PeerId, tuple[Tier, Sequence[ExpertId]]] = {}
         for holder in placement.holders:

@@ -226,9 +226,8 @@ class NetworkSide:
 
     def _market_said(self, message: messages.Placement | messages.Refused) -> None:
         if isinstance(message, messages.Refused):
-            log.warning("the market refuses: %s", message.reason)
-            if message.what == messages.MessageType.DEMAND:
-                self._parts.market_client.say_again()
+            if self._parts.market_client.refused(message, self._now()):
+                log.warning("the market refuses: %s", message.reason)
             return
         placed = self._parts.market_client.take(message)
         if placed is None:

@@ -1,7 +1,14 @@
 """What is said to the market and when; what is believed of a placement."""
 
 from mobile_worker.expert_id import ExpertId
-from mobile_worker.messages import Demand, Holder, ManifestNotice, Placement
+from mobile_worker.messages import (
+    Demand,
+    Holder,
+    ManifestNotice,
+    MessageType,
+    Placement,
+    Refused,
+)
 from mobile_worker.session.identity import Identity
 from mobile_worker.session.records import PeerRecord, sign_record
 from p2pmoe.backbone.market_client import MarketClient, MarketTerms
@@ -80,6 +87,42 @@ def test_everything_again_when_the_market_is_new() -> None:
     rig.client.say_again()
     assert rig.said(0.1) == [ManifestNotice, Demand]
     assert rig.client.take(placement(1)) is not None  # its serials begin anew
+
+
+def refusal(what: MessageType, reason: str = "no") -> Refused:
+    return Refused(what=int(what), reason=reason)
+
+
+def test_a_refused_notice_is_said_again_ever_later_and_told_once() -> None:
+    rig = Rig()
+    at, pauses = 0.0, []
+    for _ in range(6):
+        assert rig.said(at) == [ManifestNotice, Demand]
+        told = rig.client.refused(refusal(MessageType.MANIFEST), at)
+        assert told == (not pauses)
+        assert not rig.client.refused(refusal(MessageType.DEMAND), at + 0.1)
+        again = at + 0.25
+        while not rig.said(again):
+            again += 0.25
+        pauses.append(again - at)
+        at = again + 0.25
+        rig.client.say_again()
+    assert pauses == [5.0, 10.0, 20.0, 40.0, 60.0, 60.0]
+    assert rig.client.refused(refusal(MessageType.MANIFEST, "other"), at)
+    rig.client.say_again()  # the market is new
+    assert rig.said(at) == [ManifestNotice, Demand]
+    rig.client.take(placement(1))
+    assert rig.client.refused(refusal(MessageType.MANIFEST), at)
+    assert rig.said(at + 4.9) == []
+    assert rig.said(at + 5.0) == [ManifestNotice, Demand]
+
+
+def test_a_market_that_knows_nothing_of_us_hears_everything_at_once() -> None:
+    rig = Rig()
+    rig.said(0.0)
+    rig.client.take(placement(9))
+    assert rig.client.refused(refusal(MessageType.DEMAND), 1.0)
+    assert rig.said(1.25) == [ManifestNotice, Demand]
 
 
 def test_old_and_foreign_placements_are_ignored() -> None:
