@@ -20,6 +20,7 @@ from typing import Protocol
 
 from p2pmoe.weights.cursor import read_into
 from p2pmoe.weights.errors import ModelFileError
+from p2pmoe.weights.find import names_like
 
 __all__ = ["ByteSource", "FileBytes", "OpenFile"]
 
@@ -63,8 +64,10 @@ class OpenFile:
         try:
             self.fd = os.open(path, flags)
         except OSError as exc:
-            reason = f"cannot be opened: {exc.strerror}"
+            reason = f"cannot be opened: {(exc.strerror or str(exc)).lower()}"
             advice = "name a model file that can be read, or `pocket`"
+            if isinstance(exc, FileNotFoundError):
+                advice = names_like(path)
             raise ModelFileError(path, reason, advice=advice) from exc
         self._close = weakref.finalize(self, os.close, self.fd)
         state = os.fstat(self.fd)

@@ -14,6 +14,8 @@ error that lists them. Only names are looked at; nothing is opened.
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 
 from p2pmoe.weights.errors import ModelFileError, UnsupportedModel, listed
@@ -23,6 +25,7 @@ __all__ = [
     "PartName",
     "SafetensorsFolder",
     "find_model",
+    "names_like",
     "parse_part_name",
     "part_name",
 ]
@@ -33,10 +36,14 @@ _PIECE = re.compile(
 )
 _BESIDE_MODELS = re.compile(r"mmproj|imatrix", re.IGNORECASE)
 _PICKLED = (".bin", ".pt", ".pth")
+_WEIGHTS = (".gguf", ".safetensors")
+_WITHOUT_WEIGHTS = (".json", ".jinja", ".model", ".txt", ".md")
+_MAX_LOOKED_AT = 1000  # names beside one that is not there
 _CONFIG = "config.json"
 _ADAPTER = "adapter_config.json"
 _ADAPTER_WEIGHTS = "adapter_model"
 _FETCH_ALL = "fetch the whole folder of the model"
+_NAME_HERE = "name a file or folder of this machine, or `pocket`; hubs are not asked"
 _NAME_A_FILE = "name a GGUF file, a part of a set, or a safetensors folder"
 
 
@@ -73,20 +80,49 @@ def find_model(path: Path) -> SafetensorsFolder | GgufPart:
     if _holds(path.is_dir):
         return _in_folder(path)
     name = path.name.lower()
-    if name.endswith((".safetensors", ".index.json")) or name == _CONFIG:
-        if not _holds(path.is_file):
-            raise ModelFileError(path, "is no file", advice=_NAME_A_FILE)
-        if not (path.parent / _CONFIG).is_file():
-            reason = f"has no {_CONFIG} beside it"
-            raise ModelFileError(path, reason, advice=_FETCH_ALL)
-        return SafetensorsFolder(path.parent)
     if name.endswith(_PICKLED):
         raise _pickled(path)
     if _PIECE.fullmatch(name):
         reason = "is a piece of a file that was cut by bytes"
         advice = "join all pieces in order: cat PIECES > MODEL.gguf"
         raise ModelFileError(path, reason, advice=advice)
+    if name.endswith((".safetensors", ".index.json")) or name == _CONFIG:
+        if not _holds(path.is_file):
+            raise ModelFileError(path, "is no file", advice=names_like(path))
+        if not (path.parent / _CONFIG).is_file():
+            reason = f"has no {_CONFIG} beside it"
+            raise ModelFileError(path, reason, advice=_FETCH_ALL)
+        return SafetensorsFolder(path.parent)
+    if name.endswith(_WITHOUT_WEIGHTS) and _holds(path.is_file):
+        reason = "lies beside a model and holds no weights"
+        raise ModelFileError(path, reason, advice="name the folder that it lies in")
     return GgufPart(path)
+
+
+def names_like(path: Path) -> str:
+    """Return advice for a path that is not there: the models beside it with its name.
+
+    What differs may be signs, small letters, the ending or a few letters.
+    """
+    try:
+        names = [p.name for p in islice(path.parent.iterdir(), _MAX_LOOKED_AT)]
+    except OSError:
+        return _NAME_HERE
+    stems: dict[str, list[str]] = {}
+    for name in names:
+        if (path.parent / name).is_dir() or name.lower().endswith(_WEIGHTS):
+            stems.setdefault(_bare(name), []).append(name)
+    near = get_close_matches(_bare(path.name), stems, cutoff=0.8)
+    found = [name for stem in near for name in stems[stem]]
+    return f"did you mean {listed(found)}?" if found else _NAME_HERE
+
+
+def _bare(name: str) -> str:
+    """Return the letters and digits of a name without its ending."""
+    stem = name.lower()
+    for ending in _WEIGHTS:
+        stem = stem.removesuffix(ending)
+    return "".join(filter(str.isalnum, stem))
 
 
 def _holds(check: Callable[[], bool]) -> bool:
@@ -168,7 +204,7 @@ def _holds_weights(folder: Path) -> bool:
         names = [path.name.lower() for path in folder.iterdir()]
     except OSError:
         return False
-    return any(name.endswith((".gguf", ".safetensors")) for name in names)
+    return any(name.endswith(_WEIGHTS) for name in names)
 
 
 def _names(folder: Path) -> list[str]:

@@ -8,6 +8,7 @@ from p2pmoe.weights.find import (
     GgufPart,
     SafetensorsFolder,
     find_model,
+    names_like,
     parse_part_name,
     part_name,
 )
@@ -83,6 +84,23 @@ def test_folders_without_a_model_say_what_is_missing(tmp_path: Path) -> None:
         find_model(bare / "model.safetensors")
     with pytest.raises(ModelFileError, match="is no file"):
         find_model(bare / "other.safetensors")
+
+
+def test_a_name_that_is_not_there_says_which_are_like_it(tmp_path: Path) -> None:
+    fill(tmp_path, "Qwen3-Q4_K_M.gguf", "other.gguf", "qwen3q4km.txt")
+    fill(tmp_path / "GLM-4.5", "config.json")
+    for name in ("Qwen3-Q4_K_M", "qwen3_q4_k_m.gguf", "Qwem3-Q4_K_M.gguf"):
+        assert names_like(tmp_path / name) == "did you mean Qwen3-Q4_K_M.gguf?"
+    assert names_like(tmp_path / "glm4.5") == "did you mean GLM-4.5?"
+    for name in ("Qwen/Qwen3-30B-A3B", "other.gguf/other.gguf", "llama", "x" * 300):
+        assert "of this machine" in names_like(tmp_path / name)
+
+
+def test_what_lies_beside_weights_names_its_folder(tmp_path: Path) -> None:
+    fill(tmp_path, "config.json", "model.safetensors", "tokenizer.json")
+    with pytest.raises(ModelFileError, match="holds no weights") as caught:
+        find_model(tmp_path / "tokenizer.json")
+    assert "folder" in caught.value.advice
 
 
 @pytest.mark.parametrize("name", ["m.gguf-split-a", "m.Q4_K.gguf.part1of3"])
