@@ -17,7 +17,8 @@ from p2pmoe.weights.experts import expert_ranges
 from p2pmoe.weights.model_file import open_model, read_header
 from tests.support.command_line import Outcome
 from tests.support.forked_commands import Forked, run_forked
-from tests.support.wrong_models import WrongModel, write_good, write_wrong_models
+from tests.support.wrong_model import WrongModel
+from tests.support.wrong_models import write_good, write_wrong_models
 
 MAX_GROWTH_BYTES = 50_000_000
 PWN = Path("/", "tmp", "p2pmoe-pwn.safetensors")
