@@ -17,8 +17,8 @@ from tests.support.seeded_models import (
     N_HEADS,
     N_VOCAB,
     Case,
-    weights_of,
 )
+from tests.support.seeded_weights import weights_of
 
 __all__ = ["metadata_of", "tensors_of", "write_case"]
 

@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM
 
-from tests.support.seeded_models import CASES, Case, prompt_of, write_folder
+from tests.support.seeded_models import CASES, Case, prompt_of
+from tests.support.seeded_weights import write_folder
 
 ROWS = (0, 15, 16, 40, 63, 64, 100, 150, 199)
 PLACE = Path(__file__).with_name("models")

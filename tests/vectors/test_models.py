@@ -19,13 +19,8 @@ from p2pmoe.model.model import load_model
 from p2pmoe.weights.model_file import open_model
 from tests.support.kernels import fastest_kernel
 from tests.support.seeded_gguf import write_case
-from tests.support.seeded_models import (
-    CASES,
-    Case,
-    case_named,
-    prompt_of,
-    write_folder,
-)
+from tests.support.seeded_models import CASES, Case, case_named, prompt_of
+from tests.support.seeded_weights import write_folder
 from tests.support.tiny_model import TinyModel
 
 VECTORS = Path(__file__).with_name("models")
