@@ -20,6 +20,7 @@ from p2pmoe.inspect.parts import Part, part_of
 from p2pmoe.model.description import ModelDescription
 from p2pmoe.model.model import describe_model
 from p2pmoe.text.loading import load_vocabulary
+from p2pmoe.text.template import check_template, template_source
 from p2pmoe.text.vocabulary import Vocabulary
 from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.experts import expert_ranges
@@ -40,6 +41,7 @@ class Verdict:
     obstacles: tuple[str, ...]
     description: ModelDescription | None = None
     vocabulary: Vocabulary | None = None
+    has_template: bool = False
 
 
 def judge(header: ModelHeader, inventory: Inventory) -> Verdict:
@@ -57,9 +59,23 @@ def judge(header: ModelHeader, inventory: Inventory) -> Verdict:
     vocabulary = _attempt(
         header, found if known else rest, lambda: load_vocabulary(header)
     )
-    return Verdict(
-        obstacles=tuple(found), description=description, vocabulary=vocabulary
+    has_template = _attempt(
+        header, found if known else rest, lambda: _has_template(header)
     )
+    return Verdict(
+        obstacles=tuple(found),
+        description=description,
+        vocabulary=vocabulary,
+        has_template=has_template or False,
+    )
+
+
+def _has_template(header: ModelHeader) -> bool:
+    """Say whether there is a chat template, and refuse one that does not compile."""
+    source = template_source(header)
+    if source:
+        check_template(source)
+    return bool(source)
 
 
 def _attempt(

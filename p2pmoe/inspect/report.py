@@ -90,6 +90,9 @@ def _lines(
     lines["at 4 bits a parameter"] = decimal_size(inventory.bytes_at_4_bits)
     lines["files"] = f"{on_disk.n_files} ({decimal_size(on_disk.n_bytes)} on disk)"
     lines["tokenizer"] = _tokenizer(verdict)
+    lines["chat template"] = (
+        "yes" if verdict.has_template else "none: it completes text, and does not chat"
+    )
     if verdict.description is not None:
         lines["KV cache a token"] = decimal_size(verdict.description.kv_bytes_per_token)
     lines["runs here"] = (
@@ -176,6 +179,7 @@ def as_document(
         "n_files": on_disk.n_files,
         "bytes_on_disk": on_disk.n_bytes,
         "tokenizer": _tokenizer_document(verdict),
+        "has_chat_template": verdict.has_template,
         "kv_bytes_per_token": description and description.kv_bytes_per_token,
         "runs_here": not verdict.obstacles,
         "obstacles": list(verdict.obstacles),

@@ -34,6 +34,7 @@ __all__ = [
     "ChatMessage",
     "ChatTemplate",
     "TemplateLimits",
+    "check_template",
     "guard_text",
     "load_template",
     "template_source",
@@ -90,21 +91,13 @@ class ChatTemplate:
         Raises:
             TemplateError: A syntax error, or something that is not allowed.
         """
-        if len(source) > _MAX_TEMPLATE_CHARACTERS:
-            raise TemplateError(f"chat template has {len(source)} characters")
         self._source = source
         self._tokenizer = tokenizer
         self._limits = limits
         self._monotonic = monotonic
         self._wall_us = wall_us
         self._controls = TokenFinder(tokenizer.control_texts)
-        try:
-            with spending(self._budget()):
-                self._template = Sandbox().compile_template(source)
-        except _FAILURES as exc:
-            raise TemplateError(
-                f"chat template does not compile: {_line(exc)}"
-            ) from exc
+        self._template = _compiled(source, self._budget())
 
     def encode(self, messages: Sequence[ChatMessage]) -> list[int]:
         """Return the prompt's token ids, ready for the model's answer.
@@ -190,6 +183,33 @@ def load_template(
         return None
     limits = TemplateLimits(max_characters=n_context * 16 + (1 << 16))
     return ChatTemplate(source, tokenizer, limits, monotonic=monotonic, wall_us=wall_us)
+
+
+def check_template(source: str) -> None:
+    """Refuse a template that does not compile, without a tokenizer or a clock.
+
+    Raises:
+        TemplateError: A syntax error, or something that is not allowed.
+    """
+    limits = TemplateLimits(max_characters=_MAX_TEMPLATE_CHARACTERS)
+    _compiled(
+        source,
+        Budget(
+            max_characters=limits.max_characters,
+            deadline=limits.max_seconds,
+            monotonic=lambda: 0.0,
+        ),
+    )
+
+
+def _compiled(source: str, budget: Budget) -> jinja2.Template:
+    if len(source) > _MAX_TEMPLATE_CHARACTERS:
+        raise TemplateError(f"chat template has {len(source)} characters")
+    try:
+        with spending(budget):
+            return Sandbox().compile_template(source)
+    except _FAILURES as exc:
+        raise TemplateError(f"chat template does not compile: {_line(exc)}") from exc
 
 
 def template_source(model: ModelHeader) -> str:

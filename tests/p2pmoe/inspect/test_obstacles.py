@@ -35,6 +35,7 @@ def test_the_shipped_model_runs() -> None:
     assert verdict.description.kv_bytes_per_token > 0
     assert verdict.vocabulary is not None
     assert verdict.vocabulary.pretokenizer == "gpt-2"
+    assert verdict.has_template
 
 
 @pytest.mark.parametrize(
@@ -44,6 +45,7 @@ def test_the_shipped_model_runs() -> None:
             {"general.architecture": "unheard-of"},
             "architecture 'unheard-of' is not one",
         ),
+        ({"tokenizer.chat_template": "{% for"}, "chat template does not compile"),
         ({"tokenizer.ggml.pre": None}, "pre-tokenizer is missing"),
         ({"tokenizer.ggml.pre": "unknown-xyz"}, "pre-tokenizer 'unknown-xyz'"),
         ({"minimax-m3.attention.head_count": None}, "head_count"),

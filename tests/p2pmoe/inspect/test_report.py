@@ -75,6 +75,9 @@ def test_the_document_is_plain_json(tmp_path: Path) -> None:
     tokenizer = document["tokenizer"]
     assert isinstance(tokenizer, dict)
     assert tokenizer["kind"] == "gpt2"
+    assert document["has_chat_template"] is False
+    lines = summary(inventory, judge(header, inventory), ONE)
+    assert str(lines["chat template"]).startswith("none")
 
 
 def test_names_cannot_steer_the_terminal(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from p2pmoe.text.template import (
     ChatMessage,
     ChatTemplate,
     TemplateLimits,
+    check_template,
     guard_text,
     load_template,
     template_source,
@@ -221,3 +222,10 @@ def test_the_template_of_a_folder_is_loaded(tmp_path: Path) -> None:
     loaded = load_template(model, SHARED, 100, monotonic=lambda: 0.0)  # type: ignore[arg-type]
     assert loaded is not None
     assert controls(loaded.encode(user("x"))) == [0, 1, 2, 1]
+
+
+def test_a_template_is_checked_without_a_tokenizer() -> None:
+    check_template(CHATML)
+    for bad in ("{% for", "{% include 'x' %}", "x" * 300_000):
+        with pytest.raises(TemplateError, match="chat template"):
+            check_template(bad)
