@@ -130,13 +130,16 @@ class LayerReader:
         """Return the router, None for a dense layer.
 
         With `biased` its logits have a bias. A selection bias (`exp_probs_b`) is used
-        where the file has one.
+        if the file has them: each layer has one then, or none has.
         """
         if self.number not in self.description.moe_layers:
             return None
         n_expert = self.description.n_expert
         part, selection = "ffn_gate_inp", "exp_probs_b"
-        has_selection = self.has(selection, "bias")
+        has_selection = any(
+            f"blk.{layer}.{selection}.bias" in self.file.tensors
+            for layer in self.description.moe_layers
+        )
         return Router(
             self.matrix(part, n_expert, self.n_embd),
             self.vector(selection, n_expert, "bias") if has_selection else None,

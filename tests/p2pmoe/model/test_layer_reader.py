@@ -176,3 +176,15 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
     with open_model(path) as model_file:
         with pytest.raises(ModelFileError, match=r"blk\.1\.attn_v\.weight"):
             reader_of(model_file).qkv(HEADS)
+
+
+def test_b12_all_layers_have_a_selection_bias_or_none_has(tmp_path: Path) -> None:
+    names = [f"blk.{layer}.exp_probs_b.bias" for layer in (0, 1)]
+    path = write_mini(tmp_path / "m.gguf", "minimax-m2", None, {names[1]: None})
+    with open_model(path) as model_file:
+        reader_of(model_file, 0).router(RULE)
+        with pytest.raises(ModelFileError, match=r"blk\.1\.exp_probs_b\.bias"):
+            reader_of(model_file, 1).router(RULE)
+    path = write_mini(tmp_path / "n.gguf", "minimax-m2", None, dict.fromkeys(names))
+    with open_model(path) as model_file:
+        assert reader_of(model_file, 1).router(RULE) is not None
