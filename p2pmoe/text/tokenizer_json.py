@@ -40,6 +40,7 @@ __all__ = ["vocabulary_from_folder"]
 
 _MAX_BYTES = 1 << 27
 _MAX_SCORE = 1e30
+_MAX_SPARE_ROWS = 1 << 18  # without a token; checkpoints for tests have many
 _LOOKS_SPECIAL = (("<|", "|>"), ("<\uff5c", "\uff5c>"), ("<unused", ">"))
 _SPECIAL_TEXTS = frozenset({"<pad>", "<mask>", "<2mass>", "[@BOS@]"})
 _TEXT_KINDS = frozenset({TokenKind.NORMAL, TokenKind.BYTE, TokenKind.UNKNOWN})
@@ -181,6 +182,9 @@ def _tokens(
     n_tokens = max(vocab_size, max(ids.values(), default=-1) + 1)
     if n_tokens > MAX_TOKENS or min(ids.values(), default=-1) < 0:
         raise TokenizerError(f"{document.place}: token ids are missing or too large")
+    if n_tokens > len(ids) + _MAX_SPARE_ROWS:
+        reason = f"{len(ids)} tokens for a vocabulary of {n_tokens}"
+        raise TokenizerError(f"{document.place}: {reason}")
     texts = {id_: text for text, id_ in ids.items()}
     if len(texts) != len(ids):
         raise TokenizerError(f"{document.place}: two tokens have one id")

@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 SPACE = "\u2581"
-MAX_TOKENS = 1 << 22
+MAX_TOKENS = 1 << 20
 _MAX_TOKEN_CHARACTERS = 10_000
 _MAX_SEARCHED_CHARACTERS = 256  # of tokens that are looked for at each place of a text
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-F]{2})>")

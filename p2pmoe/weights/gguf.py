@@ -38,7 +38,10 @@ _MAX_PAIRS = 1 << 16
 _MAX_KEY_BYTES = 65_535
 _MAX_NAME_BYTES = 255
 _MAX_TEXT_BYTES = 1 << 24
-_MAX_ITEMS = 1 << 22
+_MAX_TEXTS = 1 << 21  # of an array; vocabularies have 2^18 tokens, 2^19 merges
+_MAX_NUMBERS = 1 << 20
+_MAX_ITEMS = 1 << 22  # of all arrays
+_MAX_METADATA_BYTES = 1 << 27
 _MAX_DIMENSIONS = 4
 _MAX_DIMENSION = 1 << 48
 _MAX_ALIGNMENT = 1 << 16
@@ -120,17 +123,21 @@ def parse_header(cursor: Cursor, *, is_whole: bool = True) -> Header:
     n_pairs = _count(cursor, "number of keys", _MAX_PAIRS, _MIN_PAIR_BYTES)
     metadata: dict[str, MetadataValue] = {}
     alignment = _DEFAULT_ALIGNMENT
+    n_items = 0
     for number in range(n_pairs):
         key = cursor.text(f"key {number}", _MAX_KEY_BYTES)
         if not key or key in metadata:
             reason = f"{key[:80]!r} is empty or occurs twice"
             raise ModelFileError(cursor.path, reason, field=f"key {number}")
-        kind = cursor.number("I", f"type of {key!r}")
+        kind = cursor.number("I", f"type of {key[:80]!r}")
         if key == _ALIGNMENT_KEY:
             alignment = _alignment(cursor, kind)
             metadata[key] = alignment
         else:
-            metadata[key] = _value(cursor, kind, f"key {key[:80]!r}")
+            value = _value(cursor, kind, f"key {key[:80]!r}")
+            n_items += len(value) if isinstance(value, tuple) else 1
+            _check_metadata(cursor, n_items, key)
+            metadata[key] = value
     entries = [_entry(cursor, number) for number in range(n_tensors)]
     data_start = -(-cursor.position // alignment) * alignment
     tensors: dict[str, Tensor] = {}
@@ -146,6 +153,13 @@ def parse_header(cursor: Cursor, *, is_whole: bool = True) -> Header:
         n_bytes=n_bytes,
         fingerprint=cursor.digest_before(n_bytes),
     )
+
+
+def _check_metadata(cursor: Cursor, n_items: int, key: str) -> None:
+    """Refuse metadata that would fill the memory, however they are cut up."""
+    if n_items > _MAX_ITEMS or cursor.position > _MAX_METADATA_BYTES:
+        reason = f"{n_items} values in {cursor.position} bytes of metadata"
+        raise ModelFileError(cursor.path, reason, field=f"key {key[:80]!r}")
 
 
 def _check_start(cursor: Cursor) -> None:
@@ -187,7 +201,8 @@ def _value(cursor: Cursor, kind: int, field: str) -> MetadataValue:
     if kind != _ARRAY:
         return _scalar(cursor, kind, field)
     item = cursor.number("I", f"{field} item type")
-    count = cursor.bounded("Q", f"{field} length", 0, _MAX_ITEMS)
+    limit = _MAX_TEXTS if item == _TEXT else _MAX_NUMBERS
+    count = cursor.bounded("Q", f"{field} length", 0, limit)
     if item in _NUMBERS:
         form = _NUMBERS[item]
         raw = cursor.take(count * struct.calcsize(form), field)
@@ -196,7 +211,12 @@ def _value(cursor: Cursor, kind: int, field: str) -> MetadataValue:
         raise ModelFileError(cursor.path, "is an array of arrays", field=field)
     if item == _TEXT:
         return cursor.texts(count, field, _MAX_TEXT_BYTES)
-    return tuple(_scalar(cursor, item, field) for _ in range(count))
+    if item != _BOOL:
+        raise ModelFileError(cursor.path, f"unknown item type {item}", field=field)
+    raw = cursor.take(count, field)
+    if raw.strip(b"\0\1"):
+        raise ModelFileError(cursor.path, "is neither 0 nor 1", field=field)
+    return tuple(map(bool, raw))
 
 
 def _scalar(cursor: Cursor, kind: int, field: str) -> Scalar:
@@ -219,16 +239,17 @@ def _entry(cursor: Cursor, number: int) -> _Entry:
         raise ModelFileError(cursor.path, f"{name!r} is no name", field=field)
     try:
         n_dims = cursor.bounded("I", "number of dimensions", 1, _MAX_DIMENSIONS)
-        dims = tuple(
-            cursor.bounded("Q", f"dimension {place}", 1, _MAX_DIMENSION)
-            for place in range(n_dims)
-        )
-        kind = cursor.number("I", "type")
-        offset = cursor.number("Q", "offset")
+        raw = cursor.take(8 * n_dims + 12, "dimensions, type and offset")
+        *dims, kind, offset = struct.unpack(f"<{n_dims}QIQ", raw)
     except ModelFileError as exc:
         error = type(exc)
         raise error(cursor.path, exc.reason, tensor=name, field=exc.field) from exc
-    return _Entry(name=name, dims=dims, type=kind, offset=offset)
+    for place, size in enumerate(dims):
+        if not 1 <= size <= _MAX_DIMENSION:
+            reason = f"{size} is not in 1..{_MAX_DIMENSION}"
+            field = f"dimension {place}"
+            raise ModelFileError(cursor.path, reason, tensor=name, field=field)
+    return _Entry(name=name, dims=tuple(dims), type=kind, offset=offset)
 
 
 def _tensor(cursor: Cursor, entry: _Entry, alignment: int, data_start: int) -> Tensor:

@@ -21,7 +21,9 @@ from p2pmoe.weights.huggingface.strict_json import parse_object
 
 __all__ = ["Dtype", "SafetensorsHeader", "StoredTensor", "read_safetensors"]
 
-_MAX_HEADER_BYTES = 100_000_000  # the format's own limit
+_MAX_HEADER_BYTES = 1 << 25  # the format allows 100 MB; a tensor takes about 130 bytes
+_MAX_TENSORS = 1 << 17
+_MAX_MARKS = 20 * _MAX_TENSORS  # two lists, an object and ten quotation marks each
 _MAX_NAME_BYTES = 255
 _MAX_DIMENSIONS = 8
 _MAX_DIMENSION = 1 << 48
@@ -123,7 +125,7 @@ def read_safetensors(file: OpenFile, *, is_whole: bool = True) -> SafetensorsHea
 
 def _parse_entries(path: Path, raw: bytes) -> dict[str, object]:
     """Return the header's tensor entries, unchecked; ModelFileError if no object."""
-    entries = parse_object(path, raw, "header")
+    entries = parse_object(path, raw, "header", max_marks=_MAX_MARKS)
     notes = entries.pop(_METADATA, {})
     if not isinstance(notes, dict) or not all(
         isinstance(text, str) for text in notes.values()

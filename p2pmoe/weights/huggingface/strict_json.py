@@ -14,6 +14,7 @@ from p2pmoe.weights.errors import ModelFileError
 __all__ = ["parse_object"]
 
 _MAX_SHOWN = 80
+_MAX_MARKS = 1 << 23  # of structure: the largest tokenizer.json has half of that
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -21,13 +22,22 @@ class _NotStrictError(ValueError):
     """Well-formed JSON that is refused all the same; says why."""
 
 
-def parse_object(path: Path, raw: bytes, field: str) -> dict[str, object]:
+def parse_object(
+    path: Path, raw: bytes, field: str, *, max_marks: int = _MAX_MARKS
+) -> dict[str, object]:
     """Return the JSON object in `raw`; `path` and `field` are for messages.
 
+    At most `max_marks` brackets, commas and quotation marks are parsed: memory goes by
+    them, and may be thirty times the size of a file made for that.
+
     Raises:
-        ModelFileError: no UTF-8, no JSON, no object, a key twice, NaN or infinity, a
-            number of thousands of digits, half a surrogate pair, or nested too deeply.
+        ModelFileError: too many marks, no UTF-8, no JSON, no object, a key twice, NaN
+            or infinity, a number of thousands of digits, half a surrogate pair, or
+            nested too deeply.
     """
+    if sum(map(raw.count, (b"[", b"{", b",", b'"'))) > max_marks:
+        reason = f"has more than {max_marks} brackets, commas and quotation marks"
+        raise ModelFileError(path, reason, field=field)
     try:
         value = _parsed(raw)
     except UnicodeDecodeError as exc:

@@ -121,6 +121,11 @@ def test_rows_to_spare_are_unused_tokens(tmp_path: Path) -> None:
     assert len(load(tmp_path, byte_level_document(), config=nested).texts) == 301
 
 
+def test_a_vocabulary_of_next_to_nothing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TokenizerError, match="tokens for a vocabulary of 1000000"):
+        load(tmp_path, byte_level_document(), config={"vocab_size": 1_000_000})
+
+
 def test_special_tokens_come_from_the_files_beside_it(tmp_path: Path) -> None:
     vocabulary = load(
         tmp_path,

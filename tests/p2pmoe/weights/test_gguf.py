@@ -33,6 +33,8 @@ def with_meta(key: str, value: object) -> bytes:
     return gguf_bytes({**META, key: value}, [A, B])
 
 
+MANY_NUMBERS = Raw(9, struct.pack("<IQ", 0, 1 << 20) + bytes(1 << 20))
+
 # name, bytes, what the message must name (tensor or field)
 CASES = {
     "n_tensors": (gguf_bytes(META, [A], n_tensors=1 << 61), "number of tensors"),
@@ -56,6 +58,22 @@ CASES = {
     ),
     "array_of_arrays": (with_meta("k", Raw(9, struct.pack("<IQ", 9, 1))), "key 'k'"),
     "array_item_type": (with_meta("k", Raw(9, struct.pack("<IQ", 99, 1))), "key 'k'"),
+    "array_of_too_many_numbers": (
+        with_meta("k", Raw(9, struct.pack("<IQ", 0, (1 << 20) + 1) + bytes(1 << 21))),
+        "key 'k' length",
+    ),
+    "arrays_of_too_many_numbers": (
+        gguf_bytes({**META, **dict.fromkeys("klmnop", MANY_NUMBERS)}, [A]),
+        "4194305 values in",
+    ),
+    "array_of_bools_of_two": (
+        with_meta("k", Raw(9, struct.pack("<IQ", 7, 3) + b"\1\2\0")),
+        "key 'k': is neither 0 nor 1",
+    ),
+    "long_key": (
+        with_meta("k" * 65_535, Raw(9, struct.pack("<IQ", 99, 1))),
+        "kk': unknown item type 99",
+    ),
     "value_type": (with_meta("k", Raw(13, b"")), "key 'k'"),
     "bool_of_two": (with_meta("k", Raw(7, b"\x02")), "key 'k'"),
     "key_not_utf8": (
@@ -138,6 +156,7 @@ def test_b01_is_refused(tmp_path: Path, case: str) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 50_000  # KiB
     assert str(path) in str(caught.value)
     assert named in str(caught.value)
+    assert len(str(caught.value)) < len(str(path)) + 400
     assert caught.value.exit_code == 2
 
 

@@ -47,6 +47,10 @@ CASES = {
     "length_over_100_mb": (with_length(100_000_001), "100000001 is not in"),
     "length_to_the_end": (with_length(len(GOOD) - 7), "needs .* bytes, has"),
     "length_into_data": (with_length(len(GOOD) - 8), "header: is no"),
+    "too_many_marks": (
+        file_bytes(None, raw=b'{"a":[' + b"[]," * 1_400_000 + b"0]}"),
+        "has more than 2621440 brackets",
+    ),
     "no_length": (b"\x08\0\0", "needs 8 bytes, has 3"),
     "offsets_backwards": (file_bytes({"a": entry(8, 0, shape=[8])}, 8), "is no range"),
     "one_range_twice": (
@@ -121,7 +125,7 @@ CASES = {
     "long_name": (file_bytes({"a" * 300: entry(0, 8)}, 8), "is no tensor name"),
     "lone_surrogate": (
         file_bytes(None, 8, b'{"\\ud800": {}}'),
-        "is no tensor name",
+        "half a surrogate pair",
     ),
     "notes_are_numbers": (file_bytes({"__metadata__": {"a": 1}}), "object of strings"),
     "deep": (file_bytes(None, 0, b'{"a":' * 200_000), "nested too deeply"),

@@ -49,3 +49,10 @@ def test_an_object_is_returned_as_it_is() -> None:
 def test_a_whole_pair_and_an_escaped_backslash_are_text() -> None:
     raw = rb'{"a": "\ud83d\ude0a", "b": "\\ud83d"}'
     assert parse_object(PATH, raw, "config") == {"a": "\U0001f60a", "b": r"\ud83d"}
+
+
+def test_marks_are_counted_before_anything_is_parsed() -> None:
+    raw = b'{"a": [1, 2, {"b": ["c"]}]}'
+    assert parse_object(PATH, raw, "config", max_marks=12)
+    with pytest.raises(ModelFileError, match="has more than 11 brackets"):
+        parse_object(PATH, raw, "config", max_marks=11)
