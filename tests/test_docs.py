@@ -6,6 +6,12 @@ from pathlib import Path
 import pytest
 
 from docs.generate import PAGES, stale_pages
+from mobile_worker.arithmetic.formats.block_format import Format
+from mobile_worker.arithmetic.formats.codecs import is_supported
+from p2pmoe.convert.quantize import WRITABLE
+from p2pmoe.model.model import architectures
+from p2pmoe.text.pretokenizers import pretokenizer_names
+from p2pmoe.weights.huggingface.translate.registry import translated_names
 from relay.frame_types import FrameType
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -42,6 +48,39 @@ def test_every_metric_is_documented() -> None:
     assert len(names) > 20
     missing = {name for name in names if f"`{name}`" not in page}
     assert not missing, f"metrics.md lacks {sorted(missing)}"
+
+
+def test_every_model_that_runs_is_documented() -> None:
+    page = (DOCS / "reference" / "models.md").read_text(encoding="utf-8")
+    for name in architectures():
+        assert re.search(rf"^\| `{name}`", page, flags=re.MULTILINE), name
+    for name in translated_names():
+        short = name.replace("MiniMaxM3Sparse", "...")
+        assert f"`{name}`" in page or f"`{short}`" in page, name
+
+
+def test_every_pre_tokenizer_is_documented() -> None:
+    page = (DOCS / "reference" / "models.md").read_text(encoding="utf-8")
+    cells = re.findall(r"^\| ([^|]+) \|", page, flags=re.MULTILINE)
+    named = {name for cell in cells for name in cell.split(", ")}
+    assert set(pretokenizer_names()) <= named
+
+
+def test_every_format_is_documented_as_it_is() -> None:
+    page = (DOCS / "reference" / "models.md").read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| ([A-Z][^|]+) \| [^|]+ \| (\w+)[^|]* \| (\w+) \|$", page, re.MULTILINE
+    )
+    told = {
+        name: (computed == "yes", written == "yes")
+        for names, computed, written in rows
+        for name in names.split(", ")
+        if name in Format.__members__
+    }
+    for name, (computed, written) in told.items():
+        assert is_supported(Format[name]) == computed, name
+        assert (Format[name] in WRITABLE) == written, name
+    assert {each for each in Format if is_supported(each)} <= {Format[n] for n in told}
 
 
 def test_every_word_of_the_glossary_is_used() -> None:

@@ -31,7 +31,7 @@ from p2pmoe.model.row_operations import RowOperations
 from p2pmoe.weights.model_file import ModelFile
 from p2pmoe.weights.model_header import ModelHeader
 
-__all__ = ["Logits", "Model", "describe_model", "load_model"]
+__all__ = ["Logits", "Model", "architectures", "describe_model", "load_model"]
 
 
 class Model(Protocol):
@@ -91,6 +91,11 @@ _NOT_RUN: Final = {
 }
 
 
+def architectures() -> tuple[str, ...]:
+    """Return GGUF's names of the architectures that can be run, sorted."""
+    return tuple(sorted(_ARCHITECTURES))
+
+
 def load_model(model_file: ModelFile, kernel: Kernel) -> Model:
     """Load all but the routed experts, with the row operations of the kernel.
 
@@ -113,7 +118,7 @@ def _architecture(header: ModelHeader) -> str:
             advice="look at it with `p2pmoe models inspect`, or run another model",
         )
     if name not in _ARCHITECTURES:
-        known = ", ".join(sorted(_ARCHITECTURES))
+        known = ", ".join(architectures())
         raise ModelRefused(
             f"{header.path}: architecture {name[:80]!r} is not one of: {known}"
         )

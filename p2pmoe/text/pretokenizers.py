@@ -21,7 +21,13 @@ from dataclasses import dataclass
 
 from p2pmoe.text.errors import PretokenizerUnknown
 
-__all__ = ["PretokenizerRule", "canonical", "pretokenizer_rule", "rule_name"]
+__all__ = [
+    "PretokenizerRule",
+    "canonical",
+    "pretokenizer_names",
+    "pretokenizer_rule",
+    "rule_name",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +179,11 @@ _FAMILIES: tuple[tuple[str, PretokenizerRule], ...] = (
 _RULES = {name: rule for names, rule in _FAMILIES for name in names.split()}
 
 
+def pretokenizer_names() -> tuple[str, ...]:
+    """Return all known names, sorted; some stand for the same rule."""
+    return tuple(sorted(_RULES))
+
+
 def pretokenizer_rule(name: str) -> PretokenizerRule:
     """Return the rule that goes by a name.
 
@@ -182,7 +193,7 @@ def pretokenizer_rule(name: str) -> PretokenizerRule:
     try:
         return _RULES[name]
     except KeyError:
-        known = ", ".join(sorted(_RULES))
+        known = ", ".join(pretokenizer_names())
         what = f"{name[:80]!r} is unknown" if name else "is missing in the file"
         raise PretokenizerUnknown(f"pre-tokenizer {what}; known are {known}") from None
 

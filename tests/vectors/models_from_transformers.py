@@ -2,7 +2,7 @@
 
 Run by hand, `python -m tests.vectors.models_from_transformers [NAME ...]`, where torch
 and transformers are installed; the suite only reads the files. The weights come from
-seeds (tests/support/seeded_models.py), so a file holds the prompt's rows and their
+seeds (tests/support/seeded_weights.py), so a file holds the prompt's rows and their
 logits alone: eager attention, f32, one thread, the whole prompt at once.
 """
 

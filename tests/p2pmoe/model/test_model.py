@@ -4,7 +4,7 @@ import pytest
 
 from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
 from p2pmoe.model.errors import ModelRefused
-from p2pmoe.model.model import Model, describe_model, load_model
+from p2pmoe.model.model import Model, architectures, describe_model, load_model
 from p2pmoe.weights.model_file import open_model, read_header
 from tests.support.mini_m3 import write_mini_m3
 
@@ -41,3 +41,10 @@ def test_another_architecture_is_refused_in_one_line(
                 function(model_file)
             assert "\n" not in str(caught.value)
             assert ("models inspect" in caught.value.advice) == (name == "kimi-k3")
+
+
+def test_the_architectures_are_named() -> None:
+    names = architectures()
+    assert names == tuple(sorted(names))
+    assert {"deepseek2", "llama", "minimax-m3"} <= set(names)
+    assert "kimi-k3" not in names

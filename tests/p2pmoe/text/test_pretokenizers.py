@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 from tokenizers import pre_tokenizers
 
 from p2pmoe.text.errors import PretokenizerUnknown
-from p2pmoe.text.pretokenizers import canonical, pretokenizer_rule, rule_name
+from p2pmoe.text.pretokenizers import (
+    canonical,
+    pretokenizer_names,
+    pretokenizer_rule,
+    rule_name,
+)
 
 
 def split(name: str, text: str) -> list[str]:
@@ -155,3 +160,11 @@ def test_what_comes_with_a_rule() -> None:
     assert pretokenizer_rule("llama-bpe").add_bos
     assert pretokenizer_rule("llama-bpe").ignore_merges
     assert not pretokenizer_rule("qwen2").add_bos
+
+
+def test_each_name_has_a_rule() -> None:
+    names = pretokenizer_names()
+    assert names == tuple(sorted(names))
+    assert {"gpt-2", "kimi-k2"} <= set(names)
+    for name in names:
+        assert pretokenizer_rule(name).patterns

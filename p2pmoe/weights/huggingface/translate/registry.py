@@ -25,6 +25,7 @@ __all__ = [
     "architecture_name",
     "is_known",
     "text_part",
+    "translated_names",
     "translation_of",
 ]
 
@@ -72,6 +73,11 @@ def architecture_name(config: Config) -> str:
 def is_known(config: Config) -> bool:
     """Return whether the model's architecture has a translation; ModelFileError."""
     return architecture_name(config) in _TRANSLATIONS
+
+
+def translated_names() -> tuple[str, ...]:
+    """Return the hub's names of the architectures whose folders are read, sorted."""
+    return tuple(sorted(_TRANSLATIONS))
 
 
 def text_part(config: Config) -> Config:

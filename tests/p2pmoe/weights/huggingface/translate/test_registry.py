@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from p2pmoe.model.model import architectures
 from p2pmoe.weights.errors import ModelFileError, UnsupportedModel
 from p2pmoe.weights.huggingface.config import Config
 from p2pmoe.weights.huggingface.quantization import read_quantization
@@ -11,6 +12,7 @@ from p2pmoe.weights.huggingface.translate.registry import (
     architecture_name,
     is_known,
     text_part,
+    translated_names,
     translation_of,
 )
 from tests.support.hub_configs import HUB_CONFIGS, HUB_FACTS
@@ -53,3 +55,8 @@ def test_the_configuration_of_a_released_model(name: str) -> None:
     for key, value in facts.items():
         assert metadata[f"{architecture}.{key}"] == value, key
     assert read_quantization(config).method.value in {"", "fp8", "mxfp4"}
+
+
+def test_each_translation_is_of_an_architecture_that_runs() -> None:
+    for name in translated_names():
+        assert translation_of(of(name)).architecture in architectures()
