@@ -34,6 +34,7 @@ ARCHITECTURE: Final = "minimax-m3"
 NAMES: Final = (
     "MiniMaxM3SparseForCausalLM",
     "MiniMaxM3SparseForConditionalGeneration",
+    "MiniMaxM3VLForCausalLM",  # the text model as transformers saves it
     "MiniMaxM3VLForConditionalGeneration",
 )
 # GGUF's key of the indexer -> the configuration's, now and in `sparse_attention_config`

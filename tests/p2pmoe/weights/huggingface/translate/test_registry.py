@@ -32,6 +32,10 @@ def test_each_tiny_model_is_known(tiny: str) -> None:
     assert translation_of(config).architecture == architecture
 
 
+def test_the_text_model_of_minimax_m3_as_transformers_saves_it() -> None:
+    assert translation_of(of("MiniMaxM3VLForCausalLM")).architecture == "minimax-m3"
+
+
 def test_an_unknown_name_is_refused() -> None:
     assert not is_known(of("LlamaForCausalLM"))
     with pytest.raises(UnsupportedModel, match="'LlamaForCausalLM' is unknown here"):
