@@ -46,7 +46,8 @@ def test_b06_a_name_that_is_no_plain_file_name_is_refused(
 ) -> None:
     (tmp_path / "good.safetensors").write_bytes(b"")
     weight_map = {"a": "good.safetensors", "x": NAMES[name]}
-    with pytest.raises(ModelFileError, match=r"tensor 'x', weight_map: .* plain name"):
+    reason = r"tensor 'x', weight_map: .* plain name|index: holds half a surrogate pair"
+    with pytest.raises(ModelFileError, match=reason):
         weight_files(write_index(tmp_path, weight_map))
     assert not PWN.exists()
 
