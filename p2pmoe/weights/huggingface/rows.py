@@ -92,34 +92,23 @@ class Stored:
         self.file.read_into(at, out.reshape(-1).view(np.uint8).data)
 
 
-@dataclass(frozen=True, slots=True)
 class Widened:
     """BF16 or F16 rows as F32; exact."""
 
-    rows: Rows
-    is_bfloat: bool
-
-    @property
-    def n_rows(self) -> int:
-        """Rows in all."""
-        return self.rows.n_rows
-
-    @property
-    def n_items(self) -> int:
-        """Items of a row."""
-        return self.rows.n_items
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """F32."""
-        return _F32
+    def __init__(self, rows: Rows, *, is_bfloat: bool) -> None:
+        """Widen `rows`, which are u16."""
+        self._rows = rows
+        self._is_bfloat = is_bfloat
+        self.n_rows = rows.n_rows
+        self.n_items = rows.n_items
+        self.dtype = _F32
 
     def fill(self, first: int, out: Items) -> None:
         """Read and widen piece by piece."""
         for at, number in runs(len(out), self.n_items * 2):
             piece = np.empty((number, self.n_items), _U16)
-            self.rows.fill(first + at, piece)
-            if self.is_bfloat:
+            self._rows.fill(first + at, piece)
+            if self._is_bfloat:
                 wide = np.left_shift(piece, 16, dtype=np.uint32)
                 out[at : at + number] = wide.view(_F32)
             else:
@@ -127,30 +116,19 @@ class Widened:
                     out[at : at + number] = piece.view(np.float16)
 
 
-@dataclass(frozen=True, slots=True)
 class PlusOne:
     """F32 rows plus 1: norms that are stored as their distance from 1."""
 
-    rows: Rows
-
-    @property
-    def n_rows(self) -> int:
-        """Rows in all."""
-        return self.rows.n_rows
-
-    @property
-    def n_items(self) -> int:
-        """Items of a row."""
-        return self.rows.n_items
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """F32."""
-        return _F32
+    def __init__(self, rows: Rows) -> None:
+        """Add to `rows`, which are F32."""
+        self._rows = rows
+        self.n_rows = rows.n_rows
+        self.n_items = rows.n_items
+        self.dtype = _F32
 
     def fill(self, first: int, out: Items) -> None:
         """Read, then add."""
-        self.rows.fill(first, out)
+        self._rows.fill(first, out)
         with np.errstate(invalid="ignore"):  # what is no number stays none
             out += np.float32(1.0)
 
@@ -178,35 +156,28 @@ class Joined:
             filled += n_rows
 
 
-@dataclass(frozen=True, slots=True)
 class Every:
     """`n_rows` rows from `start` on: each one, or each `step`-th."""
 
-    rows: Rows
-    start: int
-    n_rows: int
-    step: int = 1
-
-    @property
-    def n_items(self) -> int:
-        """Items of a row."""
-        return self.rows.n_items
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """As the rows it picks from."""
-        return self.rows.dtype
+    def __init__(self, rows: Rows, start: int, n_rows: int, step: int = 1) -> None:
+        """Pick from `rows`."""
+        self._rows = rows
+        self._start = start
+        self._step = step
+        self.n_rows = n_rows
+        self.n_items = rows.n_items
+        self.dtype = rows.dtype
 
     def fill(self, first: int, out: Items) -> None:
         """Read the span piece by piece and keep what is wanted of it."""
-        if self.step == 1:
-            self.rows.fill(self.start + first, out)
+        if self._step == 1:
+            self._rows.fill(self._start + first, out)
             return
-        row_bytes = self.n_items * self.dtype.itemsize * self.step
+        row_bytes = self.n_items * self.dtype.itemsize * self._step
         for at, number in runs(len(out), row_bytes):
-            span = np.empty(((number - 1) * self.step + 1, self.n_items), self.dtype)
-            self.rows.fill(self.start + (first + at) * self.step, span)
-            out[at : at + number] = span[:: self.step]
+            span = np.empty(((number - 1) * self._step + 1, self.n_items), self.dtype)
+            self._rows.fill(self._start + (first + at) * self._step, span)
+            out[at : at + number] = span[:: self._step]
 
 
 class Reordered:
@@ -235,84 +206,54 @@ class Reordered:
                     self._rows.fill(int(row), out[at + place : at + place + 1])
 
 
-@dataclass(frozen=True, slots=True)
 class Columns:
     """Each `step`-th item of a row, from `start` on."""
 
-    rows: Rows
-    start: int
-    step: int
-
-    @property
-    def n_rows(self) -> int:
-        """Rows in all."""
-        return self.rows.n_rows
-
-    @property
-    def n_items(self) -> int:
-        """Items of a row."""
-        return len(range(self.start, self.rows.n_items, self.step))
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """As the rows it picks from."""
-        return self.rows.dtype
+    def __init__(self, rows: Rows, start: int, step: int) -> None:
+        """Pick from `rows`."""
+        self._rows = rows
+        self._start = start
+        self._step = step
+        self.n_rows = rows.n_rows
+        self.n_items = len(range(start, rows.n_items, step))
+        self.dtype = rows.dtype
 
     def fill(self, first: int, out: Items) -> None:
         """Read whole rows piece by piece and keep what is wanted of them."""
-        for at, number in runs(len(out), self.rows.n_items * self.dtype.itemsize):
-            piece = np.empty((number, self.rows.n_items), self.dtype)
-            self.rows.fill(first + at, piece)
-            out[at : at + number] = piece[:, self.start :: self.step]
+        for at, number in runs(len(out), self._rows.n_items * self.dtype.itemsize):
+            piece = np.empty((number, self._rows.n_items), self.dtype)
+            self._rows.fill(first + at, piece)
+            out[at : at + number] = piece[:, self._start :: self._step]
 
 
-@dataclass(frozen=True, slots=True)
 class Transposed:
     """The matrix of `n_items` stored rows from `start` on, columns as rows."""
 
-    rows: Rows
-    start: int
-    n_items: int
-
-    @property
-    def n_rows(self) -> int:
-        """Rows in all: the stored rows' items."""
-        return self.rows.n_items
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """As the rows it turns."""
-        return self.rows.dtype
+    def __init__(self, rows: Rows, start: int, n_items: int) -> None:
+        """Turn a part of `rows`."""
+        self._rows = rows
+        self._start = start
+        self.n_rows = rows.n_items
+        self.n_items = n_items
+        self.dtype = rows.dtype
 
     def fill(self, first: int, out: Items) -> None:
         """Read the whole matrix piece by piece; keep the columns wanted."""
         for at, number in runs(self.n_items, self.n_rows * self.dtype.itemsize):
             piece = np.empty((number, self.n_rows), self.dtype)
-            self.rows.fill(self.start + at, piece)
+            self._rows.fill(self._start + at, piece)
             out[:, at : at + number] = piece[:, first : first + len(out)].T
 
 
-@dataclass(frozen=True, slots=True)
 class Constant:
     """Rows that were computed beforehand; small ones."""
 
-    values: Items
-
-    @property
-    def n_rows(self) -> int:
-        """Rows in all."""
-        return len(self.values)
-
-    @property
-    def n_items(self) -> int:
-        """Items of a row."""
-        return int(self.values.shape[1])
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """As the values."""
-        return self.values.dtype
+    def __init__(self, values: Items) -> None:
+        """Give `values` [n_rows, n_items]."""
+        self._values = values
+        self.n_rows, self.n_items = values.shape
+        self.dtype = values.dtype
 
     def fill(self, first: int, out: Items) -> None:
         """Copy."""
-        out[...] = self.values[first : first + len(out)]
+        out[...] = self._values[first : first + len(out)]

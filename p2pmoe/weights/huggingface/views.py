@@ -68,39 +68,18 @@ def stack(views: Sequence[View]) -> View:
 
 def halves(view: View) -> tuple[View, View]:
     """Return the first and second half of each matrix's rows."""
-    n_matrices, n_rows = _matrices(view)
-    half = n_rows // 2
-    first, second = (
-        [Every(view.rows, number * n_rows + at, half) for number in range(n_matrices)]
-        for at in (0, half)
-    )
-    shape = (*view.shape[:-2], half, view.shape[-1])
-    return View(view.format, shape, Joined(first)), View(
-        view.format, shape, Joined(second)
-    )
+    half = _even(view, -2) // 2
+    return _picked(view, 0, 1), _picked(view, half, 1)
 
 
 def every_other(view: View, *, of_columns: bool = False) -> tuple[View, View]:
     """Return the even and the odd rows of each matrix, or its even and odd columns."""
-    if of_columns:
-        if view.shape[-1] % 2:
-            raise ShapeMismatch(f"{list(view.shape)} has no pairs of columns")
-        shape = (*view.shape[:-1], view.shape[-1] // 2)
-        even, odd = (Columns(view.rows, start, 2) for start in (0, 1))
-        return View(view.format, shape, even), View(view.format, shape, odd)
-    n_matrices, n_rows = _matrices(view)
-    half = n_rows // 2
-    shape = (*view.shape[:-2], half, view.shape[-1])
-    first, second = (
-        Joined(
-            [
-                Every(view.rows, number * n_rows + start, half, 2)
-                for number in range(n_matrices)
-            ]
-        )
-        for start in (0, 1)
-    )
-    return View(view.format, shape, first), View(view.format, shape, second)
+    if not of_columns:
+        _even(view, -2)
+        return _picked(view, 0, 2), _picked(view, 1, 2)
+    shape = (*view.shape[:-1], _even(view, -1) // 2)
+    even, odd = (Columns(view.rows, start, 2) for start in (0, 1))
+    return View(view.format, shape, even), View(view.format, shape, odd)
 
 
 def transpose(view: View) -> View:
@@ -156,11 +135,23 @@ def _matrix(view: View) -> tuple[int, int]:
     return view.shape[0], view.shape[1]
 
 
-def _matrices(view: View) -> tuple[int, int]:
-    n_matrices = _n_matrices(view)
-    if view.shape[-2] % 2:
-        raise ShapeMismatch(f"{list(view.shape)} has no two halves of rows")
-    return n_matrices, view.shape[-2]
+def _picked(view: View, start: int, step: int) -> View:
+    """Return half of each matrix's rows: each `step`-th, from `start` on."""
+    n_rows = view.shape[-2]
+    half = n_rows // 2
+    parts = [
+        Every(view.rows, number * n_rows + start, half, step)
+        for number in range(_n_matrices(view))
+    ]
+    return View(view.format, (*view.shape[:-2], half, view.shape[-1]), Joined(parts))
+
+
+def _even(view: View, axis: int) -> int:
+    """Return how many there are of what is to be halved."""
+    _n_matrices(view)
+    if view.shape[axis] % 2:
+        raise ShapeMismatch(f"{list(view.shape)} has no two halves")
+    return view.shape[axis]
 
 
 def _n_matrices(view: View) -> int:
