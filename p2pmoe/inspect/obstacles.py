@@ -59,6 +59,10 @@ def judge(header: ModelHeader, inventory: Inventory) -> Verdict:
     vocabulary = _attempt(
         header, found if known else rest, lambda: load_vocabulary(header)
     )
+    if vocabulary is not None and description is not None:
+        n_tokens, n_vocab = len(vocabulary.texts), description.n_vocab
+        if n_tokens > n_vocab:
+            found.append(f"a vocabulary of {n_tokens} tokens for {n_vocab} embeddings")
     has_template = _attempt(
         header, found if known else rest, lambda: _has_template(header)
     )

@@ -59,11 +59,11 @@ def matrix(name: str, *shape: int, block_format: Format = Format.Q8_0) -> Tensor
     return TensorBytes(name=name, type=int(block_format), shape=shape, content=raw)
 
 
-def mini_tensors() -> dict[str, TensorBytes]:
+def mini_tensors(n_vocab: int = N_VOCAB) -> dict[str, TensorBytes]:
     """Return all tensors by name."""
     tensors = [
-        matrix("token_embd.weight", N_VOCAB, N_EMBD),
-        matrix("output.weight", N_VOCAB, N_EMBD),
+        matrix("token_embd.weight", n_vocab, N_EMBD),
+        matrix("output.weight", n_vocab, N_EMBD),
         vector("output_norm.weight", N_EMBD),
     ]
     for layer in (0, 1):
@@ -102,10 +102,12 @@ def write_mini_m3(
     path: Path,
     metadata: Mapping[str, object | None] | None = None,
     tensors: Mapping[str, bytes | None] | None = None,
+    *,
+    n_vocab: int = N_VOCAB,
 ) -> Path:
     """Write the model; `None` drops a key or tensor, other values replace it."""
     keys = {**MINI_METADATA, **(metadata or {})}
-    own = mini_tensors()
+    own = mini_tensors(n_vocab)
     for name, content in (tensors or {}).items():
         if content is None:
             del own[name]

@@ -24,8 +24,11 @@ def verdict_of(path: Path) -> Verdict:
     return judge(header, take_inventory(header))
 
 
-def mini(path: Path, keys: dict[str, object | None] | None = None) -> Path:
-    return write_mini_m3(path, {**byte_level_metadata(), **M3, **(keys or {})})
+def mini(
+    path: Path, keys: dict[str, object | None] | None = None, n_vocab: int = 300
+) -> Path:
+    metadata = {**byte_level_metadata(), **M3, **(keys or {})}
+    return write_mini_m3(path, metadata, n_vocab=n_vocab)
 
 
 def test_the_shipped_model_runs() -> None:
@@ -74,9 +77,8 @@ def test_one_thing_that_is_wrong_is_named(
     ],
 )
 def test_a_missing_tensor_is_named(tmp_path: Path, name: str) -> None:
-    path = write_mini_m3(
-        tmp_path / "m.gguf", {**byte_level_metadata(), **M3}, {name: None}
-    )
+    keys = {**byte_level_metadata(), **M3}
+    path = write_mini_m3(tmp_path / "m.gguf", keys, {name: None}, n_vocab=300)
     (found,) = verdict_of(path).obstacles
     assert name in found
     assert "is missing" in found
@@ -90,7 +92,7 @@ def test_a_missing_router_is_named(tmp_path: Path) -> None:
 
 
 def test_of_many_missing_tensors_a_few_are_named(tmp_path: Path) -> None:
-    own = [t for name, t in mini_tensors().items() if "attn" not in name]
+    own = [t for name, t in mini_tensors(300).items() if "attn" not in name]
     keys = {**MINI_METADATA, **byte_level_metadata(), **M3}
     (tmp_path / "m.gguf").write_bytes(gguf_bytes(keys, own))
     found = verdict_of(tmp_path / "m.gguf").obstacles
@@ -99,7 +101,7 @@ def test_of_many_missing_tensors_a_few_are_named(tmp_path: Path) -> None:
 
 
 def test_a_format_without_arithmetic_is_named(tmp_path: Path) -> None:
-    own = mini_tensors()
+    own = mini_tensors(300)
     own["blk.1.attn_q.weight"] = TensorBytes(
         name="blk.1.attn_q.weight",
         type=28,
@@ -114,7 +116,7 @@ def test_a_format_without_arithmetic_is_named(tmp_path: Path) -> None:
 
 def test_no_experts(tmp_path: Path) -> None:
     keys = {**MINI_METADATA, **byte_level_metadata(), **M3}
-    own = [t for name, t in mini_tensors().items() if "_exps" not in name]
+    own = [t for name, t in mini_tensors(300).items() if "_exps" not in name]
     (tmp_path / "m.gguf").write_bytes(gguf_bytes(keys, own))
     assert any(
         "no routed experts" in x for x in verdict_of(tmp_path / "m.gguf").obstacles
@@ -138,3 +140,9 @@ def test_kimi_k3_is_refused_in_one_line(tmp_path: Path) -> None:
 def test_the_tiny_models_run(name: str) -> None:
     path = shared_path(f"models/tiny/{name}/model-f32.gguf")
     assert verdict_of(path).obstacles == ()
+
+
+def test_more_tokens_than_embeddings_are_told(tmp_path: Path) -> None:
+    found = verdict_of(mini(tmp_path / "m.gguf", n_vocab=96)).obstacles
+    assert len(found) == 1
+    assert "tokens for 96 embeddings" in found[0]

@@ -57,7 +57,8 @@ def test_the_lines_of_a_model_of_terabytes(tmp_path: Path) -> None:
 
 
 def test_the_document_is_plain_json(tmp_path: Path) -> None:
-    path = write_mini_m3(tmp_path / "m.gguf", {**byte_level_metadata(), **M3})
+    keys = {**byte_level_metadata(), **M3}
+    path = write_mini_m3(tmp_path / "m.gguf", keys, n_vocab=300)
     header = read_header(path)
     inventory = take_inventory(header)
     document = as_document(inventory, judge(header, inventory), ONE)
