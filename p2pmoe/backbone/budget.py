@@ -142,7 +142,8 @@ def plan_memory(
         raise RamTooSmall(
             f"--ram of {ram_bytes / _MIB:.1f} MiB is below the {needed / _MIB:.1f} MiB "
             f"that this model needs (weights {sizes.base / _MIB:.1f}, "
-            f"{n_lanes} x {n_context} tokens of KV cache {kv / _MIB:.1f})",
+            f"{n_lanes} x {n_context} tokens of KV cache {kv / _MIB:.1f}, "
+            f"work space and 4 experts {(working + 4 * largest) / _MIB:.1f})",
             advice=f"give --ram {-(-needed // _MIB)}M or more, or lower --context",
         )
     disk = max(largest, min(left // 16, 64 * _MIB))

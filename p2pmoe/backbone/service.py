@@ -208,6 +208,8 @@ class Service:
             ),
             created_s=self._clock.wall_us() // 1_000_000,
         )
+        if served.template is None:
+            log.info("the model has no chat template: it completes text alone")
         manifest = None
         if config.access is not None:
             options = ManifestOptions(tokenizer_digest=tokenizer.digest)

@@ -1,5 +1,6 @@
 """Budgets are in bytes, every item is counted, and their sum never passes --ram."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,8 @@ def test_too_little_is_refused_with_what_is_needed() -> None:
         )
     assert caught.value.exit_code == 2
     assert "--ram" in caught.value.advice
+    parts = re.findall(r" (\d+\.\d)[,)]", str(caught.value))
+    assert sum(map(float, parts)) == pytest.approx(needed / MIB, abs=0.2)
     plan_memory(
         sizes, ram_bytes=needed, n_lanes=2, n_context=1024, keeps=Keeps.UNPACKED
     )
