@@ -4,8 +4,8 @@ The first part of a split set carries the metadata; every part carries `split.no
 (from 0), `split.count`, `split.tensors.count` (of all parts) and tensors of its own.
 The parts lie end to end, so a tensor's offset is its part's start plus its own. All
 parts must be there, in one folder, named NAME-00001-of-00003.gguf; each is checked
-like a file of its own, and then that they are of one set: count, numbers, architecture,
-no tensor twice, as many tensors as they say.
+like a file of its own, and then that they are of one set: count, numbers, architecture
+and its keys, no tensor twice, as many tensors as they say.
 
 A file whose `split.count` is missing, 0 or 1 is a whole model, whatever its name.
 """
@@ -119,7 +119,7 @@ def _check_set(parts: list[_Part]) -> None:
     """Refuse parts that are not of one set."""
     first = parts[0].metadata
     n_tensors = first.integer(_TENSORS)
-    architecture = first.text(_ARCHITECTURE)
+    architecture = first.text(_ARCHITECTURE, "")
     for number, part in enumerate(parts):
         said = part.metadata
         pairs = {
@@ -131,6 +131,10 @@ def _check_set(parts: list[_Part]) -> None:
         for key, (value, wanted) in pairs.items():
             if value != wanted:
                 reason = f"{value!r} is not {wanted!r}: no part of this set"
+                raise ModelFileError(part.path, reason, field=f"key {key!r}")
+        for key in said.keys() & first.keys():
+            if key.startswith(f"{architecture}.") and said[key] != first[key]:
+                reason = "is not what the first part says: no part of this set"
                 raise ModelFileError(part.path, reason, field=f"key {key!r}")
     _check_tensors(parts, n_tensors)
 

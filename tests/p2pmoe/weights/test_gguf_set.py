@@ -75,6 +75,11 @@ def test_a_part_that_was_renamed_says_how_it_must_be_named(tmp_path: Path) -> No
         ({"part1": {"split.count": 4}}, "'split.count': 4 is not 3"),
         ({"part2": {"split.tensors.count": 9}}, "'split.tensors.count': 9 is not 3"),
         ({"part2": {"general.architecture": "llama"}}, "'llama' is not 'olmoe'"),
+        (
+            {"part0": {"olmoe.block_count": 3}, "part2": {"olmoe.block_count": 4}},
+            "m-00003.*olmoe.block_count': is not what the first part says",
+        ),
+        ({"part0": {"split.no": 1}, "part1": {"split.no": 0}}, "m-00001.* 1 is not 0"),
         ({"part0": {"split.count": 2}}, "says 2 parts, its name says 3"),
         ({"part0": {"split.count": 1 << 40}}, "is not in 0..1024"),
         ({"part0": {"split.count": "3"}}, "is no integer"),
@@ -87,6 +92,14 @@ def test_parts_of_another_set_are_refused(
     with pytest.raises(ModelFileError, match=reason) as caught:
         open_model(paths[0])
     assert caught.value.exit_code == 2
+
+
+def test_parts_may_repeat_what_the_first_says(tmp_path: Path) -> None:
+    keys = {"olmoe.block_count": 3}
+    other = {"olmoe.block_count": 3, "general.name": "part two"}
+    paths = write_set(tmp_path, part0=keys, part1=other)
+    with open_model(paths[0]) as model:
+        assert model.metadata.text("general.name") == "a set"
 
 
 def test_a_tensor_in_two_parts_is_refused(tmp_path: Path) -> None:
