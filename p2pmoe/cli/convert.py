@@ -165,6 +165,7 @@ def _report(
                 "bytes": sum(tensor.n_bytes for tensor in own),
             }
         )
+    n_narrower = sum(tensor.is_narrower for tensor in plan)
     misfits = [tensor for tensor in plan if tensor.misfit is not None]
     for tensor in misfits:
         print(
@@ -173,8 +174,21 @@ def _report(
             file=sys.stderr,
         )
     if as_json:
-        document = {"path": str(out), "bytes": n_bytes, "formats": rows}
-        print_json(document | {"misfits": [t.source.name for t in misfits]})
+        print_json(
+            {
+                "path": str(out),
+                "bytes": n_bytes,
+                "formats": rows,
+                "misfits": [tensor.source.name for tensor in misfits],
+                "n_narrower": n_narrower,
+            }
+        )
         return
     print_rows(("format", "tensors", "copied", "bytes"), rows, "Written")
+    if n_narrower:
+        print(
+            f"{n_narrower} tensors have fewer bits than asked for and stay as they "
+            "are: more would bring nothing back",
+            file=sys.stderr,
+        )
     print(f"wrote {out}: {decimal_size(n_bytes)}", file=sys.stderr)

@@ -45,11 +45,15 @@ DEFAULT_PRECISION: Final[Precision] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedTensor:
-    """A tensor, the format it gets, and the one asked for where rows do not fit it."""
+    """A tensor, the format it gets, and the one asked for where rows do not fit it.
+
+    `is_narrower` is one that stays in fewer bits than were asked for.
+    """
 
     source: Tensor
     format: Format
     misfit: Format | None = None
+    is_narrower: bool = False
 
     @property
     def is_copy(self) -> bool:
@@ -83,7 +87,10 @@ def _plan(tensor: Tensor, wanted: Format | None) -> PlannedTensor:
     if not _is_matrix_of_weights(tensor):
         wanted = Format.F32
     if _is_in_blocks(tensor.format) and _bits(tensor.format) <= _bits(wanted):
-        return PlannedTensor(source=tensor, format=tensor.format)
+        is_narrower = _bits(tensor.format) < _bits(wanted)
+        return PlannedTensor(
+            source=tensor, format=tensor.format, is_narrower=is_narrower
+        )
     if _fits(tensor, wanted):
         return PlannedTensor(source=tensor, format=wanted)
     narrower = _bits(Format.Q8_0) < _bits(tensor.format)

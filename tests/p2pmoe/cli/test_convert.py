@@ -55,6 +55,15 @@ def test_the_default_writes_experts_in_four_bits(tmp_path: Path) -> None:
         assert model.tensor("blk.1.ffn_gate_inp.weight").format.name == "F32"
 
 
+def test_what_was_asked_for_in_vain_is_told(tmp_path: Path) -> None:
+    whole, narrow = mini(tmp_path / "m.gguf"), tmp_path / "narrow.gguf"
+    assert "fewer bits" not in invoke(str(whole), str(narrow)).stderr
+    shown = invoke(str(narrow), str(tmp_path / "w.gguf"), "--experts", "Q8_0")
+    assert "3 tensors have fewer bits than asked for" in shown.stderr
+    with open_model(tmp_path / "w.gguf") as model:
+        assert model.tensor("blk.1.ffn_up_exps.weight").format.name == "Q4_0"
+
+
 def test_json_says_the_same(tmp_path: Path) -> None:
     out = tmp_path / "out.gguf"
     shown = invoke(str(mini(tmp_path / "m.gguf")), str(out), "--json")
