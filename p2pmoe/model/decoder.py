@@ -221,8 +221,8 @@ def _load_layer(
 def _refuse_unread(model_file: ModelFile, description: ModelDescription) -> None:
     """Refuse a tensor that is none of `_ENDS` and in none of the file's blocks.
 
-    Blocks behind the layers predict further tokens and are not read, so they may hold
-    anything; beyond block_count there are none.
+    Next-token blocks, behind the layers, are not read, so they may hold anything;
+    beyond block_count there are none.
     """
     n_block = Keys(model_file).size("block_count")
     for name in model_file.tensors:

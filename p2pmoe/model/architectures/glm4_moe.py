@@ -9,8 +9,7 @@ Per layer, with pre-norm and plain residuals:
 swiglu throughout. The feed-forward's norm is called post_attention_norm. QK norm, of
 each head by itself, and biases are there or not: one size of the model has norms,
 another biases, or both. Rotary on the first values of each head (half of them in all
-published models), in halves. The trailing blocks that predict further tokens
-(nextn_predict_layers) are ignored.
+published models), in halves. Next-token blocks are ignored.
 
 The router: sigmoid unless the file names a softmax, a selection bias, groups, the
 chosen divided by their sum unless the file says no (true in all published models), the

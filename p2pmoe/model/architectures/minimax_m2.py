@@ -9,8 +9,7 @@ swiglu throughout; every layer has experts. The norms take all heads as one row.
 on the first values of each head, in halves.
 
 The router: sigmoid, a selection bias, the chosen divided by their sum. The file says
-which score function; a softmax is taken, too. Blocks that predict further tokens are
-ignored.
+which score function; a softmax is taken, too. Next-token blocks are ignored.
 """
 
 from typing import Final

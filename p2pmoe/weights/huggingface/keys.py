@@ -16,12 +16,14 @@ __all__ = [
     "Keys",
     "attention_keys",
     "expert_keys",
+    "next_blocks",
     "prefixed",
     "size_keys",
 ]
 
 Keys = dict[str, Scalar]
 
+_MAX_NEXT = 64
 MAX_COUNT = 1 << 16  # of layers, heads, experts
 SIGMOID = 2  # of `expert_gating_func`
 _GATING = {"softmax": 1, "sigmoid": SIGMOID}
@@ -61,6 +63,11 @@ def attention_keys(config: Config) -> Keys:
         head_dim = config.integer("head_dim", high=MAX_COUNT)
         keys["attention.key_length"] = keys["attention.value_length"] = head_dim
     return keys
+
+
+def next_blocks(config: Config) -> int:
+    """Return how many next-token blocks there are; ModelFileError if absurd."""
+    return config.integer("num_nextn_predict_layers", 0, low=0, high=_MAX_NEXT)
 
 
 def expert_keys(config: Config) -> Keys:

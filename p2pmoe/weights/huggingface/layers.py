@@ -15,7 +15,7 @@ __all__ = [
     "add_feed_forward",
     "add_linear",
     "add_output",
-    "set_aside_trailing_layers",
+    "set_aside_next_blocks",
 ]
 
 _ATTENTION = {
@@ -91,9 +91,9 @@ def add_output(table: TensorTable, *, is_tied: bool) -> None:
         table.copy("output.weight", "lm_head.weight")
 
 
-def set_aside_trailing_layers(table: TensorTable, n_layers: int, n_more: int) -> None:
-    """Leave out the layers behind the model's own, which predict further tokens."""
-    for layer in range(n_layers, n_layers + n_more):
+def set_aside_next_blocks(table: TensorTable, n_layers: int, n_next: int) -> None:
+    """Leave out the next-token blocks, which are layers behind the model's own."""
+    for layer in range(n_layers, n_layers + n_next):
         table.set_aside(rf"model\.layers\.{layer}\..*")
 
 

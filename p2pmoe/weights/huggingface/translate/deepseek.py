@@ -3,8 +3,7 @@
 Multi-head latent attention: kv_b_proj [heads * (nope + value), rank] becomes
 attn_k_b [heads, rank, nope], each head turned, and attn_v_b [heads, value, rank], so
 that one compressed key of rank + rope values stands for all heads. V3 routes by sigmoid
-with a bias, V2 by softmax. The layers behind the last predict further tokens and are
-left out.
+with a bias, V2 by softmax. Next-token blocks are left out.
 """
 
 from typing import Final
@@ -16,6 +15,7 @@ from p2pmoe.weights.huggingface.keys import (
     Keys,
     attention_keys,
     expert_keys,
+    next_blocks,
     prefixed,
     size_keys,
 )
@@ -24,7 +24,7 @@ from p2pmoe.weights.huggingface.layers import (
     add_feed_forward,
     add_linear,
     add_output,
-    set_aside_trailing_layers,
+    set_aside_next_blocks,
 )
 from p2pmoe.weights.huggingface.rope import rope_keys, rope_section
 from p2pmoe.weights.huggingface.tensor_table import TensorTable
@@ -95,8 +95,7 @@ def tensors(table: TensorTable, config: Config) -> None:
         if config.integer("n_shared_experts", 0, low=0):
             shared = f"{stem}.mlp.shared_experts"
             add_feed_forward(table, layer, shared, suffix="_shexp")
-    n_more = config.integer("num_nextn_predict_layers", 0, low=0, high=64)
-    set_aside_trailing_layers(table, n_layers, n_more)
+    set_aside_next_blocks(table, n_layers, next_blocks(config))
 
 
 def _add_attention(table: TensorTable, layer: int, config: Config) -> None:

@@ -1,7 +1,7 @@
 """GLM-4-MoE: sigmoid routing with a bias, shared experts, a few dense layers first.
 
-The block count includes the layers that predict further tokens, as in GGUF; their
-tensors are left out, since the model does not use them.
+The block count includes the next-token blocks, as in GGUF; their tensors are left out,
+since the model does not use them.
 """
 
 from typing import Final
@@ -12,6 +12,7 @@ from p2pmoe.weights.huggingface.keys import (
     SIGMOID,
     attention_keys,
     expert_keys,
+    next_blocks,
     prefixed,
     size_keys,
 )
@@ -20,7 +21,7 @@ from p2pmoe.weights.huggingface.layers import (
     add_experts,
     add_feed_forward,
     add_output,
-    set_aside_trailing_layers,
+    set_aside_next_blocks,
 )
 from p2pmoe.weights.huggingface.rope import partial_rotary, rope_keys
 from p2pmoe.weights.huggingface.tensor_table import TensorTable
@@ -37,13 +38,13 @@ def metadata(config: Config) -> dict[str, MetadataValue]:
     """Return GGUF's keys; ModelFileError or UnsupportedModel naming the key."""
     config.must_be("hidden_act", "silu")
     config.must_be("scoring_func", "sigmoid")
-    n_more = _trailing(config)
+    n_next = next_blocks(config)
     n_layers = config.integer("num_hidden_layers", high=MAX_COUNT)
     head_dim = config.integer("hidden_size") // config.integer("num_attention_heads")
     head_dim = config.integer("head_dim", head_dim)
     keys = size_keys(config) | attention_keys(config) | expert_keys(config)
     keys |= rope_keys(config)
-    keys["block_count"] = n_layers + n_more
+    keys["block_count"] = n_layers + n_next
     keys["rope.dimension_count"] = partial_rotary(config, head_dim, _ROTATED)
     keys["expert_feed_forward_length"] = config.integer("moe_intermediate_size")
     keys["expert_shared_count"] = config.integer("n_shared_experts", low=0)
@@ -51,7 +52,7 @@ def metadata(config: Config) -> dict[str, MetadataValue]:
     keys["expert_gating_func"] = SIGMOID
     keys["expert_weights_norm"] = config.flag("norm_topk_prob", default=True)
     if "num_nextn_predict_layers" in config:
-        keys["nextn_predict_layers"] = n_more
+        keys["nextn_predict_layers"] = n_next
     return prefixed(ARCHITECTURE, keys)
 
 
@@ -75,8 +76,4 @@ def tensors(table: TensorTable, config: Config) -> None:
         if config.integer("n_shared_experts", low=0):
             shared = f"{stem}.mlp.shared_experts"
             add_feed_forward(table, layer, shared, suffix="_shexp")
-    set_aside_trailing_layers(table, n_layers, _trailing(config))
-
-
-def _trailing(config: Config) -> int:
-    return config.integer("num_nextn_predict_layers", 0, low=0, high=64)
+    set_aside_next_blocks(table, n_layers, next_blocks(config))

@@ -11,6 +11,7 @@ from p2pmoe.weights.huggingface.config import Config
 from p2pmoe.weights.huggingface.keys import (
     attention_keys,
     expert_keys,
+    next_blocks,
     prefixed,
     size_keys,
 )
@@ -103,3 +104,11 @@ def test_floats_are_rounded_as_the_file_stores_them() -> None:
         "olmoe.on": True,
         "olmoe.word": "x",
     }
+
+
+def test_next_token_blocks_are_few() -> None:
+    assert next_blocks(config()) == 0
+    assert next_blocks(config(num_nextn_predict_layers=1)) == 1
+    for wrong in (-1, 65, "1"):
+        with pytest.raises(ModelFileError, match="num_nextn_predict_layers"):
+            next_blocks(config(num_nextn_predict_layers=wrong))

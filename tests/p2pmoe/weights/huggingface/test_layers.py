@@ -14,7 +14,7 @@ from p2pmoe.weights.huggingface.layers import (
     add_feed_forward,
     add_linear,
     add_output,
-    set_aside_trailing_layers,
+    set_aside_next_blocks,
 )
 from p2pmoe.weights.huggingface.quantization import Quantization, QuantizationMethod
 from p2pmoe.weights.huggingface.safetensors import read_safetensors
@@ -136,9 +136,9 @@ def test_a_tied_head_is_the_embedding(is_tied: bool, tmp_path: Path) -> None:
     table.finish("olmoe")
 
 
-def test_trailing_layers_are_left_out(tmp_path: Path) -> None:
+def test_next_token_blocks_are_left_out(tmp_path: Path) -> None:
     names = ("model.layers.3.x.weight", "model.layers.30.x.weight")
     table = table_of(tmp_path, {name: [1.0] for name in names})
-    set_aside_trailing_layers(table, 3, 1)
+    set_aside_next_blocks(table, 3, 1)
     with pytest.raises(ModelFileError, match=r"1 tensors .*: model.layers.30.x.weight"):
         table.finish("olmoe")
