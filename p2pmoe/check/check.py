@@ -16,6 +16,7 @@ from pathlib import Path
 
 import trio
 
+from mobile_worker.arithmetic.formats.block_format import block_size
 from mobile_worker.arithmetic.profiles import Profile
 from mobile_worker.clock import SystemClock
 from mobile_worker.contribute.machine import this_machine
@@ -35,7 +36,7 @@ from p2pmoe.config import DiskPolicy
 from p2pmoe.model.model import describe_model
 from p2pmoe.network.running import run_service
 from p2pmoe.weights.manifest import build_manifest
-from p2pmoe.weights.model_file import open_model
+from p2pmoe.weights.model_file import ModelFile, open_model
 
 __all__ = ["CheckOptions", "CheckReport", "check_model"]
 
@@ -60,12 +61,16 @@ class CheckOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReport:
-    """What a check found; `scattering` None if everything was computed here."""
+    """What a check found; `scattering` None if everything was computed here.
+
+    `rounded` names the formats of the model's weights that are no floats.
+    """
 
     architecture: str
     kernel: str
     comparison: Comparison
     scattering: Scattering | None
+    rounded: tuple[str, ...] = ()
 
 
 def check_model(
@@ -117,7 +122,13 @@ def check_model(
             kernel=local.kernel.name,
             comparison=compare(reference, produced),
             scattering=scattering,
+            rounded=_rounded(model_file),
         )
+
+
+def _rounded(model_file: ModelFile) -> tuple[str, ...]:
+    formats = {tensor.format for tensor in model_file.tensors.values()}
+    return tuple(sorted(each.name for each in formats if block_size(each)[0] > 1))
 
 
 def _local(local: LocalSide, reference: Reference, tell: TellStep) -> Produced:

@@ -8,6 +8,7 @@ says by whom.
 """
 
 import math
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -92,6 +93,12 @@ def _check(
     else:
         print_values(_as_values(report, options, tolerance))
     if not report.comparison.holds(tolerance):
+        if report.rounded:
+            print(
+                f"this model's weights are rounded ({', '.join(report.rounded)}): "
+                "it meets a reference made with the same weights alone",
+                file=sys.stderr,
+            )
         raise typer.Exit(1)
 
 

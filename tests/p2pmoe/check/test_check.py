@@ -37,6 +37,7 @@ def test_a_model_meets_its_own_reference(files):
     assert report.comparison.n_greedy_equal == report.comparison.n_greedy == 4
     assert report.architecture == "minimax-m3"
     assert report.scattering is None
+    assert report.rounded == ("Q8_0",)
     assert told[-1] == ("reference run", 1.0)
 
 

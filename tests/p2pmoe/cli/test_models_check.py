@@ -140,3 +140,18 @@ def test_a_real_model_that_differs_is_told_so(tmp_path):
     found = json.loads(done.stdout)
     assert found["max_abs_error"] == pytest.approx(0.01, rel=1e-3)
     assert found["n_greedy_equal"] == 4
+
+
+def test_a_difference_of_rounded_weights_may_be_no_fault(monkeypatch):
+    for rounded, is_said in ((("Q4_0", "Q8_0"), True), ((), False)):
+        report = CheckReport(
+            architecture="olmoe",
+            kernel="numpy",
+            comparison=FOUND,
+            scattering=None,
+            rounded=rounded,
+        )
+        monkeypatch.setattr(check, "check_model", lambda *_, own=report: own)
+        done = run("m.gguf", "--reference", "r.npz", "--tolerance", "0")
+        assert done.exit_code == 1
+        assert ("rounded (Q4_0, Q8_0)" in done.stderr) == is_said
