@@ -136,7 +136,7 @@ def _precision(**wanted: str) -> "Precision":
 def _format(name: str) -> "Format | None":
     from p2pmoe.convert.quantize import writable_format
 
-    return None if name == _KEEP else writable_format(name)
+    return None if name.strip().lower() == _KEEP else writable_format(name)
 
 
 def _vocabulary(model: "ModelFile", pre_tokenizer: str | None) -> "Vocabulary | None":

@@ -37,13 +37,13 @@ def writable_format(name: str) -> Format:
         FormatNotWritable: there is none of this name, or it cannot be written.
     """
     known = ", ".join(each.name for each in WRITABLE)
+    advice = f"choose of {known}, or keep"
     wanted = name.strip().upper()
     if wanted not in Format.__members__:
-        raise FormatNotWritable(f"{name!r} is no format", advice=f"choose of {known}")
+        raise FormatNotWritable(f"{name!r} is no format", advice=advice)
     if Format[wanted] not in WRITABLE:
-        raise FormatNotWritable(
-            f"format {wanted} cannot be written here", advice=f"choose of {known}"
-        )
+        reason = f"format {wanted} cannot be written here"
+        raise FormatNotWritable(reason, advice=advice)
     return Format[wanted]
 
 
