@@ -82,7 +82,7 @@ def _lines(
     if experts is not None:
         lines["experts"] = f"{experts.n_experts:,} ({_layers_by_experts(inventory)})"
         lines["top-k"] = experts.top_k
-        lines["calls a token"] = experts.calls_per_token
+        lines["calls a token"] = f"{experts.calls_per_token:,}"
         lines["bytes per expert"] = _from_to(experts.min_bytes, experts.max_bytes)
     lines["parameters"] = _count(inventory.n_parameters)
     lines["active parameters"] = _count(inventory.n_active)

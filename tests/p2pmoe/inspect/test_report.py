@@ -46,7 +46,7 @@ def test_the_lines_of_a_model_of_terabytes(tmp_path: Path) -> None:
     )
     assert lines["layers"] == "60 (3 dense, 57 MoE)"
     assert lines["experts"] == "7,296 (57 layers x 128)"
-    assert lines["calls a token"] == 228
+    assert lines["calls a token"] == "228"
     assert lines["size"] == "207.6 GB"
     assert lines["files"] == "3 (75.6 kB on disk)"
     assert str(lines["runs here"]).startswith("no: format IQ3_S")
