@@ -149,7 +149,7 @@ def _as_values(
         "architecture": report.architecture,
         "computed with": f"{report.kernel}, {options.profile.name.lower()}",
         "largest error": f"{found.max_abs_error:.3g}",
-        "found at": f"position {found.worst_row}, of {found.n_rows} compared",
+        "found at": f"position {found.worst_row} ({found.n_rows} compared)",
         "tolerance": f"{tolerance:.3g}",
         "equal greedy ids": f"{found.n_greedy_equal} of {found.n_greedy}",
     }

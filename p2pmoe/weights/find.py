@@ -112,8 +112,9 @@ def names_like(path: Path) -> str:
     for name in names:
         if (path.parent / name).is_dir() or name.lower().endswith(_WEIGHTS):
             stems.setdefault(_bare(name), []).append(name)
-    near = get_close_matches(_bare(path.name), stems, cutoff=0.8)
-    found = [name for stem in near for name in stems[stem]]
+    wanted = _bare(path.name)
+    near = [wanted] if wanted in stems else get_close_matches(wanted, stems, cutoff=0.8)
+    found = [str(path.parent / name) for stem in near for name in stems[stem]]
     return f"did you mean {listed(found)}?" if found else _NAME_HERE
 
 

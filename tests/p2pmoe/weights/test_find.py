@@ -87,12 +87,15 @@ def test_folders_without_a_model_say_what_is_missing(tmp_path: Path) -> None:
 
 
 def test_a_name_that_is_not_there_says_which_are_like_it(tmp_path: Path) -> None:
-    fill(tmp_path, "Qwen3-Q4_K_M.gguf", "other.gguf", "qwen3q4km.txt")
+    fill(tmp_path, "Qwen3-Q4_K_M.gguf", "Qwen3-Q4_K_S.gguf", "qwen3q4km.txt")
     fill(tmp_path / "GLM-4.5", "config.json")
-    for name in ("Qwen3-Q4_K_M", "qwen3_q4_k_m.gguf", "Qwem3-Q4_K_M.gguf"):
-        assert names_like(tmp_path / name) == "did you mean Qwen3-Q4_K_M.gguf?"
-    assert names_like(tmp_path / "glm4.5") == "did you mean GLM-4.5?"
-    for name in ("Qwen/Qwen3-30B-A3B", "other.gguf/other.gguf", "llama", "x" * 300):
+    small, medium = (tmp_path / f"Qwen3-Q4_K_{size}.gguf" for size in "SM")
+    for name in ("Qwen3-Q4_K_M", "qwen3_q4_k_m.gguf"):
+        assert names_like(tmp_path / name) == f"did you mean {medium}?"
+    near = names_like(tmp_path / "Qwem3-Q4_K_M.gguf")
+    assert near == f"did you mean {medium}, {small}?"
+    assert names_like(tmp_path / "glm4.5") == f"did you mean {tmp_path}/GLM-4.5?"
+    for name in ("Qwen/Qwen3-30B-A3B", "qwen3q4km.txt/other.gguf", "llama", "x" * 300):
         assert "of this machine" in names_like(tmp_path / name)
 
 
