@@ -90,9 +90,9 @@ def test_a_name_that_is_not_there_says_which_are_like_it(tmp_path: Path) -> None
     fill(tmp_path, "Qwen3-Q4_K_M.gguf", "Qwen3-Q4_K_S.gguf", "qwen3q4km.txt")
     fill(tmp_path / "GLM-4.5", "config.json")
     small, medium = (tmp_path / f"Qwen3-Q4_K_{size}.gguf" for size in "SM")
-    for name in ("Qwen3-Q4_K_M", "qwen3_q4_k_m.gguf"):
+    for name in ("Qwen3-Q4_K_M", "qwen3_q4_k_m.gguf", "Qwem3-Q4_K_M.gguf"):
         assert names_like(tmp_path / name) == f"did you mean {medium}?"
-    near = names_like(tmp_path / "Qwem3-Q4_K_M.gguf")
+    near = names_like(tmp_path / "Qwen3-Q4_K_L.gguf")
     assert near == f"did you mean {medium}, {small}?"
     assert names_like(tmp_path / "glm4.5") == f"did you mean {tmp_path}/GLM-4.5?"
     for name in ("Qwen/Qwen3-30B-A3B", "qwen3q4km.txt/other.gguf", "llama", "x" * 300):
