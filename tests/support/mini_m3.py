@@ -8,11 +8,9 @@ import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
-
 from mobile_worker.arithmetic.formats.block_format import Format
-from mobile_worker.arithmetic.self_test import fixed_matrix, fixed_rows
 from tests.support.gguf_writer import TensorBytes, write_gguf
+from tests.support.mini_models import matrix, vector
 
 __all__ = ["MINI_METADATA", "mini_tensors", "write_mini_m3"]
 
@@ -44,19 +42,6 @@ MINI_METADATA: dict[str, object] = {
     "minimax-m3.attention.indexer.block_size": 8,
     "minimax-m3.attention.indexer.local_blocks": 1,
 }
-
-
-def vector(name: str, n: int, value: float = 1.0) -> TensorBytes:
-    near = np.float32(value) + fixed_rows(name, 1, n)[0] / np.float32(64)
-    return TensorBytes(
-        name=name, type=0, shape=(n,), content=near.astype("<f4").tobytes()
-    )
-
-
-def matrix(name: str, *shape: int, block_format: Format = Format.Q8_0) -> TensorBytes:
-    n_rows = int(np.prod(shape[:-1]))
-    raw = bytes(fixed_matrix(name, block_format, n_rows, shape[-1]).raw)
-    return TensorBytes(name=name, type=int(block_format), shape=shape, content=raw)
 
 
 def mini_tensors(n_vocab: int = N_VOCAB) -> dict[str, TensorBytes]:
