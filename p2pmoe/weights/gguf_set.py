@@ -27,6 +27,7 @@ __all__ = ["GgufModel", "open_gguf", "read_gguf"]
 
 _NUMBER, _COUNT, _TENSORS = "split.no", "split.count", "split.tensors.count"
 _TYPE, _ARCHITECTURE = "general.type", "general.architecture"
+_NAMES_AS_THEY_WERE = "put parts of one set together, with the names that they had"
 _PROJECTOR = "clip"
 _MAX_PARTS = 1024
 
@@ -100,7 +101,8 @@ def _paths_of_set(named: _Part) -> list[Path]:
     if name is None:
         reason = f"is one of {count} parts, and its name does not say which"
         field = f"key {_COUNT!r}"
-        advice = f"name it like {part_name('MODEL', 1, count)}, as it was"
+        own = named.metadata.integer(_NUMBER, 0, high=count - 1) + 1
+        advice = f"name it like {part_name('MODEL', own, count)}, as it was"
         raise ModelFileError(path, reason, field=field, advice=advice)
     if name.count != count:
         reason = f"says {count} parts, its name says {name.count}"
@@ -110,7 +112,7 @@ def _paths_of_set(named: _Part) -> list[Path]:
     missing = [other for other in names if not (path.parent / other).is_file()]
     if missing:
         reason = f"{len(missing)} of its {count} parts are missing: {listed(missing)}"
-        advice = "put all parts into one folder"
+        advice = "put all parts into one folder, with the names that they had"
         raise ModelFileError(path, reason, advice=advice)
     return [path.parent / other for other in names]
 
@@ -131,7 +133,9 @@ def _check_set(parts: list[_Part]) -> None:
         for key, (value, wanted) in pairs.items():
             if value != wanted:
                 reason = f"{value!r} is not {wanted!r}: no part of this set"
-                raise ModelFileError(part.path, reason, field=f"key {key!r}")
+                raise ModelFileError(
+                    part.path, reason, field=f"key {key!r}", advice=_NAMES_AS_THEY_WERE
+                )
         for key in said.keys() & first.keys():
             if key.startswith(f"{architecture}.") and said[key] != first[key]:
                 reason = "is not what the first part says: no part of this set"
