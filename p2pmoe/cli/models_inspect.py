@@ -6,13 +6,9 @@ itself, is an error (exit code 2); a model that cannot run here is reported like
 other, with the reasons (exit code 0).
 """
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    from p2pmoe.inspect.report import OnDisk
-    from p2pmoe.weights.model_header import ModelHeader
 
 __all__ = ["register"]
 
@@ -37,6 +33,7 @@ def _inspect(path: ModelPath, as_json: AsJson = False) -> None:
     from p2pmoe.inspect.foreign import in_gguf_terms, is_foreign
     from p2pmoe.inspect.inventory import take_inventory
     from p2pmoe.inspect.obstacles import judge
+    from p2pmoe.inspect.on_disk import files_of
     from p2pmoe.inspect.report import as_document, format_rows, part_rows, summary
     from p2pmoe.weights.model_file import read_header
 
@@ -45,7 +42,7 @@ def _inspect(path: ModelPath, as_json: AsJson = False) -> None:
         header = in_gguf_terms(header)
     inventory = take_inventory(header)
     verdict = judge(header, inventory)
-    on_disk = _on_disk(header)
+    on_disk = files_of(header)
     if as_json:
         print_json(as_document(inventory, verdict, on_disk))
         return
@@ -56,18 +53,3 @@ def _inspect(path: ModelPath, as_json: AsJson = False) -> None:
     print()
     formats = ("format", "tensors", "bytes", "size")
     print_rows(formats, format_rows(inventory), "Formats")
-
-
-def _on_disk(header: "ModelHeader") -> "OnDisk":
-    """Return how many files the weights are in, and their bytes."""
-    from p2pmoe.inspect.report import OnDisk
-    from p2pmoe.weights.find import parse_part_name
-
-    if header.folder is not None:
-        files = header.folder.glob("*.safetensors")
-        sizes = [path.stat().st_size for path in files if path.is_file()]
-        return OnDisk(n_files=len(sizes), n_bytes=sum(sizes))
-    part = parse_part_name(header.path)
-    is_set = part is not None and header.path.stat().st_size < header.n_bytes
-    n_files = part.count if part is not None and is_set else 1
-    return OnDisk(n_files=n_files, n_bytes=header.n_bytes)

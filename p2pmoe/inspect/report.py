@@ -5,14 +5,13 @@ The document has whole numbers only, in bytes and parameters; a key that has not
 say is null. Its keys are the contract of `--json`.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 from p2pmoe.inspect.inventory import Inventory
 from p2pmoe.inspect.obstacles import Verdict
+from p2pmoe.inspect.on_disk import OnDisk
 
 __all__ = [
-    "OnDisk",
     "as_document",
     "decimal_size",
     "format_rows",
@@ -38,14 +37,6 @@ def _count(n: int) -> str:
         if n >= unit:
             return f"{n / unit:.1f} {name}"
     return str(n)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OnDisk:
-    """The files that hold the model, which may be more compact than it is shown."""
-
-    n_files: int
-    n_bytes: int
 
 
 def summary(

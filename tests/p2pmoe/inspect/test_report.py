@@ -7,8 +7,8 @@ import pytest
 
 from p2pmoe.inspect.inventory import take_inventory
 from p2pmoe.inspect.obstacles import judge
+from p2pmoe.inspect.on_disk import OnDisk
 from p2pmoe.inspect.report import (
-    OnDisk,
     as_document,
     decimal_size,
     format_rows,
