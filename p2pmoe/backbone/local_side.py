@@ -108,6 +108,7 @@ class LocalSide:
         )
         self._recalled = False
         self._unreadable = False  # the model file was found cut short
+        self._told: int | None = None  # experts at hand, as last logged
         self._stamp = model_file.stamp()
         name = model_file.fingerprint().hex()[:16]
         self._use_file = options.data / f"use-{name}.bin"
@@ -194,12 +195,15 @@ class LocalSide:
     def fill(self, go_on: Callable[[], bool] = lambda: True) -> None:
         """Read the hot set by measured use, while `go_on()`; ModelFileError."""
         self.hot.fill(self.use.decayed(), go_on)
-        log.info(
-            "%d of %d experts are in memory here, %.1f MiB",
-            len(self.hot.resident()),
-            len(self.hot.sizes),
-            self.hot.n_bytes / (1 << 20),
-        )
+        n_resident = len(self.hot.resident())
+        if n_resident != self._told:
+            self._told = n_resident
+            log.info(
+                "%d of %d experts are in memory here, %.1f MiB",
+                n_resident,
+                len(self.hot.sizes),
+                self.hot.n_bytes / (1 << 20),
+            )
 
     def fill_behind(self, go_on: Callable[[], bool]) -> None:
         """Fill while requests run: what cannot be read is logged, not raised."""

@@ -116,6 +116,16 @@ def test_with_room_for_all_nothing_needs_measuring(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_what_is_at_hand_is_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="p2pmoe.backbone")
+    local = LocalSide(model_of(POCKET), LocalOptions(data=tmp_path))
+    for _ in range(2):
+        local.fill()
+    assert caplog.text.count("224 of 224 experts are in memory here") == 1
+
+
 def test_rebalancing_follows_use(tmp_path: Path) -> None:
     local = filled(tmp_path)
     cold = min(set(local.all_experts()) - set(local.hot.resident()))
