@@ -27,13 +27,11 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from mobile_worker.arithmetic.profiles import Profile
 from mobile_worker.clock import Clock
 from mobile_worker.expert_id import ExpertId
 from mobile_worker.session.identity import load_or_create
 from mobile_worker.shards.manifest import Manifest
 from p2pmoe.api.app import ApiParts
-from p2pmoe.api.preparation import ServedModel
 from p2pmoe.api.server import ListenAddress, serve_api
 from p2pmoe.backbone.engine import Engine, EngineParts, open_engine
 from p2pmoe.backbone.generation import (
@@ -44,25 +42,21 @@ from p2pmoe.backbone.generation import (
     Phase,
     Readiness,
 )
-from p2pmoe.backbone.local_side import LocalOptions, LocalSide
-from p2pmoe.backbone.manifest_store import stored_manifest
+from p2pmoe.backbone.loading import Loaded, load_service
+from p2pmoe.backbone.local_side import LocalSide
 from p2pmoe.backbone.metrics import engine_page, local_page, network_page
 from p2pmoe.backbone.readiness import ReadinessGate, with_damage
 from p2pmoe.backbone.residency import Residency, keep_resident
 from p2pmoe.backbone.scattered import Network, ScatteredExperts
 from p2pmoe.backbone.start_report import StartReport
 from p2pmoe.backbone.trace import BackboneCounters, RequestTrace
-from p2pmoe.backbone.warm_up import WARM_UP_TEXT
 from p2pmoe.config import DiskPolicy, NetworkAccess, ServeConfig, parse_listen
 from p2pmoe.errors import ConfigurationError
-from p2pmoe.model.errors import ModelRefused
 from p2pmoe.model.model import describe_model
-from p2pmoe.text.template import load_template
-from p2pmoe.text.tokenizer import Tokenizer, load_tokenizer
-from p2pmoe.weights.manifest import ManifestOptions
 from p2pmoe.weights.model_file import open_model
 
 if TYPE_CHECKING:
+    from p2pmoe.api.preparation import ServedModel
     from p2pmoe.backbone.joining import Joined
 
 __all__ = ["Service", "Started"]
@@ -76,13 +70,6 @@ class Started:
 
     host: str
     port: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Loaded:
-    local: LocalSide
-    served: ServedModel
-    manifest: Manifest | None
 
 
 class Service:
@@ -171,54 +158,12 @@ class Service:
             finally:
                 api_stop.set()
 
-    # Loading, on a thread.
-
-    def _load(self) -> _Loaded:
-        config = self.config
-        tokenizer = load_tokenizer(
-            self._file, pretokenizer_override=config.pre_tokenizer
-        )
-        local = LocalSide(
-            self._file,
-            LocalOptions(
-                data=config.data,
-                ram_bytes=config.ram_bytes,
-                n_lanes=config.tuning.n_lanes,
-                n_context=config.n_context,
-                profile=Profile[config.profile.upper()],
-                policy=config.disk,
-                kernel=config.kernel,
-                n_threads=config.n_threads,
-            ),
-        )
-        _check_vocabulary(tokenizer, local)
-        self._gate.warming()
-        tokens = tokenizer.encode(WARM_UP_TEXT, bos=tokenizer.vocabulary.add_bos)
-        local.warm_up(tokens, in_network=config.access is not None)
-        served = ServedModel(
-            name=self._file.name,
-            n_context=local.n_context,
-            tokenizer=tokenizer,
-            template=load_template(
-                self._file,
-                tokenizer,
-                local.n_context,
-                monotonic=self._clock.monotonic,
-                wall_us=self._clock.wall_us,
-            ),
-            created_s=self._clock.wall_us() // 1_000_000,
-        )
-        if served.template is None:
-            log.info("the model has no chat template: it completes text alone")
-        manifest = None
-        if config.access is not None:
-            options = ManifestOptions(tokenizer_digest=tokenizer.digest)
-            manifest = stored_manifest(config.data, self._file, options)
-        return _Loaded(local=local, served=served, manifest=manifest)
-
-    async def _loaded_unless(self, stop: trio.Event) -> _Loaded | None:
+    async def _loaded_unless(self, stop: trio.Event) -> Loaded | None:
         """Load on a thread; None if `stop` comes first."""
-        loaded: list[_Loaded] = []
+        load = functools.partial(
+            load_service, self._file, self.config, self._clock, self._gate.warming
+        )
+        loaded: list[Loaded] = []
         async with trio.open_nursery() as nursery:
 
             async def give_up() -> None:
@@ -226,15 +171,13 @@ class Service:
                 nursery.cancel_scope.cancel()
 
             nursery.start_soon(give_up)
-            loaded.append(
-                await trio.to_thread.run_sync(self._load, abandon_on_cancel=True)
-            )
+            loaded.append(await trio.to_thread.run_sync(load, abandon_on_cancel=True))
             nursery.cancel_scope.cancel()
         return loaded[0] if loaded else None
 
     # Serving.
 
-    async def _serve(self, loaded: _Loaded, stop: trio.Event) -> None:
+    async def _serve(self, loaded: Loaded, stop: trio.Event) -> None:
         self._local, self._served = loaded.local, loaded.served
         try:
             async with AsyncExitStack() as stack:
@@ -386,11 +329,3 @@ def _make_folder(folder: Path) -> None:
             f"cannot use the data folder {folder}: {reason}",
             advice="name a folder that can be written with --data",
         ) from error
-
-
-def _check_vocabulary(tokenizer: Tokenizer, local: LocalSide) -> None:
-    n_tokens, n_vocab = len(tokenizer.vocabulary.texts), local.model.description.n_vocab
-    if n_tokens > n_vocab:
-        raise ModelRefused(
-            f"a vocabulary of {n_tokens} tokens for {n_vocab} embeddings"
-        )

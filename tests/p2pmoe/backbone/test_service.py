@@ -28,9 +28,7 @@ from p2pmoe.weights.errors import ModelFileError
 from relay.endpoint import parse_endpoint
 from relay.errors import RelayError
 from tests.support.backbone_model import POCKET
-from tests.support.mini_m3 import write_mini_m3
 from tests.support.trio_test import trio_test
-from tests.support.vocabularies import byte_level_metadata
 
 ASK = {"prompt": "It was a dark night, and", "max_tokens": 8, "temperature": 0}
 
@@ -196,19 +194,6 @@ def test_without_a_disk_what_nobody_else_holds_stays_at_hand(tmp_path: Path) -> 
         assert service._only_here(local) == set()
         service._joined = SimpleNamespace(fleet=fleet)
         assert service._only_here(local) == kept
-
-
-def test_a_model_that_cannot_chat_is_told_at_the_start(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO", logger="p2pmoe.backbone")
-    keys = {**byte_level_metadata(), "general.architecture": "minimax-m3"}
-    mini = write_mini_m3(tmp_path / "mini.gguf", keys, n_vocab=300)
-    for model, n_said in ((mini, 1), (POCKET, 0)):
-        caplog.clear()
-        data = tmp_path / model.stem
-        Service(config(tmp_path, model=model, data=data), SystemClock())._load()
-        assert caplog.text.count("no chat template") == n_said
 
 
 def test_files_and_folders_are_checked_before_anything_runs(tmp_path: Path) -> None:
