@@ -16,6 +16,8 @@ expert. Blocking; call it from a worker thread.
 
 import hashlib
 import logging
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -38,7 +40,7 @@ _STAMP_BYTES: Final = 32
 _SUM_BYTES: Final = 32
 _MAX_BYTES: Final = len(_MAGIC) + _STAMP_BYTES + MAX_MANIFEST_BYTES + _SUM_BYTES
 _N_CHECKED: Final = 8
-_PARTS: Final = 5
+_TOLD_EVERY_S: Final = 10.0
 
 
 def stored_manifest(
@@ -66,16 +68,18 @@ def stored_manifest(
 
 
 class _Progress:
-    """Says how far hashing has come, at the start and at each fifth."""
+    """Says how far hashing has come: at the start, now and then, at the end."""
 
-    def __init__(self) -> None:
-        self._told = 0
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._told_at = monotonic()
 
     def __call__(self, done: int, total: int) -> None:
         if done == 1:
             log.info("hashing %d experts, once for this model file", total)
-        if done * _PARTS // total > self._told:
-            self._told = done * _PARTS // total
+        now = self._monotonic()
+        if done == total or now - self._told_at >= _TOLD_EVERY_S:
+            self._told_at = now
             log.info("hashed %d of %d experts", done, total)
 
 

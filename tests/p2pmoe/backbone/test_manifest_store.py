@@ -57,7 +57,6 @@ def test_the_second_start_hashes_nothing(
     assert first == build_manifest(model_file, OPTIONS)
     assert caplog.messages[0] == "hashing 224 experts, once for this model file"
     assert caplog.messages[-1] == "hashed 224 of 224 experts"
-    assert len(caplog.messages) == 6
     assert stored_manifest(tmp_path, model_file, OPTIONS) == first
     assert hashed == [1]
 
@@ -148,3 +147,16 @@ def test_b03_a_file_cut_short_is_refused(tmp_path: Path, model_file: ModelFile) 
     with pytest.raises(ModelFileError):
         stored_manifest(tmp_path, model_file, OPTIONS)
     assert not list(tmp_path.glob("manifest-*"))
+
+
+def test_long_hashing_is_told_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", logger="p2pmoe.backbone")
+    now = iter([0.0, 1.0, 9.0, 10.0, 19.0, 19.5])
+    progress = manifest_store._Progress(lambda: next(now))
+    for done in range(1, 6):
+        progress(done, 5)
+    assert caplog.messages == [
+        "hashing 5 experts, once for this model file",
+        "hashed 3 of 5 experts",
+        "hashed 5 of 5 experts",
+    ]
