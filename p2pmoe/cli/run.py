@@ -72,7 +72,11 @@ def _run(
             "p2pmoe": dict(answer.extension),
         }
         print(json.dumps(report))
-    elif explain:
+        return
+    n_tokens = answer.usage.get("completion_tokens", max_tokens)
+    if answer.finish_reason == "length" and n_tokens < max_tokens:
+        print(f"the context is full after {n_tokens} tokens", file=sys.stderr)
+    if explain:
         _explain(answer.extension)
 
 

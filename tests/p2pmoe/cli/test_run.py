@@ -19,7 +19,7 @@ def asked(monkeypatch):
         return Completion(
             text="once upon",
             finish_reason="length",
-            usage={"completion_tokens": 2},
+            usage={"completion_tokens": 64},
             extension={
                 "round_trips": 0,
                 "round_trips_per_token": 2.0 / 3,
@@ -56,4 +56,11 @@ def test_explain_goes_to_stderr(asked):
         "round trips per token   0.667",
         "failovers               1",
     ]
+    assert len(asked) == 1
+
+
+def test_a_context_that_ended_the_answer_is_told(asked):
+    result = CliRunner().invoke(build_app(), ["run", "x", "--max-tokens", "65"])
+    assert result.stdout == "once upon\n"
+    assert result.stderr == "the context is full after 64 tokens\n"
     assert len(asked) == 1
