@@ -13,7 +13,6 @@ tokenization_kimi, is known; anything else must be named by the caller.
 
 import base64
 import binascii
-from collections.abc import Mapping
 from pathlib import Path
 
 from p2pmoe.text.byte_alphabet import BYTE_TO_CHAR
@@ -21,6 +20,7 @@ from p2pmoe.text.errors import PretokenizerUnknown, TokenizerError
 from p2pmoe.text.folder_files import JsonObject, read_beside, read_json
 from p2pmoe.text.pretokenizers import pretokenizer_rule
 from p2pmoe.text.sentence_piece import score_merges
+from p2pmoe.text.token_list import list_tokens, special_tokens
 from p2pmoe.text.tokenizer_config import read_tokenizer_config
 from p2pmoe.text.vocabulary import (
     MAX_TOKENS,
@@ -28,7 +28,6 @@ from p2pmoe.text.vocabulary import (
     Vocabulary,
     VocabularyKind,
     check_vocabulary,
-    turn_ends,
 )
 
 __all__ = ["vocabulary_from_ranks"]
@@ -57,35 +56,25 @@ def vocabulary_from_ranks(
     known = {text: rank for rank, text in enumerate(ranked)}
     merges = score_merges(known, {text: -float(rank) for text, rank in known.items()})
     specials = _specials(fields, len(ranked))
-    n_tokens = max(config.vocab_size, max(specials, default=0) + 1, len(ranked))
-    if n_tokens > MAX_TOKENS:
-        raise TokenizerError(f"{folder}: {n_tokens} tokens")
-    added = [specials.get(id_) for id_ in range(len(ranked), n_tokens)]
-    texts = (
-        *ranked,
-        *(text or f"[PAD{id_}]" for id_, text in enumerate(added, len(ranked))),
-    )
-    kinds = (
-        *[TokenKind.NORMAL] * len(ranked),
-        *(TokenKind.CONTROL if text else TokenKind.UNUSED for text in added),
-    )
-    ids = {text: id_ for id_, text in specials.items()}
-    stops = {token for token in config.eos_ids if token < n_tokens}
-    eos_id = ids.get(config.eos or "", next(iter(config.eos_ids), None))
-    stops |= {eos_id} if eos_id is not None else set()
+    kinds = dict.fromkeys(range(len(ranked)), TokenKind.NORMAL)
+    kinds |= dict.fromkeys(specials, TokenKind.CONTROL)
+    texts = dict(enumerate(ranked)) | specials
+    tokens = list_tokens(str(folder), texts, kinds, config.vocab_size)
+    special = special_tokens(tokens, config)
     vocabulary = Vocabulary(
         kind=VocabularyKind.BYTE_LEVEL,
         pretokenizer=name,
-        texts=texts,
-        kinds=kinds,
+        texts=tokens.texts,
+        kinds=tokens.kinds,
         merges=tuple(f"{left} {right}" for left, right in merges),
         scores=(),
-        bos_id=_in_range(ids.get(config.bos or "", config.bos_id), n_tokens),
-        eos_id=_in_range(eos_id, n_tokens),
+        bos_id=special.bos_id,
+        eos_id=special.eos_id,
         unknown_id=None,
-        add_bos=bool(config.add_bos),
+        add_bos=special.add_bos,
         add_space=False,
-        stop_ids=turn_ends(texts, kinds) | stops,
+        stop_ids=special.stop_ids,
+        add_eos=special.add_eos,
         ignore_merges=True,
     )
     check_vocabulary(vocabulary)
@@ -121,7 +110,7 @@ def _splitter(fields: JsonObject) -> str:
     )
 
 
-def _specials(fields: JsonObject, n_ranks: int) -> Mapping[int, str]:
+def _specials(fields: JsonObject, n_ranks: int) -> dict[int, str]:
     """Return the special tokens by id: named ones, and the reserved rest."""
     ids = range(n_ranks, n_ranks + _N_RESERVED)
     found = {id_: f"<|reserved_token_{id_}|>" for id_ in ids}
@@ -133,9 +122,3 @@ def _specials(fields: JsonObject, n_ranks: int) -> Mapping[int, str]:
             raise named.wrong(key, "is no id behind the ranks")
         found[int(key)] = named.child(key).of_type("content", str)
     return found
-
-
-def _in_range(token: int | None, n_tokens: int) -> int | None:
-    if token is not None and token >= n_tokens:
-        raise TokenizerError(f"special token {token} is not in the vocabulary")
-    return token

@@ -7,11 +7,9 @@ are those of the vocabulary.
 
 Added tokens that are special, or look like it, are control tokens; other added tokens
 are user-defined. One that swallows the spaces beside it or counts only as a whole word
-is refused. Rows of the model that no token fills are unused tokens `[PAD n]`.
+is refused.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from p2pmoe.text.errors import TokenizerError
@@ -25,32 +23,28 @@ from p2pmoe.text.json_splitting import (
 )
 from p2pmoe.text.pretokenizers import pretokenizer_rule
 from p2pmoe.text.sentence_piece import merge_scores
-from p2pmoe.text.tokenizer_config import TokenizerConfig, read_tokenizer_config
+from p2pmoe.text.token_list import (
+    SpecialTokens,
+    TokenList,
+    list_tokens,
+    special_tokens,
+)
+from p2pmoe.text.tokenizer_config import read_tokenizer_config
 from p2pmoe.text.vocabulary import (
-    MAX_TOKENS,
     SPACE,
     TokenKind,
     Vocabulary,
     VocabularyKind,
     check_vocabulary,
-    turn_ends,
 )
 
 __all__ = ["vocabulary_from_folder"]
 
 _MAX_BYTES = 1 << 27
 _MAX_SCORE = 1e30
-_MAX_SPARE_ROWS = 1 << 18  # without a token; checkpoints for tests have many
 _LOOKS_SPECIAL = (("<|", "|>"), ("<\uff5c", "\uff5c>"), ("<unused", ">"))
 _SPECIAL_TEXTS = frozenset({"<pad>", "<mask>", "<2mass>", "[@BOS@]"})
 _TEXT_KINDS = frozenset({TokenKind.NORMAL, TokenKind.BYTE, TokenKind.UNKNOWN})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Tokens:
-    texts: tuple[str, ...]
-    kinds: tuple[TokenKind, ...]
-    ids: Mapping[str, int]
 
 
 def vocabulary_from_folder(
@@ -72,7 +66,8 @@ def vocabulary_from_folder(
     model = document.child("model")
     kind = _kind(document, model)
     tokens = _tokens(document, model, kind, config.vocab_size)
-    special = _special(document, tokens, config)
+    before, after = _template_tokens(document)
+    special = special_tokens(tokens, config, before=before, after=after)
     if kind is VocabularyKind.BYTE_LEVEL:
         vocabulary = _byte_level(document, tokens, special, pretokenizer_override)
     else:
@@ -81,17 +76,11 @@ def vocabulary_from_folder(
     return vocabulary
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Special:
-    bos_id: int | None
-    eos_id: int | None
-    stop_ids: frozenset[int]
-    add_bos: bool
-    add_eos: bool
-
-
 def _byte_level(
-    document: JsonObject, tokens: _Tokens, special: _Special, override: str | None
+    document: JsonObject,
+    tokens: TokenList,
+    special: SpecialTokens,
+    override: str | None,
 ) -> Vocabulary:
     model = document.child("model")
     check_byte_level_normalizer(document)
@@ -121,7 +110,10 @@ def _byte_level(
 
 
 def _sentence_piece(
-    document: JsonObject, tokens: _Tokens, special: _Special, kind: VocabularyKind
+    document: JsonObject,
+    tokens: TokenList,
+    special: SpecialTokens,
+    kind: VocabularyKind,
 ) -> Vocabulary:
     spaces = space_rule(document)
     _check_crossing(tokens, spaces)
@@ -162,7 +154,7 @@ def _kind(document: JsonObject, model: JsonObject) -> VocabularyKind:
 
 def _tokens(
     document: JsonObject, model: JsonObject, kind: VocabularyKind, vocab_size: int
-) -> _Tokens:
+) -> TokenList:
     """Return all tokens with their kinds, holes and rows to spare filled."""
     ids = _vocabulary_ids(model, kind)
     kinds = {id_: _plain_kind(text, kind) for text, id_ in ids.items()}
@@ -179,20 +171,10 @@ def _tokens(
     unknown = _unknown_text(model)
     if kind is not VocabularyKind.BYTE_LEVEL and unknown in ids:
         kinds[ids[unknown]] = TokenKind.UNKNOWN
-    n_tokens = max(vocab_size, max(ids.values(), default=-1) + 1)
-    if n_tokens > MAX_TOKENS or min(ids.values(), default=-1) < 0:
-        raise TokenizerError(f"{document.place}: token ids are missing or too large")
-    if n_tokens > len(ids) + _MAX_SPARE_ROWS:
-        reason = f"{len(ids)} tokens for a vocabulary of {n_tokens}"
-        raise TokenizerError(f"{document.place}: {reason}")
     texts = {id_: text for text, id_ in ids.items()}
     if len(texts) != len(ids):
         raise TokenizerError(f"{document.place}: two tokens have one id")
-    return _Tokens(
-        texts=tuple(texts.get(id_, f"[PAD{id_}]") for id_ in range(n_tokens)),
-        kinds=tuple(kinds.get(id_, TokenKind.UNUSED) for id_ in range(n_tokens)),
-        ids=ids,
-    )
+    return list_tokens(document.place, texts, kinds, vocab_size)
 
 
 def _vocabulary_ids(model: JsonObject, kind: VocabularyKind) -> dict[str, int]:
@@ -241,7 +223,7 @@ def _unknown_text(model: JsonObject) -> str:
     return pieces[place][0] if 0 <= place < len(pieces) else ""
 
 
-def _unknown_id(model: JsonObject, tokens: _Tokens) -> int | None:
+def _unknown_id(model: JsonObject, tokens: TokenList) -> int | None:
     return tokens.ids.get(_unknown_text(model))
 
 
@@ -261,7 +243,7 @@ def _merges(model: JsonObject) -> list[tuple[str, str]]:
 
 
 def _scores(
-    model: JsonObject, tokens: _Tokens, kind: VocabularyKind
+    model: JsonObject, tokens: TokenList, kind: VocabularyKind
 ) -> tuple[float, ...]:
     if kind is VocabularyKind.UNIGRAM:
         pieces = dict(_pieces(model))
@@ -272,7 +254,7 @@ def _scores(
     return tuple(scores.get(text, 0.0) for text in tokens.texts)
 
 
-def _check_crossing(tokens: _Tokens, spaces: SpaceRule) -> None:
+def _check_crossing(tokens: TokenList, spaces: SpaceRule) -> None:
     """Refuse a split at spaces where it would keep tokens from being made."""
     if not spaces.split:
         return
@@ -281,39 +263,6 @@ def _check_crossing(tokens: _Tokens, spaces: SpaceRule) -> None:
             raise TokenizerError(
                 f"token {text[:40]!r} crosses a space, where text is split"
             )
-
-
-def _special(
-    document: JsonObject, tokens: _Tokens, config: TokenizerConfig
-) -> _Special:
-    bos_id = _named(tokens, config.bos, config.bos_id)
-    eos_id = _named(tokens, config.eos, next(iter(config.eos_ids), None))
-    before, after = _template_tokens(document)
-    bos = None if bos_id is None else tokens.texts[bos_id]
-    eos = None if eos_id is None else tokens.texts[eos_id]
-    stops = {token for token in config.eos_ids if token < len(tokens.texts)}
-    named = {eos_id} if eos_id is not None else set()
-    adds_bos = bos is not None and before == bos
-    adds_eos = eos is not None and after == eos
-    return _Special(
-        bos_id=bos_id,
-        eos_id=eos_id,
-        stop_ids=turn_ends(tokens.texts, tokens.kinds) | stops | named,
-        add_bos=adds_bos if config.add_bos is None else config.add_bos,
-        add_eos=adds_eos if config.add_eos is None else config.add_eos,
-    )
-
-
-def _named(tokens: _Tokens, text: str | None, else_id: int | None) -> int | None:
-    if text is not None:
-        if text not in tokens.ids:
-            raise TokenizerError(
-                f"special token {text[:40]!r} is not in the vocabulary"
-            )
-        return tokens.ids[text]
-    if else_id is not None and else_id >= len(tokens.texts):
-        raise TokenizerError(f"special token {else_id} is not in the vocabulary")
-    return else_id
 
 
 def _template_tokens(document: JsonObject) -> tuple[str, str]:
