@@ -24,6 +24,8 @@ from p2pmoe.weights.find import names_like
 
 __all__ = ["ByteSource", "FileBytes", "OpenFile"]
 
+_NAME_A_FILE = "name a model file that can be read, or `pocket`"
+
 
 class ByteSource(Protocol):
     """The bytes of a model, by position; safe to use from several threads."""
@@ -65,15 +67,14 @@ class OpenFile:
             self.fd = os.open(path, flags)
         except OSError as exc:
             reason = f"cannot be opened: {(exc.strerror or str(exc)).lower()}"
-            advice = "name a model file that can be read, or `pocket`"
-            if isinstance(exc, FileNotFoundError):
-                advice = names_like(path)
+            is_absent = isinstance(exc, FileNotFoundError)
+            advice = names_like(path) if is_absent else _NAME_A_FILE
             raise ModelFileError(path, reason, advice=advice) from exc
         self._close = weakref.finalize(self, os.close, self.fd)
         state = os.fstat(self.fd)
         if not stat.S_ISREG(state.st_mode):
             self.close()
-            raise ModelFileError(path, "is no regular file")
+            raise ModelFileError(path, "is no regular file", advice=_NAME_A_FILE)
         self.n_bytes = state.st_size
         self._written_ns = state.st_mtime_ns
 
