@@ -36,6 +36,7 @@ __all__ = ["ARCHITECTURE", "NAMES", "metadata", "tensors"]
 ARCHITECTURE: Final = "deepseek2"
 NAMES: Final = ("DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM")
 _V3: Final = "DeepseekV3ForCausalLM"
+_V3_SCALE: Final = 2.5  # of the publisher's code where config.json does not say it
 _MSCALES: Final = frozenset({"mscale", "mscale_all_dim"})
 _PROJECTIONS: Final = {
     "attn_q": "q_proj",
@@ -59,9 +60,11 @@ def metadata(config: Config) -> dict[str, MetadataValue]:
     keys |= _latent_keys(config) | _rope_keys(config)
     if config.text("topk_method", "") == "greedy":  # of all experts, whatever groups
         keys["expert_group_count"] = keys["expert_group_used_count"] = 1
-    if _V3 in config.texts("architectures"):
+    is_v3 = _V3 in config.texts("architectures")
+    if is_v3:
         config.must_be("scoring_func", "sigmoid")
         keys["expert_gating_func"] = SIGMOID
+        keys["expert_weights_scale"] = config.real("routed_scaling_factor", _V3_SCALE)
     else:  # of V2 with true there are three readings, and no model
         config.must_be("norm_topk_prob", False)
     keys["leading_dense_block_count"] = config.integer(
@@ -69,7 +72,7 @@ def metadata(config: Config) -> dict[str, MetadataValue]:
     )
     keys["expert_feed_forward_length"] = config.integer("moe_intermediate_size")
     keys["expert_shared_count"] = config.integer("n_shared_experts", 0, low=0)
-    if config.flag("norm_topk_prob", default=False):
+    if config.flag("norm_topk_prob", default=is_v3):
         keys["expert_weights_norm"] = True
     return prefixed(ARCHITECTURE, keys)
 

@@ -31,7 +31,7 @@ def metadata(config: Config) -> dict[str, MetadataValue]:
     config.must_be("use_sliding_window", False)
     keys = size_keys(config) | attention_keys(config) | expert_keys(config)
     keys["expert_feed_forward_length"] = config.integer("moe_intermediate_size")
-    if not config.flag("norm_topk_prob", default=True):
+    if not config.flag("norm_topk_prob", default=False):
         keys["expert_weights_norm"] = False
     return prefixed(ARCHITECTURE, keys | rope_keys(config))
 

@@ -108,6 +108,21 @@ def test_what_is_not_supported_is_refused(
     assert deepseek.ARCHITECTURE == "deepseek2"
 
 
+def test_b12_what_a_config_does_not_say_is_as_in_the_publishers_code(
+    tmp_path: Path,
+) -> None:
+    found = {}
+    for name in ("deepseek_v2", "deepseek_v3"):
+        model = published(name)
+        for key in ("norm_topk_prob", "routed_scaling_factor"):
+            del model.config[key]
+        found[name] = read_header(model.write(tmp_path / name)).metadata
+    assert found["deepseek_v3"]["deepseek2.expert_weights_norm"] is True
+    assert found["deepseek_v3"]["deepseek2.expert_weights_scale"] == 2.5
+    assert "deepseek2.expert_weights_norm" not in found["deepseek_v2"]
+    assert found["deepseek_v2"].get("deepseek2.expert_weights_scale", 1.0) == 1.0
+
+
 def test_b12_a_v2_that_normalises_is_refused(tmp_path: Path) -> None:
     model = published("deepseek_v2")
     model.config["norm_topk_prob"] = True

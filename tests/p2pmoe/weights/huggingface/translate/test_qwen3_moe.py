@@ -57,6 +57,9 @@ def test_b12_norm_is_a_key_only_where_it_differs(tmp_path: Path) -> None:
     model.config["norm_topk_prob"] = False
     metadata = read_header(model.write(tmp_path / "m")).metadata
     assert metadata["qwen3moe.expert_weights_norm"] is False
+    del model.config["norm_topk_prob"]  # the publisher's code does not norm then
+    metadata = read_header(model.write(tmp_path / "n")).metadata
+    assert metadata["qwen3moe.expert_weights_norm"] is False
 
 
 def test_a_window_is_refused(tmp_path: Path) -> None:
