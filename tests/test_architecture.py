@@ -15,6 +15,12 @@ MAX_FUNCTION_LINES = 60
 UNMAPPED = {
     "p2pmoe/__main__.py": "python -m p2pmoe; run by the packaging test",
 }
+# Tests in the mirror that are no module's own, each with the reason.
+UNMIRRORED = {
+    "tests/mobile_worker/arithmetic/c/test_kernel_driver.py": "of the C files there",
+    "tests/mobile_worker/arithmetic/c/test_kernel_module.py": "of kernel_module.c",
+    "tests/mobile_worker/arithmetic/test_kernel_equality.py": "of all kernels there",
+}
 # Functions longer than the limit, each with the reason.
 LONG_FUNCTIONS: dict[str, str] = {}
 
@@ -96,6 +102,23 @@ def test_tests_mirror_the_code(path: Path) -> None:
         return
     mirror = ROOT / "tests" / relative.parent / f"test_{path.name}"
     assert mirror.exists(), f"{relative} has no {mirror.relative_to(ROOT)}"
+
+
+def test_the_code_mirrors_the_tests() -> None:
+    """A test of several modules together lies in tests/integration."""
+    tests = {
+        path.relative_to(ROOT)
+        for package in PACKAGES
+        for path in (ROOT / "tests" / package).rglob("test_*.py")
+    }
+    alone = {
+        str(path)
+        for path in tests
+        if not (
+            ROOT / path.relative_to("tests").with_name(path.name.removeprefix("test_"))
+        ).exists()
+    }
+    assert alone == set(UNMIRRORED)
 
 
 def test_exemptions_are_still_needed() -> None:
