@@ -64,3 +64,12 @@ def test_a_pipe_gets_nothing():
 def test_a_real_timer_is_not_waited_for():
     with LateBar(io.StringIO()) as bar:
         bar.tell("reading", 0.1)
+
+
+def test_a_pipe_gets_a_line_now_and_then():
+    stream = io.StringIO()
+    now = iter([0.0, 9.0, 10.0, 15.0, 20.0])
+    with LateBar(stream, monotonic=lambda: next(now)) as bar:
+        for tenths in range(1, 5):
+            bar.tell("reading", tenths / 10)
+    assert stream.getvalue() == "reading: 20%\nreading: 40%\n"
