@@ -37,6 +37,7 @@ from p2pmoe.errors import (
 from p2pmoe.model.errors import CombineRefused
 from p2pmoe.model.experts import ExpertCaller
 from p2pmoe.model.model import Model
+from p2pmoe.weights.errors import ModelFileError
 
 __all__ = ["Engine", "EngineParts", "EngineRun", "failure_of", "open_engine"]
 
@@ -251,6 +252,9 @@ def failure_of(error: BaseException) -> GenerationFailed:
         return GenerationFailed(FailureKind.INTERNAL, "cancelled")
     if isinstance(error, P2pmoeError):
         log.error("a request failed: %s", error)
+        if isinstance(error, ModelFileError):  # whose message has a path
+            reason = "the model file has lost weights that every token needs"
+            return GenerationFailed(FailureKind.UPSTREAM_LOST, reason)
     else:
         log.error("a request failed", exc_info=error)
     return GenerationFailed(FailureKind.INTERNAL, "the backbone failed")

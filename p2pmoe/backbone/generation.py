@@ -46,7 +46,7 @@ __all__ = [
 class FailureKind(StrEnum):
     """What went wrong, as `error.type` of the API tells it."""
 
-    UPSTREAM_LOST = "upstream_lost"  # an expert has no holder left, or too late
+    UPSTREAM_LOST = "upstream_lost"  # weights that are nowhere any more, or too late
     NOT_READY = "not_ready"  # weights or coverage are not there yet
     OVERLOADED = "overloaded"  # the queue or the memory budget is full
     DEADLINE = "deadline_exceeded"

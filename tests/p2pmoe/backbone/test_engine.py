@@ -4,6 +4,7 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 import trio
@@ -32,6 +33,7 @@ from p2pmoe.errors import (
     P2pmoeError,
 )
 from p2pmoe.model.errors import CombineRefused
+from p2pmoe.weights.errors import ModelFileError
 from tests.support.backbone_model import POCKET, local_backbone, local_side
 from tests.support.scripted_model import (
     N_LAYERS,
@@ -368,6 +370,7 @@ def raising(error: BaseException, at_step: int) -> Callable[[int], None]:
         (NotFinite("layer 3, expert 7"), FailureKind.ARITHMETIC),
         (NonFinite("a value"), FailureKind.ARITHMETIC),
         (CombineRefused("rows"), FailureKind.ARITHMETIC),
+        (ModelFileError(Path("/secret/m"), "is short"), FailureKind.UPSTREAM_LOST),
         (P2pmoeError("/secret/model.gguf needs 5 bytes"), FailureKind.INTERNAL),
         (ZeroDivisionError("x / 0"), FailureKind.INTERNAL),
     ],
@@ -441,6 +444,8 @@ def test_what_a_client_may_know_of_an_error() -> None:
     assert failure_of(Cancelled("the client left")).kind is FailureKind.INTERNAL
     told = failure_of(ExpertsUnavailable("layer 3: no holder of expert 7"))
     assert told.reason == "layer 3: no holder of expert 7"
+    lost = failure_of(ModelFileError(Path("/home/m.gguf"), "needs 9 bytes, has 4"))
+    assert lost.reason == "the model file has lost weights that every token needs"
     hidden = failure_of(OSError("/home/me/model.gguf"))
     assert "/home" not in str(hidden)
 
