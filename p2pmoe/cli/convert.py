@@ -14,10 +14,11 @@ import typer
 from p2pmoe.cli.extras import check_extra
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from mobile_worker.arithmetic.formats.block_format import Format
     from p2pmoe.convert.precision import PlannedTensor, Precision
+    from p2pmoe.inspect.parts import Part
     from p2pmoe.text.vocabulary import Vocabulary
     from p2pmoe.weights.model_file import ModelFile
 
@@ -86,17 +87,21 @@ def _convert(
     from p2pmoe.convert.carried import carried_metadata
     from p2pmoe.convert.precision import plan_conversion
     from p2pmoe.convert.write import Target, check_target, write_model
+    from p2pmoe.inspect.parts import Part
     from p2pmoe.text.template import template_source
     from p2pmoe.weights.model_file import open_model
 
     precision = _precision(
-        experts=experts,
-        router=router,
-        embeddings=embeddings,
-        rest=rest,
-        attention=attention or rest,
-        shared=shared or rest,
-        dense=dense or rest,
+        {
+            Part.EXPERTS: experts,
+            Part.ROUTER: router,
+            Part.EMBEDDING: embeddings,
+            Part.ATTENTION: attention or rest,
+            Part.SHARED: shared or rest,
+            Part.DENSE: dense or rest,
+            Part.LATENT: rest,
+            Part.NEXT: rest,
+        }
     )
     target = Target(path=out, force=force)
     check_target(target)
@@ -112,21 +117,11 @@ def _convert(
     _report(out, n_bytes, plan, as_json=as_json)
 
 
-def _precision(**wanted: str) -> "Precision":
+def _precision(named: "Mapping[Part, str]") -> "Precision":
     """Return the format of every part; FormatNotWritable."""
     from p2pmoe.convert.precision import DEFAULT_PRECISION
     from p2pmoe.inspect.parts import Part
 
-    named = {
-        Part.EXPERTS: wanted["experts"],
-        Part.ROUTER: wanted["router"],
-        Part.EMBEDDING: wanted["embeddings"],
-        Part.ATTENTION: wanted["attention"],
-        Part.SHARED: wanted["shared"],
-        Part.DENSE: wanted["dense"],
-        Part.LATENT: wanted["rest"],
-        Part.NEXT: wanted["rest"],
-    }
     precision = {part: _format(name) for part, name in named.items()}
     if precision[Part.LATENT] is None:
         precision[Part.REST] = None

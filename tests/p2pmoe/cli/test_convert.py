@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
 from p2pmoe.cli.convert import register
 from p2pmoe.convert.errors import FormatNotWritable, TargetUnusable
+from p2pmoe.convert.precision import DEFAULT_PRECISION, plan_conversion
 from p2pmoe.model.local_experts import LocalExperts
 from p2pmoe.model.model import describe_model, load_model
 from p2pmoe.text.tokenizer import load_tokenizer
@@ -53,6 +54,10 @@ def test_the_default_writes_experts_in_four_bits(tmp_path: Path) -> None:
     with open_model(out) as model:
         assert model.tensor("blk.1.ffn_up_exps.weight").format.name == "Q4_0"
         assert model.tensor("blk.1.ffn_gate_inp.weight").format.name == "F32"
+        written = [tensor.format for tensor in model.tensors.values()]
+    with open_model(tmp_path / "m.gguf") as model:
+        plan = plan_conversion(model, DEFAULT_PRECISION)
+    assert written == [tensor.format for tensor in plan]
 
 
 def test_what_was_asked_for_in_vain_is_told(tmp_path: Path) -> None:
