@@ -50,21 +50,24 @@ _YARN_KEYS = {
 
 
 def rope_keys(
-    config: Config, *, truncates: bool = True, allowed: frozenset[str] = frozenset()
+    config: Config,
+    *,
+    truncates: bool = True,
+    partial: bool = False,
+    allowed: frozenset[str] = frozenset(),
 ) -> Keys:
     """Return RoPE's base and scaling as GGUF's keys.
 
     `truncates` is what the architecture does with YaRN's borders, which no GGUF key
-    tells; `allowed` are further entries that the caller reads itself.
+    tells; `partial` is whether it may turn a part of a head (`partial_rotary`);
+    `allowed` are further entries that the caller reads itself.
 
     Raises:
         UnsupportedModel: a scaling that is not known here, or an entry nobody reads.
         ModelFileError: a value is missing or absurd.
     """
     section = rope_section(config)
-    for key in section.present():
-        if key not in _KNOWN | allowed:
-            raise section.unsupported(key)
+    _refuse_unread(config, section, allowed=allowed, partial=partial)
     base = section if "rope_theta" in section else config
     keys: Keys = {"rope.freq_base": base.real("rope_theta")}
     kind = _kind(section)
@@ -119,6 +122,16 @@ def partial_rotary(config: Config, head_dim: int, default: float = 1.0) -> int:
     if not 0 < factor <= 1:
         raise holder.wrong("partial_rotary_factor", f"{factor} is not in 0 to 1")
     return int(head_dim * factor)
+
+
+def _refuse_unread(
+    config: Config, section: Config, *, allowed: frozenset[str], partial: bool
+) -> None:
+    for key in section.present():
+        if key not in _KNOWN | allowed:
+            raise section.unsupported(key)
+    for holder in () if partial else (section, config):
+        holder.must_be("partial_rotary_factor", 1.0)
 
 
 def _kind(section: Config) -> str:

@@ -43,7 +43,7 @@ def metadata(config: Config) -> dict[str, MetadataValue]:
     head_dim = config.integer("hidden_size") // config.integer("num_attention_heads")
     head_dim = config.integer("head_dim", head_dim)
     keys = size_keys(config) | attention_keys(config) | expert_keys(config)
-    keys |= rope_keys(config)
+    keys |= rope_keys(config, partial=True)
     keys["block_count"] = n_layers + n_next
     keys["rope.dimension_count"] = partial_rotary(config, head_dim, _ROTATED)
     keys["expert_feed_forward_length"] = config.integer("moe_intermediate_size")

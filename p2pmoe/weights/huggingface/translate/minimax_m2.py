@@ -32,7 +32,7 @@ def metadata(config: Config) -> dict[str, MetadataValue]:
     if "attn_type_list" in config and set(config.integers("attn_type_list")) != {1}:
         raise config.unsupported("attn_type_list")  # linear attention
     keys = size_keys(config) | attention_keys(config) | expert_keys(config)
-    keys |= rope_keys(config)
+    keys |= rope_keys(config, partial=True)
     keys["expert_gating_func"] = SIGMOID
     keys["expert_feed_forward_length"] = config.integer("intermediate_size")
     keys["rope.dimension_count"] = _rotated(config)

@@ -60,7 +60,9 @@ def metadata(config: Config) -> dict[str, MetadataValue]:
     head_dim = config.integer("head_dim")
     n_ff = config.integer("intermediate_size")
     keys = size_keys(config, feed_forward="dense_intermediate_size")
-    keys |= attention_keys(config) | expert_keys(config) | rope_keys(config)
+    keys |= (
+        attention_keys(config) | expert_keys(config) | rope_keys(config, partial=True)
+    )
     keys |= _indexer_keys(config)
     rotated = partial_rotary(config, head_dim)
     keys["rope.dimension_count"] = config.integer("rotary_dim", rotated)

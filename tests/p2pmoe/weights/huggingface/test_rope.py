@@ -177,6 +177,15 @@ def test_longrope_has_two_sets_of_factors() -> None:
         factors(now(**section), 16)
 
 
+def test_a_partial_rotation_that_nobody_would_do_is_refused() -> None:
+    older = {"rope_theta": 1e4, "partial_rotary_factor": 0.25}
+    for config in (now(partial_rotary_factor=0.5), Config(PATH, older)):
+        with pytest.raises(UnsupportedModel, match="partial_rotary_factor"):
+            rope_keys(config)
+        assert rope_keys(config, partial=True) == {"rope.freq_base": 10000.0}
+    assert rope_keys(now(partial_rotary_factor=1)) == {"rope.freq_base": 10000.0}
+
+
 def test_partial_rotation() -> None:
     assert partial_rotary(now(partial_rotary_factor=0.5), 64) == 32
     older = Config(PATH, {"partial_rotary_factor": 0.25})
