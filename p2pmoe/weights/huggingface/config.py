@@ -35,6 +35,10 @@ class Config:
         """Return the keys that are present."""
         return tuple(key for key in self._values if key in self)
 
+    def entries(self) -> dict[str, object]:
+        """Return what is present, as JSON has it."""
+        return {key: self._values[key] for key in self.present()}
+
     def integer(
         self,
         key: str,

@@ -109,9 +109,29 @@ def add_rope_factors(table: TensorTable, config: Config, n_rotated: int) -> None
 
 
 def rope_section(config: Config) -> Config:
-    """Return where RoPE's entries lie; ModelFileError if that is no object."""
-    name = "rope_parameters" if "rope_parameters" in config else "rope_scaling"
-    return config.section(name)
+    """Return where RoPE's entries lie.
+
+    A configuration may have them twice, in the words of both generations. Raises
+    ModelFileError if they do not say the same, or are no objects.
+    """
+    now, before = config.section("rope_parameters"), config.section("rope_scaling")
+    if not now.present():
+        return before
+    if before.present() and _scaling(now) != _scaling(before):
+        reason = (
+            "says something else than 'rope_parameters'; keep the one that is meant"
+        )
+        raise config.wrong("rope_scaling", reason)
+    return now
+
+
+def _scaling(section: Config) -> dict[str, object]:
+    """Return what a section says of scaling, in today's words."""
+    said = section.entries()
+    kind = said.pop("type", "default")
+    beside = {"rope_theta", "partial_rotary_factor", "rope_type"}
+    scaling = {key: value for key, value in said.items() if key not in beside}
+    return scaling | {"rope_type": said.get("rope_type", kind)}
 
 
 def partial_rotary(config: Config, head_dim: int, default: float = 1.0) -> int:

@@ -14,6 +14,7 @@ from p2pmoe.weights.huggingface.rope import (
     add_rope_factors,
     partial_rotary,
     rope_keys,
+    rope_section,
 )
 from p2pmoe.weights.huggingface.tensor_table import TensorTable
 
@@ -63,6 +64,19 @@ def test_both_generations_say_the_same(make: Any) -> None:
         "rope.scaling.factor": 2.0,
     }
     assert rope_keys(make(**YARN)) == YARN_KEYS
+
+
+def test_scaling_said_twice_must_be_the_same() -> None:
+    older = {"rope_theta": 1e4, "rope_scaling": {"type": "yarn", "factor": 2.0}}
+    newer = {"rope_type": "yarn", "factor": 2.0, "rope_theta": 1e4}
+    both = Config(PATH, {**older, "rope_parameters": newer})
+    assert rope_section(both).entries() == newer
+    for said in ({"rope_type": "default"}, {**newer, "factor": 4.0}):
+        with pytest.raises(ModelFileError, match=r"'rope_scaling'.* something else"):
+            rope_section(Config(PATH, {**older, "rope_parameters": said}))
+    plain = {"rope_theta": 1e4, "rope_type": "default"}
+    older = {"rope_scaling": {"type": "default"}, "rope_parameters": plain}
+    assert rope_section(Config(PATH, older)).entries() == plain
 
 
 def test_yarn_in_full() -> None:
