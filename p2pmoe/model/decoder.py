@@ -75,27 +75,18 @@ class DecoderLayer:
     feed_forward: Callable[[Floats], Floats] | None  # dense, or beside the experts
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Decoder:
     """A loaded model; see `Model`."""
 
-    def __init__(
-        self,
-        description: ModelDescription,
-        norm: tuple[RowOperations, np.float32],
-        layers: tuple[DecoderLayer, ...],
-        embedding: Matrix,
-        head: tuple[Floats, Linear, float | None],
-    ) -> None:
-        """Take the loaded parts.
-
-        `norm` computes all norms, with its epsilon; `head` is the last norm's weight,
-        the output matrix and the logits' soft cap.
-        """
-        self.description = description
-        self._operations, self._eps = norm
-        self._layers = layers
-        self._embedding = embedding
-        self._output_norm, self._output, self._soft_cap = head
+    description: ModelDescription
+    operations: RowOperations
+    eps: np.float32  # of all norms here
+    layers: tuple[DecoderLayer, ...]
+    embedding: Matrix  # [n_vocab, n_embd]
+    output_norm: Floats  # [n_embd]
+    output: Linear  # to the logits
+    soft_cap: float | None = None  # of the logits
 
     def new_cache(self, n_tokens: int) -> KvCache:
         """Return an empty cache; CacheFull beyond the model's context."""
@@ -104,7 +95,7 @@ class Decoder:
                 f"{n_tokens} tokens do not fit the context of "
                 f"{self.description.n_context}"
             )
-        layers = (layer.attention.empty_cache(n_tokens) for layer in self._layers)
+        layers = (layer.attention.empty_cache(n_tokens) for layer in self.layers)
         return KvCache(n_tokens, tuple(layers))
 
     def forward(
@@ -122,23 +113,23 @@ class Decoder:
         with np.errstate(all="ignore"):
             x = self._embed(tokens)
             for number, (layer, kept) in enumerate(
-                zip(self._layers, cache.layers, strict=True)
+                zip(self.layers, cache.layers, strict=True)
             ):
                 a = self._norm(x, layer.attn_norm)
                 x += layer.attention(a, kept, first)
                 x += self._feed_forward(number, layer, x, experts)
             if logits is Logits.LAST:
                 x = x[-1:]
-            result = self._output(self._norm(x, self._output_norm))
-            if self._soft_cap is not None:
-                result = soft_cap(result, self._soft_cap)
+            result = self.output(self._norm(x, self.output_norm))
+            if self.soft_cap is not None:
+                result = soft_cap(result, self.soft_cap)
         if not np.isfinite(result).all():
             raise NonFinite("a logit is not finite")
         cache.advance(len(tokens))
         return result
 
     def _norm(self, x: Floats, weight: Floats) -> Floats:
-        return self._operations.rms_norm(x, weight, self._eps)
+        return self.operations.rms_norm(x, weight, self.eps)
 
     def _embed(self, tokens: Sequence[int]) -> Floats:
         ids = list(tokens)
@@ -147,7 +138,7 @@ class Decoder:
                 f"token ids {min(ids)}..{max(ids)} are not all below "
                 f"{self.description.n_vocab}"
             )
-        return take_rows(self._embedding, ids)
+        return take_rows(self.embedding, ids)
 
     def _feed_forward(
         self, number: int, layer: DecoderLayer, x: Floats, experts: ExpertCaller
@@ -198,13 +189,15 @@ def load_decoder(
     embedding = output = read_matrix(model_file, "token_embd.weight", shape)
     if "output.weight" in model_file.tensors:
         output = read_matrix(model_file, "output.weight", shape)
-    norm = read_floats(model_file, "output_norm.weight", n_embd)
     return Decoder(
-        description,
-        (operations, eps),
-        layers,
-        embedding,
-        (norm, Linear(kernel, output), keys.soft_cap("final_logit_softcapping")),
+        description=description,
+        operations=operations,
+        eps=eps,
+        layers=layers,
+        embedding=embedding,
+        output_norm=read_floats(model_file, "output_norm.weight", n_embd),
+        output=Linear(kernel, output),
+        soft_cap=keys.soft_cap("final_logit_softcapping"),
     )
 
 

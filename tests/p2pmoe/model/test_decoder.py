@@ -116,7 +116,7 @@ def test_experts_are_begun_before_the_shared_one_and_finished_after(
 ) -> None:
     own = open_mini(tmp_path, "glm4moe")
     order: list[str] = []
-    dense, shared = (layer.feed_forward for layer in own.model._layers)
+    dense, shared = (layer.feed_forward for layer in own.model.layers)
     call = type(shared).__call__
 
     def noted(feed_forward, x):

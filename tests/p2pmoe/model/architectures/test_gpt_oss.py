@@ -36,7 +36,7 @@ def test_any_chunking_gives_the_same_bytes(tmp_path: Path) -> None:
 
 def test_every_other_layer_sees_a_window(tmp_path: Path) -> None:
     own = load_local(write_mini(tmp_path / "m.gguf", ARCHITECTURE))
-    windows = [layer.attention.rule.window for layer in own.model._layers]
+    windows = [layer.attention.rule.window for layer in own.model.layers]
     assert windows == [5, None]
     rows = own.run(PROMPT, own.model.new_cache(20))
     wide = np.frombuffer(logits(tmp_path, {WINDOW: 20}), "<f4").reshape(20, -1)
@@ -104,7 +104,7 @@ def test_the_ramp_of_its_scaling_is_not_cut_to_whole_pairs(tmp_path: Path) -> No
             model_file, n_rotated=32, interleaved=False, truncate=False
         )
     expected = Rope(settings).tables(0, 64)
-    tables = own.model._layers[0].attention.rope.tables(0, 64)
+    tables = own.model.layers[0].attention.rope.tables(0, 64)
     for a, b in zip(tables, expected, strict=True):
         assert np.array_equal(a, b)
     assert own.model.description.n_context == 128

@@ -46,7 +46,7 @@ def test_experts_are_as_wide_as_the_feed_forward_if_the_file_says_no_more(
 
 def test_neighbours_are_turned(tmp_path: Path) -> None:
     own = load_local(write_mini(tmp_path / "m.gguf", ARCHITECTURE))
-    assert own.model._layers[0].attention.rope.interleaved
+    assert own.model.layers[0].attention.rope.interleaved
 
 
 def test_a_window_is_every_layers(tmp_path: Path) -> None:
