@@ -3,9 +3,11 @@
 On top of jinja2's ImmutableSandboxedEnvironment (fault B07):
 
 - Only the methods, filters and globals listed here; no include, import or extends.
-- Every loop turn and every call spends from a budget of steps and looks at the
-  deadline.
-- Every value that an operation could make large is measured before it is made.
+- Every loop turn and every call spends from a budget of steps; these and every filter,
+  test, comparison and slice look at the deadline.
+- Every value that an operation could make large is measured before it is made; one
+  that is put together from others counts with all that is in it, however often, since
+  comparing it, hashing it or putting it out takes as long.
 - Nothing is evaluated while compiling.
 
 So a template can neither run code, nor spin, nor fill the memory. The budget of the
@@ -13,11 +15,21 @@ rendering under way is in a context variable: one environment serves all threads
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    ItemsView,
+    Iterable,
+    Iterator,
+    KeysView,
+    Mapping,
+    ValuesView,
+)
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import wraps
 from itertools import islice
+from typing import Any
 
 import jinja2
 from jinja2 import nodes
@@ -26,11 +38,15 @@ from jinja2.filters import FILTERS
 from jinja2.parser import Parser
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.tests import TESTS
 from jinja2.utils import Namespace, pass_context
+
+from p2pmoe.text.template_tree import metered_tree
 
 __all__ = ["Budget", "BudgetExceeded", "MessagesRefused", "Sandbox", "spending"]
 
 _MAX_NUMBER = 1 << 63
+_ATTRIBUTES = "_Namespace__attrs"  # where a Namespace keeps what a template put in
 _MAX_COPIES = 8  # of the largest text: macros and blocks put text out again
 
 _TEXT_METHODS = frozenset(
@@ -79,8 +95,14 @@ class Budget:
     def spend(self, steps: int) -> None:
         """Take `steps` away; BudgetExceeded if they or the time are used up."""
         self.steps -= steps
-        if self.steps < 0 or self.monotonic() > self.deadline:
-            raise BudgetExceeded("it takes too many steps or too long")
+        if self.steps < 0:
+            raise BudgetExceeded("it takes too many steps")
+        self.tick()
+
+    def tick(self) -> None:
+        """Look at the deadline; BudgetExceeded if it is past."""
+        if self.monotonic() > self.deadline:
+            raise BudgetExceeded("it takes too long")
 
     def admit(self, size: int) -> None:
         """Refuse a value of more than `max_characters` characters or items."""
@@ -93,7 +115,7 @@ class Budget:
         self.admit(self.emitted // _MAX_COPIES)
 
     def make(self, size: int) -> None:
-        """Count text made by a filter, which may run over many items at once."""
+        """Count what a filter makes, which may run over many items at once."""
         self.admit(size)
         self.made += size
         self.admit(self.made // _MAX_COPIES)
@@ -111,8 +133,10 @@ class Budget:
             item = waiting.pop()
             if isinstance(item, Mapping):
                 waiting += [*item.keys(), *item.values()]
-            elif isinstance(item, list | tuple):
+            elif isinstance(item, list | tuple | KeysView | ValuesView | ItemsView):
                 waiting += item
+            elif isinstance(item, Namespace):
+                waiting.append(object.__getattribute__(item, _ATTRIBUTES))
             size += len(item) if isinstance(item, str) else 1
             self.admit(size + len(waiting))
         return size
@@ -131,6 +155,16 @@ def spending(budget: Budget) -> Iterator[None]:
         _budget.reset(token)
 
 
+class _Turns(list[object]):
+    """The items of a loop; each turn looks at the deadline."""
+
+    def __iter__(self) -> Iterator[object]:
+        budget = _budget.get()
+        for item in super().__iter__():
+            budget.tick()
+            yield item
+
+
 class Sandbox(ImmutableSandboxedEnvironment):
     """The environment; `compile_template` is the way in, within `spending`."""
 
@@ -145,7 +179,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
             finalize=_measured_output,
             extensions=[loopcontrols, _Generation],
         )
-        self.filters = {name: FILTERS[name] for name in _FILTERS}
+        self.filters = {name: _timed(FILTERS[name]) for name in _FILTERS}
+        self.tests = {name: _timed(test) for name, test in TESTS.items()}
         self.filters |= {
             "indent": _indent,
             "join": _join,
@@ -167,19 +202,31 @@ class Sandbox(ImmutableSandboxedEnvironment):
         for forbidden in tree.find_all(_FORBIDDEN):
             kind = type(forbidden).__name__.lower()
             raise jinja2.TemplateSyntaxError(f"{kind} is not allowed", forbidden.lineno)
-        return self.from_string(_metered(tree))
+        return self.from_string(metered_tree(tree))
 
     def metered(self, items: Iterable[object]) -> list[object]:
         """Return the items of a loop, paid for in advance."""
         budget = _budget.get()
-        turns = list(islice(items, budget.max_characters + 1))
+        turns = _Turns(islice(items, budget.max_characters + 1))
         budget.admit(len(turns))
         budget.spend(len(turns) + 1)
         return turns
 
     def joined(self, *items: object) -> str:
         """Return what the operator ~ gives."""
+        _budget.get().spend(1)
         return "".join(map(_string, items))
+
+    def timed(self, value: object) -> object:
+        """Return an operand of what may take long; the deadline is looked at."""
+        _budget.get().tick()
+        return value
+
+    def measured(self, value: object) -> object:
+        """Return what a template put together, unless it is too large in all."""
+        _budget.get().tick()
+        _budget.get().measure(value)
+        return value
 
     @staticmethod
     def concat(parts: Iterable[str]) -> str:
@@ -207,8 +254,10 @@ class Sandbox(ImmutableSandboxedEnvironment):
         self, context: Context, obj: object, /, *args: object, **kwargs: object
     ) -> object:
         """Charge every call, and measure what replacing and joining will make."""
-        _budget.get().spend(1)
         owner = getattr(obj, "__self__", None)
+        if owner is self and callable(obj):  # put in by `metered_tree`, by nobody else
+            return obj(*args)
+        _budget.get().spend(1)
         name = getattr(obj, "__name__", "")
         if isinstance(owner, str) and name in _MEASURED:
             return _MEASURED[name](owner, *args)  # kwargs are jinja2's own
@@ -238,6 +287,21 @@ class _Generation(Extension):
     def parse(self, parser: Parser) -> list[nodes.Node]:
         next(parser.stream)
         return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
+def _timed(function: Any) -> Callable[..., object]:  # noqa: ANN401 - jinja2's own
+    """Return a filter or test of jinja2's that is metered, as all that it makes."""
+
+    @wraps(function)  # with its marks of what it wants to be passed
+    def called(*args: object, **kwargs: object) -> object:
+        budget = _budget.get()
+        budget.tick()
+        made = function(*args, **kwargs)
+        if isinstance(made, str | list | tuple):
+            budget.make(len(made))
+        return made
+
+    return called
 
 
 def _size(budget: Budget, value: object) -> int:
@@ -334,30 +398,3 @@ def _range(*bounds: int) -> range:
     numbers = range(*bounds)
     _budget.get().admit(len(numbers))
     return numbers
-
-
-def _call_of(name: str, arguments: Sequence[nodes.Node]) -> nodes.Call:
-    attribute = nodes.EnvironmentAttribute(name)
-    return nodes.Call(attribute, list(arguments), [], None, None)
-
-
-def _metered(tree: nodes.Template) -> nodes.Template:
-    """Send every loop through `Sandbox.metered` and every ~ through `joined`."""
-    waiting: list[nodes.Node] = [tree]
-    while waiting:
-        parent = waiting.pop()
-        if isinstance(parent, nodes.For):
-            parent.iter = _call_of("metered", [parent.iter])
-        for field, value in parent.iter_fields():
-            if isinstance(value, list):
-                value[:] = map(_unjoined, value)
-            else:
-                setattr(parent, field, _unjoined(value))
-        waiting.extend(parent.iter_child_nodes())
-    return tree
-
-
-def _unjoined(value: object) -> object:
-    if isinstance(value, nodes.Concat):
-        return _call_of("joined", value.nodes)
-    return value

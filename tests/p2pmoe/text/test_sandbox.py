@@ -148,3 +148,58 @@ def test_a_budget_measures_nested_values() -> None:
     assert budget.measure(["abc", {"k": ("v", 1)}]) >= 6
     with pytest.raises(BudgetExceeded):
         budget.measure([["abcdefgh"] * 2] * 2)
+
+
+DOUBLED = (
+    "{% set n = namespace(l=START) %}{% for i in range(30) %}"
+    "{% set n.l = MADE %}{% endfor %}"
+)
+# What takes long by operations that are no calls, or in one operation.
+SLOW = {
+    "equal": DOUBLED.replace("START", "[1]").replace("MADE", "[n.l, n.l]")
+    + "{% set m = n.l %}{{ n.l == m }}",
+    "hashed": DOUBLED.replace("START", "(1,)").replace("MADE", "(n.l, n.l)")
+    + "{{ {n.l: 1} }}",
+    "objects": DOUBLED.replace("START", "{}").replace("MADE", "{'a': n.l, 'b': n.l}"),
+    "namespaces": "{% set n0 = namespace(a=1) %}"
+    + "".join(f"{{% set n{i + 1} = namespace(a=n{i}, b=n{i}) %}}" for i in range(30))
+    + "{{ n30 }}",
+    "itself": "{% set n = namespace() %}{% set n.n = n %}{{ n }}",
+    "views": "{% set d = dict(a='b' * 5000) %}{{ [d.items()] * 5000 }}",
+    "values": "{% set d = dict(a='b' * 9000) %}{{ [d.values(), d.values()] }}",
+    "lists": "{{ ([range(9000)] * 9000)|map('list')|list|length }}",
+    "sorted": "{{ ([range(9000)] * 9000)|map('sort')|list|length }}",
+    "texts": "{{ (['a'] * 9000)|map('replace', 'a', 'b' * 5000)|list|length }}",
+    "tests": "{{ range(9000)|select('in', range(9000)|list)|list|length }}",
+    "filters in a loop": "{% set s = 'a ' * 4000 %}{% for i in range(9000) %}"
+    "{{ '' if s|title == 'x' }}{% endfor %}",
+    "sorting in a loop": "{% set s = range(9000)|list %}{% for i in range(9000) %}"
+    "{{ '' if s|sort|first == 1 }}{% endfor %}",
+    "comparisons": "{% set s = 'a' * 4000 %}" + "{{ '' if 'b' in s }}" * 2000,
+    "slices": "{% set s = range(9000)|list %}" + "{% set t = s[1:] %}" * 2000,
+    "an empty loop": "{% for i in range(9000) %}{% endfor %}",
+}
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_b07_nothing_takes_long_between_two_looks_at_the_clock(name: str) -> None:
+    with pytest.raises((BudgetExceeded, TypeError)):
+        render(SLOW[name], seconds=1)
+
+
+def test_a_large_conversation_costs_few_steps() -> None:
+    source = (
+        "{% for m in messages * 100 %}{% for i in range(200) %}"
+        "{% if m.role == 'user' and m.content in ['x'] %}"
+        "{{ m.content|trim }}{% elif m.role != 'user' %}{% endif %}"
+        "{% if m.role is string and (m.role, 1) != (1, 2) %}{% endif %}"
+        "{% endfor %}{% endfor %}ok"
+    )
+    assert render(source).strip() == "ok"
+
+
+def test_targets_of_assignments_stay_what_they_are() -> None:
+    source = (
+        "{% set a, b = 1, [2] %}{% for x, y in [(1, 2), [3, 4]] %}{{ y }}{% endfor %}"
+    )
+    assert render(source + "{{ a, b }}") == "24(1, [2])"
