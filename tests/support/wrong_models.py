@@ -157,7 +157,7 @@ def _headers(folder: Path) -> Iterator[WrongModel]:
         "bool-7": (_key(7, b"\7"), "7 is not in 0..1"),
         "huge-text": (_key(8, _long(1 << 40)), "length of"),
         "huge-array": (_key(9, struct.pack("<IQ", 4, 1 << 40)), "length"),
-        "array-within-bounds": (_key(9, struct.pack("<IQ", 4, 1 << 21)), "needs"),
+        "array-within-bounds": (_key(9, struct.pack("<IQ", 4, 1 << 20)), "needs"),
         "texts-within-bounds": (_key(9, struct.pack("<IQ", 8, 1 << 21)), "key 'k'"),
         "array-of-arrays": (_key(9, struct.pack("<IQIQ", 9, 1, 4, 0)), "of arrays"),
         "no-architecture": (gguf_bytes({"k": 1}, [A]), "general.architecture"),
