@@ -13,7 +13,7 @@ import os
 import stat
 import weakref
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Protocol
@@ -22,7 +22,7 @@ from p2pmoe.weights.cursor import read_into
 from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.find import names_like
 
-__all__ = ["ByteSource", "FileBytes", "OpenFile"]
+__all__ = ["ByteSource", "FileBytes", "OpenFile", "stamp_of"]
 
 _NAME_A_FILE = "name a model file that can be read, or `pocket`"
 
@@ -100,6 +100,11 @@ class OpenFile:
         self._close()
 
 
+def stamp_of(files: Iterable[OpenFile]) -> bytes:
+    """Return 32 bytes that change when one of the files is written to."""
+    return hashlib.sha256(b"".join(file.stamp() for file in files)).digest()
+
+
 class FileBytes:
     """Open files laid end to end, without a gap; owns and closes them."""
 
@@ -133,7 +138,7 @@ class FileBytes:
 
     def stamp(self) -> bytes:
         """Return a digest of the files' sizes and times of change."""
-        return hashlib.sha256(b"".join(file.stamp() for file in self._files)).digest()
+        return stamp_of(self._files)
 
     def close(self) -> None:
         """Close all files."""

@@ -5,7 +5,6 @@ they are wanted, without a copy; a range that begins or ends within a row costs 
 row. Safe from several threads, since rows keep nothing.
 """
 
-import hashlib
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from math import prod
@@ -14,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from mobile_worker.arithmetic.formats.block_format import block_size
-from p2pmoe.weights.byte_source import OpenFile
+from p2pmoe.weights.byte_source import OpenFile, stamp_of
 from p2pmoe.weights.errors import ModelFileError, UnsupportedModel
 from p2pmoe.weights.gguf import Tensor
 from p2pmoe.weights.huggingface.rows import Rows
@@ -96,7 +95,7 @@ class ComputedBytes:
 
     def stamp(self) -> bytes:
         """Return a digest of the files' sizes and times of change."""
-        return hashlib.sha256(b"".join(file.stamp() for file in self._files)).digest()
+        return stamp_of(self._files)
 
     def close(self) -> None:
         """Close all files."""
