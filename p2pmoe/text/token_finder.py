@@ -6,7 +6,8 @@ that such tokens have: a vocabulary with all its texts of one form stays fast.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 
 __all__ = ["TokenFinder"]
 
@@ -27,10 +28,8 @@ class TokenFinder:
             for start, found in lengths.items()
         }
         self._places = _any_of({text[0] for text in self._texts})
-        self._beginnings = {
-            text[:n] for text in self._texts for n in range(1, len(text))
-        }
-        self._ends = {text[-n:] for text in self._texts for n in range(1, len(text))}
+        self._forwards = sorted(self._texts)
+        self._backwards = sorted(text[::-1] for text in self._texts)
         self._joined = "\0".join(self._texts)
         self._longest = max(map(len, self._texts), default=0)
 
@@ -55,12 +54,14 @@ class TokenFinder:
     def may_end(self, text: str) -> bool:
         """Whether a token could begin at the end of `text`, or hold all of it."""
         tails = (text[-n:] for n in range(1, min(self._longest, len(text)) + 1))
-        return any(tail in self._beginnings for tail in tails) or self._within(text)
+        begins = any(_begins_one(self._forwards, tail) for tail in tails)
+        return begins or self._within(text)
 
     def may_begin(self, text: str) -> bool:
         """Whether a token could end at the beginning of `text`, or hold all of it."""
         heads = (text[:n] for n in range(1, min(self._longest, len(text)) + 1))
-        return any(head in self._ends for head in heads) or self._within(text)
+        ends = any(_begins_one(self._backwards, head[::-1]) for head in heads)
+        return ends or self._within(text)
 
     def _within(self, text: str) -> bool:
         return len(text) <= self._longest and text in self._joined
@@ -73,6 +74,12 @@ class TokenFinder:
                 if found in self._texts:
                     return len(found)
         return 0
+
+
+def _begins_one(texts: Sequence[str], start: str) -> bool:
+    """Whether some of the sorted `texts` begins with `start` and goes on."""
+    place = bisect_right(texts, start)
+    return place < len(texts) and texts[place].startswith(start)
 
 
 def _any_of(characters: set[str]) -> re.Pattern[str]:

@@ -1,4 +1,5 @@
 import re
+import tracemalloc
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,3 +47,25 @@ def test_nothing_to_find() -> None:
 def test_thousands_of_alike_tokens_take_one_look_a_place() -> None:
     finder = TokenFinder(f"<|reserved {n:05}|>" for n in range(20_000))
     assert list(finder.find("<|" * 20_000 + "<|reserved 00777|>")) == [(40_000, 40_018)]
+
+
+@given(st.lists(TEXTS, max_size=8), st.text("<|>ab ", min_size=1, max_size=8))
+def test_ends_are_those_that_could_go_on(tokens: list[str], text: str) -> None:
+    finder = TokenFinder(tokens)
+    held = any(text in token for token in tokens)
+    tails = [text[n:] for n in range(len(text))]
+    goes_on = any(t.startswith(tail) and t != tail for t in tokens for tail in tails)
+    assert finder.may_end(text) is (held or goes_on)
+    heads = [text[:n] for n in range(1, len(text) + 1)]
+    came_from = any(t.endswith(head) and t != head for t in tokens for head in heads)
+    assert finder.may_begin(text) is (held or came_from)
+
+
+def test_long_tokens_take_little_more_than_their_texts() -> None:
+    texts = [f"{n:05}" * 50 for n in range(2_000)]
+    tracemalloc.start()
+    finder = TokenFinder(texts)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8 * sum(map(len, texts))
+    assert finder.may_end("00123" * 49)
