@@ -43,6 +43,7 @@ __all__ = [
 _GUARDS = "".join(map(chr, range(0xFDD0, 0xFDF0)))
 _MAX_TEMPLATE_CHARACTERS = 1 << 18
 _MAX_DATE_CHARACTERS = 100
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _DATE = re.compile(r"(?:[^%]|%-?[A-Za-z]|%%)*")  # no widths, which could be huge
 _FAILURES = (
     jinja2.TemplateError,
@@ -119,6 +120,10 @@ class ChatTemplate:
         ]
         bos = self._tokenizer.vocabulary.add_bos
         prompt = self._render(guarded)
+        if _SURROGATE.search(prompt) and not any(
+            _SURROGATE.search(message.content) for message in messages
+        ):
+            raise TemplateError("chat template makes half a surrogate pair, no Unicode")
         return self._tokenizer.encode(prompt, bos=bos, special=True, guard=guard)
 
     def _render(self, messages: list[dict[str, str]]) -> str:

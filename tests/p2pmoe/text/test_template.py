@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from p2pmoe.text.errors import TemplateError
+from p2pmoe.text.errors import TemplateError, TextRefused
 from p2pmoe.text.template import (
     ChatMessage,
     ChatTemplate,
@@ -197,6 +197,16 @@ def test_b07_whose_fault_a_failure_is(tokenizer: Tokenizer) -> None:
     with pytest.raises(TemplateError, match="too long") as caught:
         template(BARE, tokenizer).encode(user("x" * 10_001))
     assert caught.value.by_messages
+
+
+def test_b07_half_a_surrogate_pair_is_the_fault_of_who_wrote_it(
+    tokenizer: Tokenizer,
+) -> None:
+    with pytest.raises(TemplateError, match="surrogate") as caught:
+        template("{{ '\\ud800' }}", tokenizer).encode(user("hi"))
+    assert not caught.value.by_messages
+    with pytest.raises(TextRefused):
+        template("{{ messages[0].content }}", tokenizer).encode(user("\ud800"))
 
 
 def test_b07_a_template_that_does_not_compile_is_refused(tokenizer: Tokenizer) -> None:
