@@ -3,7 +3,6 @@
 import contextlib
 import json
 import resource
-import time
 from pathlib import Path
 from typing import Any
 
@@ -145,15 +144,11 @@ def test_b04_malformed_headers_are_refused(name: str, tmp_path: Path) -> None:
     content, message = CASES[name]
     path = tmp_path / "model.safetensors"
     path.write_bytes(content)
-    before, started = (
-        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
-        time.monotonic(),
-    )
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(ModelFileError, match=message) as caught:
         read(path)
     assert str(path) in str(caught.value)
     assert len(str(caught.value)) < 1000
-    assert time.monotonic() - started < 1
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
 
 
