@@ -17,7 +17,10 @@ _FINAL = frozenset({FailureKind.ARITHMETIC, FailureKind.INTERNAL})
 
 
 class ApiRefusal(P2pmoeError):
-    """A request that is refused before any work is done for it."""
+    """A request that is refused before any work is done for it.
+
+    A status from 500 on says that it is our fault, not the caller's.
+    """
 
     def __init__(
         self,
@@ -35,9 +38,9 @@ class ApiRefusal(P2pmoeError):
 
     def body(self) -> dict[str, object]:
         """Return the JSON body."""
-        return error_body(
-            str(self), "invalid_request_error", param=self.param, code=self.code
-        )
+        ours = self.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+        kind = "server_error" if ours else "invalid_request_error"
+        return error_body(str(self), kind, param=self.param, code=self.code)
 
 
 def error_body(

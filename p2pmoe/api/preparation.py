@@ -14,7 +14,7 @@ from p2pmoe.api.requests import ApiRequest
 from p2pmoe.backbone.generation import GenerationRequest
 from p2pmoe.text.errors import TemplateError, TextRefused
 from p2pmoe.text.stopping import StopRules
-from p2pmoe.text.template import ChatMessage, ChatTemplate
+from p2pmoe.text.template import BrokenTemplate, ChatMessage, ChatTemplate
 from p2pmoe.text.tokenizer import Tokenizer
 
 __all__ = ["Prepared", "ServedModel", "prepare"]
@@ -31,7 +31,7 @@ class ServedModel:
     name: str
     n_context: int
     tokenizer: Tokenizer
-    template: ChatTemplate | None
+    template: ChatTemplate | BrokenTemplate | None
     created_s: int
 
     @property

@@ -17,7 +17,8 @@ from p2pmoe.backbone.manifest_store import stored_manifest
 from p2pmoe.backbone.warm_up import WARM_UP_TEXT
 from p2pmoe.config import ServeConfig
 from p2pmoe.model.errors import ModelRefused
-from p2pmoe.text.template import load_template
+from p2pmoe.text.errors import TemplateError
+from p2pmoe.text.template import BrokenTemplate, ChatTemplate, load_template
 from p2pmoe.text.tokenizer import Tokenizer, load_tokenizer
 from p2pmoe.weights.manifest import ManifestOptions
 from p2pmoe.weights.model_file import ModelFile
@@ -47,7 +48,7 @@ def load_service(
     Raises:
         RamTooSmall, ConfigurationError, KernelUnavailable: see `LocalSide`.
         ModelRefused, ModelFileError, FormatUnsupported: the model cannot be run.
-        TokenizerError, TemplateError: its tokenizer or its template cannot be used.
+        TokenizerError: its tokenizer cannot be used.
     """
     override = config.pre_tokenizer
     tokenizer = load_tokenizer(model_file, pretokenizer_override=override)
@@ -60,13 +61,7 @@ def load_service(
         name=model_file.name,
         n_context=local.n_context,
         tokenizer=tokenizer,
-        template=load_template(
-            model_file,
-            tokenizer,
-            local.n_context,
-            monotonic=clock.monotonic,
-            wall_us=clock.wall_us,
-        ),
+        template=_template(model_file, tokenizer, local.n_context, clock),
         created_s=clock.wall_us() // 1_000_000,
     )
     if served.template is None:
@@ -76,6 +71,23 @@ def load_service(
         options = ManifestOptions(tokenizer_digest=tokenizer.digest)
         manifest = stored_manifest(config.data, model_file, options)
     return Loaded(local=local, served=served, manifest=manifest)
+
+
+def _template(
+    model_file: ModelFile, tokenizer: Tokenizer, n_context: int, clock: Clock
+) -> ChatTemplate | BrokenTemplate | None:
+    """Return the chat template; one that does not compile is told and costs chats."""
+    try:
+        return load_template(
+            model_file,
+            tokenizer,
+            n_context,
+            monotonic=clock.monotonic,
+            wall_us=clock.wall_us,
+        )
+    except TemplateError as error:
+        log.warning("%s; it completes text, and every chat is refused", error)
+        return BrokenTemplate(error)
 
 
 def _options(config: ServeConfig) -> LocalOptions:

@@ -19,6 +19,7 @@ from p2pmoe.inspect.inventory import Inventory
 from p2pmoe.inspect.parts import Part, part_of
 from p2pmoe.model.description import ModelDescription
 from p2pmoe.model.model import describe_model
+from p2pmoe.text.errors import TemplateError
 from p2pmoe.text.loading import load_vocabulary
 from p2pmoe.text.template import check_template, template_source
 from p2pmoe.text.vocabulary import Vocabulary
@@ -42,6 +43,7 @@ class Verdict:
     description: ModelDescription | None = None
     vocabulary: Vocabulary | None = None
     has_template: bool = False
+    template_fault: str = ""  # why it cannot be used; the model runs without
 
 
 def judge(header: ModelHeader, inventory: Inventory) -> Verdict:
@@ -63,23 +65,23 @@ def judge(header: ModelHeader, inventory: Inventory) -> Verdict:
         n_tokens, n_vocab = len(vocabulary.texts), description.n_vocab
         if n_tokens > n_vocab:
             found.append(f"a vocabulary of {n_tokens} tokens for {n_vocab} embeddings")
-    has_template = _attempt(
-        header, found if known else rest, lambda: _has_template(header)
-    )
+    source = _attempt(header, found if known else rest, lambda: template_source(header))
     return Verdict(
         obstacles=tuple(found),
         description=description,
         vocabulary=vocabulary,
-        has_template=has_template or False,
+        has_template=bool(source),
+        template_fault=_template_fault(source or ""),
     )
 
 
-def _has_template(header: ModelHeader) -> bool:
-    """Say whether there is a chat template, and refuse one that does not compile."""
-    source = template_source(header)
-    if source:
+def _template_fault(source: str) -> str:
+    """Return why a chat template does not compile, or nothing."""
+    try:
         check_template(source)
-    return bool(source)
+    except TemplateError as error:
+        return str(error)
+    return ""
 
 
 def _attempt(

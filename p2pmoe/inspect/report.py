@@ -81,9 +81,7 @@ def _lines(
     lines["at 4 bits a parameter"] = decimal_size(inventory.bytes_at_4_bits)
     lines["files"] = f"{on_disk.n_files} ({decimal_size(on_disk.n_bytes)} on disk)"
     lines["tokenizer"] = _tokenizer(verdict)
-    lines["chat template"] = (
-        "yes" if verdict.has_template else "none: it completes text, and does not chat"
-    )
+    lines["chat template"] = _template(verdict)
     if verdict.description is not None:
         lines["KV cache a token"] = decimal_size(verdict.description.kv_bytes_per_token)
     lines["runs here"] = (
@@ -171,6 +169,7 @@ def as_document(
         "bytes_on_disk": on_disk.n_bytes,
         "tokenizer": _tokenizer_document(verdict),
         "has_chat_template": verdict.has_template,
+        "chat_template_fault": verdict.template_fault or None,
         "kv_bytes_per_token": description and description.kv_bytes_per_token,
         "runs_here": not verdict.obstacles,
         "obstacles": list(verdict.obstacles),
@@ -190,6 +189,13 @@ def _from_to(low: int, high: int) -> str:
     if low == high:
         return f"{low:,} ({decimal_size(low)})"
     return f"{low:,} to {high:,} ({decimal_size(low)} to {decimal_size(high)})"
+
+
+def _template(verdict: Verdict) -> str:
+    if not verdict.has_template:
+        return "none: it completes text, and does not chat"
+    fault = verdict.template_fault
+    return f"refused: {fault}; it completes text, and does not chat" if fault else "yes"
 
 
 def _tokenizer(verdict: Verdict) -> str:

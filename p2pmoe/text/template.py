@@ -31,6 +31,7 @@ from p2pmoe.text.tokenizer_config import folder_template
 from p2pmoe.weights.model_header import ModelHeader
 
 __all__ = [
+    "BrokenTemplate",
     "ChatMessage",
     "ChatTemplate",
     "TemplateLimits",
@@ -188,6 +189,21 @@ def load_template(
         return None
     limits = TemplateLimits(max_characters=n_context * 16 + (1 << 16))
     return ChatTemplate(source, tokenizer, limits, monotonic=monotonic, wall_us=wall_us)
+
+
+class BrokenTemplate:
+    """Stands for a template that does not compile: refuses every chat (fault B07).
+
+    So a model serves what needs no template.
+    """
+
+    def __init__(self, reason: TemplateError) -> None:
+        """Refuse for the reason that compiling gave."""
+        self.reason = str(reason)
+
+    def encode(self, messages: Sequence[ChatMessage]) -> list[int]:
+        """Raise TemplateError, whatever the messages."""
+        raise TemplateError(self.reason)
 
 
 def check_template(source: str) -> None:

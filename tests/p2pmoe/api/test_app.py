@@ -175,10 +175,9 @@ async def test_b07_the_server_goes_on_after_a_template_failure() -> None:
     script = Script(blocks=[(EOS,)])
     async with served(api_parts(script, model=broken)) as client:
         answer = await client.post("/v1/chat/completions", json=CHAT)
-        assert (answer.status_code, answer.json()["error"]["code"]) == (
-            500,
-            "template_failed",
-        )
+        error = answer.json()["error"]
+        assert (answer.status_code, error["code"]) == (500, "template_failed")
+        assert error["type"] == "server_error"
         answer = await client.post("/v1/completions", json={"prompt": "x"})
         assert answer.status_code == 200
 

@@ -1,12 +1,15 @@
 """Fault B19: the context's limit is a refusal or a clamp, never a silent cut."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from p2pmoe.api.errors import ApiRefusal
 from p2pmoe.api.preparation import Prepared, ServedModel, prepare
 from p2pmoe.api.requests import parse_chat, parse_completion
+from p2pmoe.text.errors import TemplateError
+from p2pmoe.text.template import BrokenTemplate
 from tests.support.api import EOS, small_model
 
 
@@ -93,5 +96,9 @@ def test_b07_template_errors_say_whose_fault_they_are() -> None:
     with pytest.raises(ApiRefusal, match="template failed") as caught:
         chat(broken, "a")
     assert caught.value.status == 500
+    uncompiled = BrokenTemplate(TemplateError("chat template does not compile: line 1"))
+    with pytest.raises(ApiRefusal, match="template failed") as caught:
+        chat(replace(broken, template=uncompiled), "a")
+    assert (caught.value.status, caught.value.code) == (500, "template_failed")
     with pytest.raises(ApiRefusal, match="no chat template"):
         chat(small_model(template=None), "a")

@@ -6,6 +6,7 @@ from mobile_worker.clock import SystemClock
 from p2pmoe.backbone.loading import Loaded, load_service
 from p2pmoe.config import ServeConfig
 from p2pmoe.model.errors import ModelRefused
+from p2pmoe.text.template import BrokenTemplate
 from p2pmoe.weights.model_file import open_model
 from tests.support.backbone_model import POCKET
 from tests.support.mini_m3 import write_mini_m3
@@ -39,6 +40,17 @@ def test_a_model_that_cannot_chat_is_told_at_the_start(
         caplog.clear()
         load(model, tmp_path / model.stem)
         assert caplog.text.count("no chat template") == n_said
+
+
+def test_b07_a_template_that_does_not_compile_costs_chats_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    keys = {**byte_level_metadata(), "general.architecture": "minimax-m3"}
+    keys["tokenizer.chat_template"] = "{% for"
+    path = write_mini_m3(tmp_path / "m.gguf", keys, n_vocab=300)
+    loaded = load(path, tmp_path / "data")
+    assert "chat template does not compile" in caplog.text
+    assert isinstance(loaded.served.template, BrokenTemplate)
 
 
 def test_more_tokens_than_embeddings_are_refused(tmp_path: Path) -> None:

@@ -48,7 +48,6 @@ def test_the_shipped_model_runs() -> None:
             {"general.architecture": "unheard-of"},
             "architecture 'unheard-of' is not one",
         ),
-        ({"tokenizer.chat_template": "{% for"}, "chat template does not compile"),
         ({"tokenizer.ggml.pre": None}, "pre-tokenizer is missing"),
         ({"tokenizer.ggml.pre": "unknown-xyz"}, "pre-tokenizer 'unknown-xyz'"),
         ({"minimax-m3.attention.head_count": None}, "head_count"),
@@ -64,6 +63,14 @@ def test_one_thing_that_is_wrong_is_named(
     assert len(found) == 1, found
     assert line in found[0]
     assert str(tmp_path) not in found[0]
+
+
+def test_b07_a_template_that_does_not_compile_costs_chats_alone(tmp_path: Path) -> None:
+    path = mini(tmp_path / "m.gguf", {"tokenizer.chat_template": "{% for"})
+    verdict = verdict_of(path)
+    assert verdict.obstacles == ()
+    assert verdict.has_template
+    assert "chat template does not compile" in verdict.template_fault
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,15 @@ def test_the_document_is_plain_json(tmp_path: Path) -> None:
     assert document["has_chat_template"] is False
     lines = summary(inventory, judge(header, inventory), ONE)
     assert str(lines["chat template"]).startswith("none")
+    assert document["chat_template_fault"] is None
+
+
+def test_b07_a_template_that_cannot_be_used_is_told(tmp_path: Path) -> None:
+    keys = {"tokenizer.chat_template": "{% for"}
+    header = read_header(write_mini_m3(tmp_path / "m.gguf", keys))
+    inventory = take_inventory(header)
+    lines = summary(inventory, judge(header, inventory), ONE)
+    assert str(lines["chat template"]).startswith("refused: chat template does not")
 
 
 def test_names_cannot_steer_the_terminal(tmp_path: Path) -> None:
