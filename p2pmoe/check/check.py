@@ -9,12 +9,9 @@ event loop of its own.
 """
 
 import math
-import signal
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-
-import trio
 
 from mobile_worker.arithmetic.formats.block_format import block_size
 from mobile_worker.arithmetic.profiles import Profile
@@ -34,7 +31,7 @@ from p2pmoe.check.worker_network import (
 )
 from p2pmoe.config import DiskPolicy
 from p2pmoe.model.model import describe_model
-from p2pmoe.network.running import run_service
+from p2pmoe.network.running import run_to_the_end
 from p2pmoe.weights.manifest import build_manifest
 from p2pmoe.weights.model_file import ModelFile, open_model
 
@@ -143,26 +140,6 @@ def _local(local: LocalSide, reference: Reference, tell: TellStep) -> Produced:
 def _scattered(
     folder: Path, question: NetworkQuestion, tell: TellStep
 ) -> NetworkAnswer:
-    answers: list[NetworkAnswer] = []
-
-    async def run() -> None:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(_end_with_terminal, nursery.cancel_scope)
-            answer = await run_over_workers(folder, question, SystemClock(), tell)
-            answers.append(answer)
-            nursery.cancel_scope.cancel()
-
-    run_service(run)
-    if not answers:  # it was told to end
-        raise KeyboardInterrupt
-    return answers[0]
-
-
-async def _end_with_terminal(run: trio.CancelScope) -> None:
-    """Cancel the run when its terminal is closed: its processes would go on alone."""
-    hangup = getattr(signal, "SIGHUP", None)  # Windows has none
-    if hangup is None or signal.getsignal(hangup) is signal.SIG_IGN:
-        return
-    with trio.open_signal_receiver(hangup) as arriving:
-        async for _ in arriving:
-            run.cancel()
+    return run_to_the_end(
+        lambda: run_over_workers(folder, question, SystemClock(), tell)
+    )

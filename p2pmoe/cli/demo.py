@@ -40,13 +40,14 @@ def _demo(
     keep: Keep = None,
 ) -> None:
     """Run a whole network here, lose a worker, pay the others."""
-    import trio
+    from functools import partial
 
     from p2pmoe.cli.computing import line_without_native, wanted_kernel
     from p2pmoe.cli.extras import check_extra
     from p2pmoe.demo.folder import demo_folder
     from p2pmoe.demo.screen import TerminalScreen, print_facts
     from p2pmoe.demo.story import Script, play
+    from p2pmoe.network.running import run_to_the_end
 
     check_extra("serve")
     wanted = wanted_kernel()
@@ -54,7 +55,7 @@ def _demo(
     screen = TerminalScreen(sys.stderr if as_json else sys.stdout)
     with demo_folder(keep) as folder:
         try:
-            facts = trio.run(play, folder, script, screen.as_screen())
+            facts = run_to_the_end(partial(play, folder, script, screen.as_screen()))
         finally:
             screen.close()
     if as_json:

@@ -1,7 +1,9 @@
-"""Run a service until it is told to stop, and say when it is ready.
+"""Run a service until it is told to stop, or work to its end; say when it is ready.
 
 SIGTERM ends it with exit code 0, SIGINT with 130; either cancels the service, whose own
-clean-up then runs. A ready file is written whole: who waits for it never reads half.
+clean-up then runs. Work that has a result is interrupted by either, and by the end of
+its terminal (SIGHUP): what it started must not outlive it. A ready file is written
+whole: who waits for it never reads half.
 """
 
 import json
@@ -11,16 +13,24 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol, TypeVar
 
 import trio
 
 from p2pmoe.network.errors import FolderUnusable
 
-__all__ = ["log_to_stderr", "run_service", "run_until_ready", "write_ready_file"]
+__all__ = [
+    "log_to_stderr",
+    "run_service",
+    "run_to_the_end",
+    "run_until_ready",
+    "write_ready_file",
+]
 
 log = logging.getLogger("p2pmoe.network")
 
+_T = TypeVar("_T")
+_ENDS: Final = ("SIGINT", "SIGTERM", "SIGHUP")  # Windows lacks the last
 _LINE = "%(asctime)s %(name)s %(message)s"
 
 
@@ -49,6 +59,37 @@ async def _serve(service: Callable[[], Awaitable[None]], signals: list[int]) -> 
             nursery.start_soon(wait_for_signal)
             await service()
             nursery.cancel_scope.cancel()
+
+
+def run_to_the_end(work: Callable[[], Awaitable[_T]]) -> _T:
+    """Run async work in a trio loop of its own and return what it gives.
+
+    Signals that are ignored, as by nohup, stay so.
+
+    Raises:
+        KeyboardInterrupt: SIGINT, SIGTERM or SIGHUP came; the work has cleaned up.
+        BaseExceptionGroup: what the work raised.
+    """
+    results: list[_T] = []
+    heeded = [getattr(signal, name) for name in _ENDS if hasattr(signal, name)]
+    heeded = [n for n in heeded if signal.getsignal(n) is not signal.SIG_IGN]
+
+    async def run() -> None:
+        with trio.open_signal_receiver(*heeded) as arriving:
+            async with trio.open_nursery() as nursery:
+
+                async def wait_for_signal() -> None:
+                    async for _ in arriving:
+                        nursery.cancel_scope.cancel()
+
+                nursery.start_soon(wait_for_signal)
+                results.append(await work())
+                nursery.cancel_scope.cancel()
+
+    trio.run(run)
+    if not results:  # it was told to end
+        raise KeyboardInterrupt
+    return results[0]
 
 
 class _Startable(Protocol):

@@ -135,7 +135,7 @@ def is_there(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP, signal.SIGTERM])
 def test_an_interrupt_leaves_nothing_behind(running, number):
     running.wait_for(lambda: running.has_joined("worker-1"))
     children = running.children()

@@ -1,6 +1,10 @@
 """The local check of a model; the scattered one runs in tests/integration."""
 
+import os
+import signal
+
 import pytest
+import trio
 
 from mobile_worker.arithmetic.profiles import Profile
 from p2pmoe.check import check
@@ -91,7 +95,11 @@ def test_workers_get_a_backbone_without_experts(files, monkeypatch):
 
 
 def test_a_signal_in_a_scattered_run_is_an_interrupt(files, monkeypatch):
-    monkeypatch.setattr(check, "run_service", lambda service: None)
+    async def asked_to_end(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        await trio.sleep_forever()
+
+    monkeypatch.setattr(check, "run_over_workers", asked_to_end)
     options = CheckOptions(model=files.model, reference=files.reference, n_workers=1)
     with pytest.raises(KeyboardInterrupt):
         check_model(options)

@@ -14,6 +14,7 @@ from p2pmoe.network.errors import FolderUnusable
 from p2pmoe.network.running import (
     log_to_stderr,
     run_service,
+    run_to_the_end,
     run_until_ready,
     write_ready_file,
 )
@@ -41,6 +42,28 @@ def test_an_interrupt_is_told_after_the_clean_up() -> None:
     with pytest.raises(KeyboardInterrupt):
         run_service(signalled_by(signal.SIGINT, ended))
     assert ended == ["cleaned up"]
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_work_that_is_asked_to_end_is_interrupted_after_its_clean_up(name: str) -> None:
+    ended: list[str] = []
+    with pytest.raises(KeyboardInterrupt):
+        run_to_the_end(signalled_by(signal.Signals[name], ended))
+    assert ended == ["cleaned up"]
+
+
+def test_work_gives_its_result_and_what_is_ignored_stays_so() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    async def work() -> int:
+        os.kill(os.getpid(), signal.SIGHUP)
+        await trio.lowlevel.checkpoint()
+        return 7
+
+    try:
+        assert run_to_the_end(work) == 7
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_service_that_ends_by_itself_ends_the_run() -> None:
