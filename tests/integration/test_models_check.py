@@ -73,6 +73,8 @@ class Scattered:
         reference = write_reference(
             tmp_path / "r.npz", greedy=np.zeros(110, np.int32), prompt=[1] * 10
         )
+        # Whoever runs the tests may ignore a closed terminal (nohup); it must not.
+        outer = signal.signal(signal.SIGHUP, signal.SIG_DFL)
         self.process = subprocess.Popen(
             [
                 *(*PROGRAM, "models", "check", str(model)),
@@ -85,6 +87,7 @@ class Scattered:
             text=True,
             start_new_session=True,
         )
+        signal.signal(signal.SIGHUP, outer)
 
     def wait_for(self, holds: Callable[[], bool]) -> None:
         """Wait until something holds while the check runs."""
