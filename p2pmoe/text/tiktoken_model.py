@@ -20,13 +20,16 @@ from p2pmoe.text.errors import PretokenizerUnknown, TokenizerError
 from p2pmoe.text.folder_files import JsonObject, read_beside, read_json
 from p2pmoe.text.pretokenizers import pretokenizer_rule
 from p2pmoe.text.sentence_piece import score_merges
-from p2pmoe.text.token_list import list_tokens, special_tokens
+from p2pmoe.text.token_list import (
+    byte_level_vocabulary,
+    list_tokens,
+    special_tokens,
+)
 from p2pmoe.text.tokenizer_config import read_tokenizer_config
 from p2pmoe.text.vocabulary import (
     MAX_TOKENS,
     TokenKind,
     Vocabulary,
-    VocabularyKind,
     check_vocabulary,
 )
 
@@ -61,21 +64,8 @@ def vocabulary_from_ranks(
     texts = dict(enumerate(ranked)) | specials
     tokens = list_tokens(str(folder), texts, kinds, config.vocab_size)
     special = special_tokens(tokens, config)
-    vocabulary = Vocabulary(
-        kind=VocabularyKind.BYTE_LEVEL,
-        pretokenizer=name,
-        texts=tokens.texts,
-        kinds=tokens.kinds,
-        merges=tuple(f"{left} {right}" for left, right in merges),
-        scores=(),
-        bos_id=special.bos_id,
-        eos_id=special.eos_id,
-        unknown_id=None,
-        add_bos=special.add_bos,
-        add_space=False,
-        stop_ids=special.stop_ids,
-        add_eos=special.add_eos,
-        ignore_merges=True,
+    vocabulary = byte_level_vocabulary(
+        tokens, special, name, merges, ignore_merges=True
     )
     check_vocabulary(vocabulary)
     return vocabulary

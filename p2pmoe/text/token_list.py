@@ -6,14 +6,26 @@ are named by the files beside the vocabulary (`tokenizer_config`), as texts or a
 one that is not there is refused.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from p2pmoe.text.errors import TokenizerError
 from p2pmoe.text.tokenizer_config import TokenizerConfig
-from p2pmoe.text.vocabulary import MAX_TOKENS, TokenKind, turn_ends
+from p2pmoe.text.vocabulary import (
+    MAX_TOKENS,
+    TokenKind,
+    Vocabulary,
+    VocabularyKind,
+    turn_ends,
+)
 
-__all__ = ["SpecialTokens", "TokenList", "list_tokens", "special_tokens"]
+__all__ = [
+    "SpecialTokens",
+    "TokenList",
+    "byte_level_vocabulary",
+    "list_tokens",
+    "special_tokens",
+]
 
 _MAX_SPARE_ROWS = 1 << 18  # without a token; checkpoints for tests have many
 
@@ -101,3 +113,34 @@ def _named(tokens: TokenList, text: str | None, else_id: int | None) -> int | No
     if else_id is not None and else_id >= len(tokens.texts):
         raise TokenizerError(f"special token {else_id} is not in the vocabulary")
     return else_id
+
+
+def byte_level_vocabulary(
+    tokens: TokenList,
+    special: SpecialTokens,
+    pretokenizer: str,
+    merges: Iterable[tuple[str, str]],
+    *,
+    ignore_merges: bool,
+) -> Vocabulary:
+    """Return the vocabulary of byte-level merges, the first merge first.
+
+    `pretokenizer` is a name of `pretokenizers`; with `ignore_merges` a piece that is a
+    token is taken as it is.
+    """
+    return Vocabulary(
+        kind=VocabularyKind.BYTE_LEVEL,
+        pretokenizer=pretokenizer,
+        texts=tokens.texts,
+        kinds=tokens.kinds,
+        merges=tuple(f"{left} {right}" for left, right in merges),
+        scores=(),
+        bos_id=special.bos_id,
+        eos_id=special.eos_id,
+        unknown_id=None,
+        add_bos=special.add_bos,
+        add_space=False,
+        stop_ids=special.stop_ids,
+        add_eos=special.add_eos,
+        ignore_merges=ignore_merges,
+    )

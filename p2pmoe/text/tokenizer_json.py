@@ -26,6 +26,7 @@ from p2pmoe.text.sentence_piece import merge_scores
 from p2pmoe.text.token_list import (
     SpecialTokens,
     TokenList,
+    byte_level_vocabulary,
     list_tokens,
     special_tokens,
 )
@@ -91,21 +92,8 @@ def _byte_level(
     for left, right in merges:
         if " " in left + right:
             raise TokenizerError(f"merge {left[:40]!r} {right[:40]!r} holds a space")
-    return Vocabulary(
-        kind=VocabularyKind.BYTE_LEVEL,
-        pretokenizer=name,
-        texts=tokens.texts,
-        kinds=tokens.kinds,
-        merges=tuple(f"{left} {right}" for left, right in merges),
-        scores=(),
-        bos_id=special.bos_id,
-        eos_id=special.eos_id,
-        unknown_id=None,
-        add_bos=special.add_bos,
-        add_space=False,
-        stop_ids=special.stop_ids,
-        add_eos=special.add_eos,
-        ignore_merges=ignore_merges,
+    return byte_level_vocabulary(
+        tokens, special, name, merges, ignore_merges=ignore_merges
     )
 
 

@@ -1,7 +1,12 @@
 import pytest
 
 from p2pmoe.text.errors import TokenizerError
-from p2pmoe.text.token_list import TokenList, list_tokens, special_tokens
+from p2pmoe.text.token_list import (
+    TokenList,
+    byte_level_vocabulary,
+    list_tokens,
+    special_tokens,
+)
 from p2pmoe.text.tokenizer_config import TokenizerConfig
 from p2pmoe.text.vocabulary import TokenKind
 
@@ -60,3 +65,13 @@ def test_what_stands_around_a_text_is_added_unless_the_files_say_otherwise() -> 
     assert (own.add_bos, own.add_eos) == (True, False)
     never = TokenizerConfig(bos="<s>", add_bos=False)
     assert not special_tokens(tokens(), never, before="<s>").add_bos
+
+
+def test_merges_are_written_as_files_write_them() -> None:
+    special = special_tokens(tokens(), TokenizerConfig())
+    own = byte_level_vocabulary(
+        tokens(), special, "gpt-2", [("a", "b"), ("ab", "c")], ignore_merges=True
+    )
+    assert own.merges == ("a b", "ab c")
+    assert own.ignore_merges
+    assert own.texts == tokens().texts
