@@ -30,7 +30,7 @@ __all__ = [
 log = logging.getLogger("p2pmoe.network")
 
 _T = TypeVar("_T")
-_ENDS: Final = ("SIGINT", "SIGTERM", "SIGHUP")  # Windows lacks the last
+_HANGUP: Final = getattr(signal, "SIGHUP", None)  # Windows has none
 _LINE = "%(asctime)s %(name)s %(message)s"
 
 
@@ -64,15 +64,16 @@ async def _serve(service: Callable[[], Awaitable[None]], signals: list[int]) -> 
 def run_to_the_end(work: Callable[[], Awaitable[_T]]) -> _T:
     """Run async work in a trio loop of its own and return what it gives.
 
-    Signals that are ignored, as by nohup, stay so.
+    A closed terminal that is ignored (nohup) stays so.
 
     Raises:
         KeyboardInterrupt: SIGINT, SIGTERM or SIGHUP came; the work has cleaned up.
         BaseExceptionGroup: what the work raised.
     """
     results: list[_T] = []
-    heeded = [getattr(signal, name) for name in _ENDS if hasattr(signal, name)]
-    heeded = [n for n in heeded if signal.getsignal(n) is not signal.SIG_IGN]
+    heeded = [signal.SIGINT, signal.SIGTERM]
+    if _HANGUP is not None and signal.getsignal(_HANGUP) is not signal.SIG_IGN:
+        heeded.append(_HANGUP)
 
     async def run() -> None:
         with trio.open_signal_receiver(*heeded) as arriving:
