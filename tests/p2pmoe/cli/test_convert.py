@@ -198,12 +198,15 @@ def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
 def test_an_interrupt_leaves_nothing(tmp_path: Path) -> None:
     """The demo's model to MXFP4 takes some seconds; it is stopped once it writes."""
     out = tmp_path / "out.gguf"
+    # Tests in the background of a shell ignore interrupts; the command must not.
+    outer = signal.signal(signal.SIGINT, signal.SIG_DFL)
     process = subprocess.Popen(
         [*PROGRAM, "convert", "pocket", str(out), "--experts", "MXFP4"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
+    signal.signal(signal.SIGINT, outer)
     deadline = time.monotonic() + 60
     while not list(tmp_path.iterdir()):
         assert process.poll() is None
