@@ -146,7 +146,7 @@ def test_an_interrupt_leaves_nothing_behind(running, number):
     running.process.send_signal(number)
     code, out, err = running.end()
     assert (code, out) == (130, "")
-    assert err.splitlines()[-1:] in ([], ["interrupted"])
+    assert err.splitlines()[-1:] == ["interrupted"]
     assert not any(map(is_there, children))
     assert list(running.temporary.iterdir()) == []
 
