@@ -37,6 +37,7 @@ __all__ = [
 EDGES = ("edge-1", "edge-2", "edge-3")
 WORKERS = ("hub", *EDGES)
 START_WITHIN_S = 60.0
+_MORE_LIVES = 4
 _POLL_S = 0.05
 _MEMORY = {"hub": "8M"}  # of experts: none can hold all of them
 _EDGE_MEMORY = "5M"
@@ -222,7 +223,7 @@ class Network:
         """
         async with trio.open_nursery() as nursery:
             for name in self.peers:
-                nursery.start_soon(self.stop, name)
+                nursery.start_soon(self._stop_worker, name)
         metrics = await self.until(
             lambda metrics: metrics.total("p2pmoe_servings_open") == 0,
             "no serving is open",
@@ -234,9 +235,7 @@ class Network:
         assert verify["exit_code"] == 0, verify
         assert metrics.total("p2pmoe_vouchers_rejected_total") == 0
         for name in self.peers:
-            with Spool(self.folder / name / "spool") as spool:
-                kinds = [entry.kind for entry in spool.entries()]
-            assert SpoolKind.SETTLED not in kinds, f"{name} has not filed all"
+            assert not self._unfiled(name), f"{name} has not filed all"
         statements = (await self._ledger("statement"))["statements"]
         receipts = {each["worker"]: each["servings"] for each in statements}
         assert verify["receipts"] == sum(receipts.values())
@@ -246,6 +245,24 @@ class Network:
             unsigned=int(metrics.total("p2pmoe_servings_unsigned_at_kill_total")),
             receipts=receipts,
         )
+
+    async def _stop_worker(self, name: str) -> None:
+        """Have a worker end; if it did not reach the ledger, once more.
+
+        A service that lost the relay waits up to 30 s before it tries again, a worker
+        that is asked to end waits 10 s for it: what is left then, its next start files.
+        """
+        await self.stop(name)
+        for _ in range(_MORE_LIVES):
+            if not self._unfiled(name):
+                return
+            await self.start(name)
+            await self.stop(name)
+
+    def _unfiled(self, name: str) -> bool:
+        """Whether a worker's spool holds vouchers that the ledger has not got."""
+        with Spool(self.folder / name / "spool") as spool:
+            return any(entry.kind == SpoolKind.SETTLED for entry in spool.entries())
 
     async def _ledger(self, command: str) -> dict[str, Any]:
         """Return the JSON of a command on the ledger's folder, and its exit code."""
