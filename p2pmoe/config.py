@@ -14,7 +14,15 @@ from p2pmoe.errors import ConfigurationError
 from relay.endpoint import Endpoint
 from relay.keys import PeerId
 
-__all__ = ["DiskPolicy", "NetworkAccess", "ServeConfig", "Tuning", "parse_listen"]
+__all__ = [
+    "DiskAccess",
+    "DiskPolicy",
+    "MissingPolicy",
+    "NetworkAccess",
+    "ServeConfig",
+    "Tuning",
+    "parse_listen",
+]
 
 MAX_THREADS = 256
 
@@ -27,12 +35,29 @@ class DiskPolicy(StrEnum):
     TIER = "tier"  # weighed against the network by the cost model
 
 
+class DiskAccess(StrEnum):
+    """How experts are had from the disk."""
+
+    READ = "read"  # positioned reads into a bounded cache
+    MMAP = "mmap"  # mapped by a child process that computes them
+
+
+class MissingPolicy(StrEnum):
+    """What becomes of a request when nobody can compute an expert that it needs."""
+
+    WAIT = "wait"  # it waits for a holder until its deadline
+    FAIL = "fail"  # it ends at once
+    DROP = "drop"  # it goes on without, within a bound; counted and told
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuning:
     """Figures of the backbone that are no options of the command line."""
 
     n_lanes: int = 2
+    max_batch: int = 16  # sequences that decode together on a lane
     max_queued_requests: int = 64
+    park_after_s: float = 1.0  # a batch waits no longer for an expert that nobody holds
     request_deadline_s: float = 600.0
     prefill_chunk_tokens: int = 64
     demand_interval_s: float = 3.0
@@ -49,7 +74,12 @@ class Tuning:
         for name in ("spot_check_rate", "newcomer_spot_check_rate"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ConfigurationError(f"{name} is {getattr(self, name)}, not 0 to 1")
-        for name in ("n_lanes", "prefill_chunk_tokens", "max_queued_requests"):
+        for name in (
+            "n_lanes",
+            "max_batch",
+            "prefill_chunk_tokens",
+            "max_queued_requests",
+        ):
             if getattr(self, name) < 1:
                 raise ConfigurationError(f"{name} is {getattr(self, name)}, below 1")
 
@@ -72,13 +102,24 @@ class ServeConfig:
     model's own. `wait_coverage` is the share of experts (0 to 1) that must be in RAM or
     have a live holder before `/readyz` says ready. `kernel` names the one to compute
     with, None the best on this machine; `n_threads` share an expert call.
+
+    `manifest` is the address of a manifest by which all but the routed experts are
+    fetched; then `model` is the folder they are kept in. `disk_cache_bytes` of
+    `ram_bytes` hold experts read from disk, None divides as the budget's rules say.
+    `drop_bound` is the largest share (0 to 1) of a token's routed weight in a layer
+    that may be missing under `MissingPolicy.DROP`.
     """
 
     model: Path
     data: Path
     access: NetworkAccess | None = None
+    manifest: str | None = None
     ram_bytes: int | None = None
+    disk_cache_bytes: int | None = None
     disk: DiskPolicy = DiskPolicy.FALLBACK
+    disk_access: DiskAccess = DiskAccess.READ
+    missing: MissingPolicy = MissingPolicy.WAIT
+    drop_bound: float = 0.0
     profile: str = "r16"
     listen: str = "127.0.0.1:8080"
     n_context: int = 0
@@ -106,6 +147,19 @@ class ServeConfig:
         if not 1 <= self.n_threads <= MAX_THREADS:
             raise ConfigurationError(
                 f"--threads {self.n_threads} is not 1 to {MAX_THREADS}"
+            )
+        if not 0.0 <= self.drop_bound <= 1.0:
+            raise ConfigurationError(
+                f"--drop-bound {self.drop_bound} is no share",
+                advice="give a number from 0 to 1",
+            )
+        if self.drop_bound and self.missing is not MissingPolicy.DROP:
+            raise ConfigurationError(
+                f"--drop-bound goes with --missing drop, not {self.missing}"
+            )
+        if self.disk_cache_bytes is not None and self.disk_cache_bytes <= 0:
+            raise ConfigurationError(
+                f"--disk-cache {self.disk_cache_bytes} is not positive"
             )
         if self.n_context < 0:
             raise ConfigurationError(f"--context {self.n_context} is negative")

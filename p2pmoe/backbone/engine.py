@@ -24,6 +24,7 @@ from p2pmoe.backbone.generation import (
     GenerationRequest,
     GenerationStep,
     Timings,
+    TokenLogprobs,
     Usage,
 )
 from p2pmoe.backbone.lane import DeadlinePassed, LaneJob, decode
@@ -114,6 +115,10 @@ class EngineRun:
                 failovers=trace.failovers,
             ),
         )
+
+    def prompt_logprobs(self) -> tuple[TokenLogprobs, ...]:
+        """Return one item for each token of the prompt, if they were asked for."""
+        return ()
 
     def push(self, token: int) -> None:
         """Take a token from the decode thread (called on the trio thread)."""
