@@ -1,6 +1,6 @@
 """Choose the next token from logits.
 
-In this order: penalties, temperature, top-k, top-p, min-p, then the largest of
+In this order: penalties, biases, temperature, top-k, top-p, min-p, then the largest of
 logit + Gumbel noise, which draws from exactly the distribution that is left. The noise
 is a function of (seed, position, token id), so drawing is a function of its arguments:
 a drafted token is accepted exactly if it is what plain decoding would have drawn.
@@ -42,6 +42,7 @@ class SamplingSettings:
     frequency_penalty: float = 0.0  # subtracted once for each time seen
     presence_penalty: float = 0.0  # subtracted once from tokens seen
     seed: int = 0
+    logit_bias: tuple[tuple[int, float], ...] = ()  # (token id, what is added), unique
 
     def __post_init__(self) -> None:
         """Refuse what is out of range, NaN included."""
@@ -57,6 +58,11 @@ class SamplingSettings:
         for name, (value, low, high) in ranges.items():
             if not low <= value <= high:
                 raise SamplingRefused(f"{name} {value} is not in {low}..{high}")
+        for token, bias in self.logit_bias:
+            if token < 0 or not -100.0 <= bias <= 100.0:
+                raise SamplingRefused(
+                    f"logit_bias {bias} of {token} is not in -100..100"
+                )
 
     @property
     def penalizes(self) -> bool:
@@ -82,6 +88,8 @@ def sample(
     scores = logits.astype(np.float64)
     if settings.penalizes and history:
         _penalize(scores, settings, history)
+    if settings.logit_bias:
+        _bias(scores, settings)
     if settings.temperature < _COLD:
         return int(np.argmax(scores))
     scores /= settings.temperature
@@ -105,6 +113,13 @@ def _penalize(scores: F64, settings: SamplingSettings, history: Sequence[int]) -
     own = np.where(own > 0, own / factor, own * factor)
     own -= settings.frequency_penalty * counts + settings.presence_penalty
     scores[seen] = own
+
+
+def _bias(scores: F64, settings: SamplingSettings) -> None:
+    """Add the biases; those of ids beyond the logits are nobody's."""
+    for token, bias in settings.logit_bias:
+        if token < len(scores):
+            scores[token] += bias
 
 
 def _kept(scores: F64, settings: SamplingSettings) -> npt.NDArray[np.int64]:

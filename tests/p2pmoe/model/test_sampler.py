@@ -111,3 +111,16 @@ def test_the_coldest_temperatures_take_the_largest_logit(
     logits = np.array([5.0, 1e30, 7.0, -3.0, 1e31], np.float32)
     settings = SamplingSettings(temperature=temperature, seed=3, **filters)
     assert sample(logits, settings, (), 0) == 4
+
+
+def test_biases_are_added_before_the_draw() -> None:
+    assert set(draws(300, logit_bias=((3, 100.0),))) == {3}
+    assert set(draws(300, logit_bias=((0, -100.0), (1, -100.0)))) == {2, 3}
+    own = SamplingSettings(temperature=0.0, logit_bias=((1, 1.0), (99, 5.0)))
+    assert sample(LOGITS, own, (), 0) == 1
+
+
+@pytest.mark.parametrize("bias", [(-1, 0.0), (0, 101.0), (0, float("nan"))])
+def test_biases_have_bounds(bias: tuple[int, float]) -> None:
+    with pytest.raises(SamplingRefused, match="logit_bias"):
+        SamplingSettings(logit_bias=(bias,))
