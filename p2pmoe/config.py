@@ -107,7 +107,8 @@ class ServeConfig:
     fetched; then `model` is the folder they are kept in. `disk_cache_bytes` of
     `ram_bytes` hold experts read from disk, None divides as the budget's rules say.
     `drop_bound` is the largest share (0 to 1) of a token's routed weight in a layer
-    that may be missing under `MissingPolicy.DROP`.
+    that may be missing under `MissingPolicy.DROP`. With `require_evaluation` a setting
+    that `p2pmoe eval` has not measured is not served.
     """
 
     model: Path
@@ -129,6 +130,7 @@ class ServeConfig:
     api_key: str | None = None
     kernel: str | None = None
     n_threads: int = 1
+    require_evaluation: bool = False
     tuning: Tuning = field(default_factory=Tuning)
 
     def __post_init__(self) -> None:
@@ -163,6 +165,16 @@ class ServeConfig:
             )
         if self.n_context < 0:
             raise ConfigurationError(f"--context {self.n_context} is negative")
+        if self.manifest is not None and self.access is None:
+            raise ConfigurationError(
+                "--manifest without a network leaves experts nowhere",
+                advice="name a relay or an invite, or a model file",
+            )
+        if self.manifest is not None and self.disk is not DiskPolicy.OFF:
+            raise ConfigurationError(
+                f"--manifest leaves no experts on disk for --disk {self.disk}",
+                advice="drop --disk",
+            )
         if self.access is None and self.disk is DiskPolicy.OFF and self.ram_bytes:
             raise ConfigurationError(
                 "--disk off with --ram and without --relay leaves experts nowhere",

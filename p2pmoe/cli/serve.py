@@ -14,16 +14,32 @@ if TYPE_CHECKING:
     import trio
 
     from p2pmoe.backbone.service import Service, Started
-    from p2pmoe.config import DiskPolicy, NetworkAccess, ServeConfig
+    from p2pmoe.config import (
+        DiskAccess,
+        DiskPolicy,
+        MissingPolicy,
+        NetworkAccess,
+        ServeConfig,
+    )
 
 __all__ = ["register"]
 
 _ARENAS = 1  # of the C library, for all threads
 
 Model = Annotated[
-    str,
+    str | None,
     typer.Argument(
-        metavar="MODEL", help="A GGUF file, a safetensors folder, or `pocket`."
+        metavar="[MODEL]",
+        help="A GGUF file, a safetensors folder, or `pocket`.",
+        show_default=False,
+    ),
+]
+ManifestUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--manifest",
+        metavar="URL[#SHA256]",
+        help="Instead of MODEL: fetch all but the experts as this manifest says.",
     ),
 ]
 Relay = Annotated[
@@ -41,10 +57,44 @@ Ram = Annotated[
     ),
 ]
 Disk = Annotated[
+    str | None,
+    typer.Option(
+        metavar="POLICY",
+        help="Experts from disk: off, fallback (no worker answers), tier (if faster); "
+        "mmap is fallback, mapped by a child process; so is tier+mmap. [default: "
+        "fallback]",
+    ),
+]
+DiskCache = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE", help="How much of --ram holds experts read from disk."
+    ),
+]
+Missing = Annotated[
     str,
     typer.Option(
         metavar="POLICY",
-        help="Experts from disk: off, fallback (no worker answers), tier (if faster).",
+        help="If nobody can compute an expert: wait, fail, or drop (go on without).",
+    ),
+]
+DropBound = Annotated[
+    float,
+    typer.Option(
+        metavar="SHARE",
+        help="With --missing drop: how much of a token's routed weight may be missing.",
+    ),
+]
+Batch = Annotated[
+    int, typer.Option(metavar="N", help="How many requests decode together at most.")
+]
+Queue = Annotated[
+    int, typer.Option(metavar="N", help="How many requests may wait; more get 429.")
+]
+RequireEvaluation = Annotated[
+    bool,
+    typer.Option(
+        "--require-evaluation", help="Serve only if `eval` has a run of this setting."
     ),
 ]
 ResultProfile = Annotated[
@@ -97,11 +147,17 @@ def register(app: typer.Typer) -> None:
 
 
 def _serve(
-    model: Model,
+    model: Model = None,
+    manifest: ManifestUrl = None,
     relay: Relay = None,
     invite: InviteFile = None,
     ram: Ram = None,
-    disk: Disk = "fallback",
+    disk: Disk = None,
+    disk_cache: DiskCache = None,
+    missing: Missing = "wait",
+    drop_bound: DropBound = 0.0,
+    batch: Batch = 16,
+    queue: Queue = 64,
     profile: ResultProfile = "r16",
     listen: Listen = "127.0.0.1:8080",
     data: Data = None,
@@ -111,6 +167,7 @@ def _serve(
     ready_file: ReadyFile = None,
     pre_tokenizer: PreTokenizer = None,
     api_key_file: KeyFile = None,
+    require_evaluation: RequireEvaluation = False,
 ) -> None:
     """Serve a model whose experts may live on other machines."""
     import trio
@@ -120,17 +177,27 @@ def _serve(
     from p2pmoe.backbone.service import Service
     from p2pmoe.cli.api_key import read_api_key
     from p2pmoe.cli.computing import default_threads, wanted_kernel
-    from p2pmoe.cli.model_path import model_path
     from p2pmoe.cli.sizes import parse_size
-    from p2pmoe.config import ServeConfig
+    from p2pmoe.config import ServeConfig, Tuning
     from p2pmoe.network.running import log_to_stderr
 
+    folder = data or _default_folder()
+    policy, access = _disk(disk or ("off" if manifest else "fallback"))
     config = ServeConfig(
-        model=model_path(model),
-        data=data or _default_folder(),
+        model=_model(model, manifest, folder),
+        data=folder,
         access=_access(relay, invite),
+        manifest=manifest,
         ram_bytes=None if ram is None else parse_size(ram, option="--ram"),
-        disk=_policy(disk),
+        disk=policy,
+        disk_access=access,
+        disk_cache_bytes=(
+            None
+            if disk_cache is None
+            else parse_size(disk_cache, option="--disk-cache")
+        ),
+        missing=_missing(missing),
+        drop_bound=drop_bound,
         profile=profile,
         listen=listen,
         n_context=context,
@@ -140,6 +207,8 @@ def _serve(
         api_key=read_api_key(api_key_file) or None,
         kernel=wanted_kernel(),
         n_threads=default_threads() if threads is None else threads,
+        require_evaluation=require_evaluation,
+        tuning=Tuning(max_batch=batch, max_queued_requests=queue),
     )
     log_to_stderr()
     limit_arenas(_ARENAS)
@@ -207,15 +276,47 @@ def _access(relay: str | None, invite: Path | None) -> "NetworkAccess | None":
     )
 
 
-def _policy(disk: str) -> "DiskPolicy":
-    from p2pmoe.config import DiskPolicy
+def _model(model: str | None, manifest: str | None, folder: Path) -> Path:
+    """Return the model's path; with a manifest, where what it names is kept."""
+    from p2pmoe.cli.model_path import model_path
+    from p2pmoe.errors import ConfigurationError
+
+    if (model is None) == (manifest is None):
+        raise ConfigurationError(
+            "neither a model nor a manifest is named"
+            if model is None
+            else f"both the model {model!r} and a manifest are named",
+            advice="name a model file, a folder or `pocket`, or give --manifest URL",
+        )
+    return folder / "base" if model is None else model_path(model)
+
+
+def _disk(disk: str) -> "tuple[DiskPolicy, DiskAccess]":
+    """Return what `--disk` says: a policy, a way of access, or both joined by +."""
+    from p2pmoe.config import DiskAccess, DiskPolicy
+    from p2pmoe.errors import ConfigurationError
+
+    policy, _, way = (
+        "fallback+mmap".partition("+") if disk == "mmap" else disk.partition("+")
+    )
+    try:
+        return DiskPolicy(policy), DiskAccess(way or "read")
+    except ValueError as error:
+        raise ConfigurationError(
+            f"unknown --disk {disk!r}",
+            advice="use off, fallback, tier, mmap or tier+mmap",
+        ) from error
+
+
+def _missing(missing: str) -> "MissingPolicy":
+    from p2pmoe.config import MissingPolicy
     from p2pmoe.errors import ConfigurationError
 
     try:
-        return DiskPolicy(disk)
+        return MissingPolicy(missing)
     except ValueError as error:
         raise ConfigurationError(
-            f"unknown --disk {disk!r}", advice="use off, fallback or tier"
+            f"unknown --missing {missing!r}", advice="use wait, fail or drop"
         ) from error
 
 

@@ -4,7 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from p2pmoe.config import DiskPolicy, ServeConfig, Tuning, parse_listen
+from p2pmoe.config import (
+    DiskPolicy,
+    MissingPolicy,
+    ServeConfig,
+    Tuning,
+    parse_listen,
+)
 from p2pmoe.errors import ConfigurationError
 
 
@@ -22,6 +28,11 @@ def config(**changes: object) -> ServeConfig:
         ({"n_context": -1}, "--context"),
         ({"listen": "localhost"}, "--listen"),
         ({"disk": DiskPolicy.OFF, "ram_bytes": 5}, "--disk"),
+        ({"disk_cache_bytes": 0}, "--disk-cache"),
+        ({"missing": MissingPolicy.DROP, "drop_bound": 1.5}, "--drop-bound"),
+        ({"missing": MissingPolicy.DROP, "drop_bound": float("nan")}, "--drop-bound"),
+        ({"drop_bound": 0.1}, "--drop-bound"),
+        ({"manifest": "https://host/m"}, "--manifest"),
     ],
 )
 def test_bad_values_are_refused_by_name(changes: dict[str, object], word: str) -> None:

@@ -32,6 +32,12 @@ def invoke(*arguments: str) -> Exception | None:
     ("arguments", "word"),
     [
         (("--disk", "floppy"), "--disk"),
+        (("--disk", "tier+floppy"), "--disk"),
+        (("--disk-cache", "lots"), "--disk-cache"),
+        (("--missing", "shrug"), "--missing"),
+        (("--missing", "drop", "--drop-bound", "2"), "--drop-bound"),
+        (("--manifest", "https://host/m"), "manifest"),
+        (("--batch", "0"), "max_batch"),
         (("--ram", "lots"), "--ram"),
         (("--profile", "r64"), "--profile"),
         (("--listen", "nowhere"), "--listen"),
@@ -58,6 +64,10 @@ def test_a_kernel_that_there_is_not_is_named(
     error = invoke("pocket", "--data", str(tmp_path))
     assert isinstance(error, KernelUnavailable)
     assert "abacus" in str(error)
+
+
+def test_neither_model_nor_manifest(tmp_path: Path) -> None:
+    assert "neither" in str(invoke("--data", str(tmp_path)))
 
 
 def test_a_missing_model_is_named(tmp_path: Path) -> None:
