@@ -94,6 +94,8 @@ def _options(config: ServeConfig) -> LocalOptions:
     return LocalOptions(
         data=config.data,
         ram_bytes=config.ram_bytes,
+        disk_cache_bytes=config.disk_cache_bytes,
+        disk_access=config.disk_access,
         n_lanes=config.tuning.n_lanes,
         n_context=config.n_context,
         profile=Profile[config.profile.upper()],

@@ -25,7 +25,7 @@ from p2pmoe.backbone.scattered import ExpertPlaces, Network, ScatteredExperts
 from p2pmoe.backbone.trace import RequestTrace
 from p2pmoe.backbone.use import UseCounts, load_use, save_use
 from p2pmoe.backbone.warm_up import measure_use
-from p2pmoe.config import DiskPolicy
+from p2pmoe.config import DiskAccess, DiskPolicy
 from p2pmoe.errors import ConfigurationError
 from p2pmoe.model.model import Model, describe_model, load_model
 from p2pmoe.weights.errors import ModelFileError
@@ -52,6 +52,8 @@ class LocalOptions:
 
     data: Path
     ram_bytes: int | None = None
+    disk_cache_bytes: int | None = None
+    disk_access: DiskAccess = DiskAccess.READ
     n_lanes: int = 2
     n_context: int = 0
     profile: Profile = Profile.R16

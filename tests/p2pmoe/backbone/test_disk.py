@@ -3,11 +3,16 @@
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from mobile_worker.arithmetic.kernel import KernelCall
+from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
+from mobile_worker.arithmetic.profiles import Profile
 from mobile_worker.expert_id import ExpertId
 from p2pmoe.backbone.cost import LocalCost
 from p2pmoe.backbone.disk import DiskTier
+from p2pmoe.backbone.disk_experts import DiskCall, DiskWork
 from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.expert_file import ExpertFile
 from p2pmoe.weights.model_file import open_model
@@ -106,3 +111,26 @@ def test_what_is_adopted_is_not_kept_here_as_well() -> None:
     disk.load(TWO)
     assert adopted == [ONE, TWO]
     assert disk.n_bytes == 55_296
+
+
+def test_a_layers_calls_are_computed_as_they_come() -> None:
+    disk = tier(1 << 20)
+    file = ExpertFile(model_of(POCKET))
+    kernel = NumpyKernel()
+    hidden = np.random.default_rng(1).standard_normal((3, 256), np.float32)
+    coded = file.code(1, hidden, kernel)
+    calls = [DiskCall(expert=0), DiskCall(expert=5, rows=np.array([0, 2]))]
+    work = DiskWork(
+        layer=1, calls=calls, coded=coded, profile=Profile.R16, kernel=kernel
+    )
+    jobs = [
+        KernelCall(weights=file.weights(ExpertId(1, call.expert)), rows=call.rows)
+        for call in calls
+    ]
+    expected = kernel.expert_values(jobs, coded, Profile.R16)
+    for n_hits, n_bytes in ((0, 2 * 55_296), (2, 0)):
+        answer = disk.begin(work).finish()
+        assert (answer.n_hits, answer.read_bytes) == (n_hits, n_bytes)
+        assert [answer.values[e].tobytes() for e in (0, 5)] == [
+            values.tobytes() for values in expected
+        ]
