@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from mobile_worker.arithmetic.formats.block_format import Format
     from p2pmoe.convert.precision import PlannedTensor, Precision
-    from p2pmoe.inspect.parts import Part
     from p2pmoe.text.vocabulary import Vocabulary
     from p2pmoe.weights.model_file import ModelFile
+    from p2pmoe.weights.parts import Part
 
 __all__ = ["register"]
 
@@ -87,9 +87,9 @@ def _convert(
     from p2pmoe.convert.carried import carried_metadata
     from p2pmoe.convert.precision import plan_conversion
     from p2pmoe.convert.write import Target, check_target, write_model
-    from p2pmoe.inspect.parts import Part
     from p2pmoe.text.template import template_source
     from p2pmoe.weights.model_file import open_model
+    from p2pmoe.weights.parts import Part
 
     precision = _precision(
         {
@@ -120,7 +120,7 @@ def _convert(
 def _precision(named: "Mapping[Part, str]") -> "Precision":
     """Return the format of every part; FormatNotWritable."""
     from p2pmoe.convert.precision import DEFAULT_PRECISION
-    from p2pmoe.inspect.parts import Part
+    from p2pmoe.weights.parts import Part
 
     precision = {part: _format(name) for part, name in named.items()}
     if precision[Part.LATENT] is None:

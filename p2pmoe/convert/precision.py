@@ -19,10 +19,10 @@ from types import MappingProxyType
 from typing import Final
 
 from mobile_worker.arithmetic.formats.block_format import Format, block_size
-from p2pmoe.inspect.parts import Part, part_of
 from p2pmoe.weights.gguf import Tensor
 from p2pmoe.weights.model_header import ModelHeader
 from p2pmoe.weights.names import layer_count
+from p2pmoe.weights.parts import Part, part_of
 
 __all__ = ["DEFAULT_PRECISION", "PlannedTensor", "Precision", "plan_conversion"]
 

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import prod
 
-from p2pmoe.inspect.parts import Part, part_of
 from p2pmoe.weights.gguf import Tensor
 from p2pmoe.weights.model_header import ModelHeader
 from p2pmoe.weights.names import block_of, layer_count
+from p2pmoe.weights.parts import Part, part_of
 
 __all__ = ["ExpertSizes", "FormatSize", "Inventory", "PartSize", "take_inventory"]
 

@@ -16,7 +16,6 @@ from mobile_worker.errors import WorkerError
 from mobile_worker.expert_id import ExpertId
 from p2pmoe.errors import P2pmoeError
 from p2pmoe.inspect.inventory import Inventory
-from p2pmoe.inspect.parts import Part, part_of
 from p2pmoe.model.description import ModelDescription
 from p2pmoe.model.model import describe_model
 from p2pmoe.text.errors import TemplateError
@@ -27,6 +26,7 @@ from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.experts import expert_ranges
 from p2pmoe.weights.model_header import ModelHeader
 from p2pmoe.weights.names import ExpertMatrix, expert_activation, single_name
+from p2pmoe.weights.parts import Part, part_of
 
 __all__ = ["Verdict", "judge"]
 

@@ -5,9 +5,9 @@ from pathlib import Path
 from mobile_worker.arithmetic.formats.block_format import Format
 from p2pmoe.convert.carried import carried_metadata
 from p2pmoe.convert.precision import DEFAULT_PRECISION, plan_conversion
-from p2pmoe.inspect.parts import Part
 from p2pmoe.text.loading import load_vocabulary
 from p2pmoe.weights.model_file import open_model
+from p2pmoe.weights.parts import Part
 from tests.support.mini_m3 import write_mini_m3
 from tests.support.vocabularies import byte_level_metadata
 

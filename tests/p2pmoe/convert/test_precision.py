@@ -4,8 +4,8 @@ from pathlib import Path
 
 from mobile_worker.arithmetic.formats.block_format import Format
 from p2pmoe.convert.precision import DEFAULT_PRECISION, PlannedTensor, plan_conversion
-from p2pmoe.inspect.parts import Part
 from p2pmoe.weights.model_file import read_header
+from p2pmoe.weights.parts import Part
 from tests.support.header_only import write_header_only, write_kimi_k3
 from tests.support.mini_m3 import write_mini_m3
 

@@ -14,8 +14,8 @@ from p2pmoe.convert.carried import carried_metadata
 from p2pmoe.convert.errors import ConversionFailed, TargetUnusable
 from p2pmoe.convert.precision import DEFAULT_PRECISION, Precision, plan_conversion
 from p2pmoe.convert.write import Target, check_target, write_model
-from p2pmoe.inspect.parts import Part
 from p2pmoe.weights.model_file import open_model
+from p2pmoe.weights.parts import Part
 from tests.support.mini_m3 import mini_tensors, write_mini_m3
 
 KEEP: Precision = dict.fromkeys(Part)

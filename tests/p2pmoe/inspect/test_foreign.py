@@ -9,9 +9,9 @@ import pytest
 from p2pmoe.inspect.foreign import in_gguf_terms, is_foreign
 from p2pmoe.inspect.inventory import Inventory, take_inventory
 from p2pmoe.inspect.obstacles import judge
-from p2pmoe.inspect.parts import Part
 from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.model_file import read_header
+from p2pmoe.weights.parts import Part
 from tests.support.mini_m3 import write_mini_m3
 from tests.support.shared import shared_path
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from p2pmoe.inspect.inventory import Inventory, take_inventory
-from p2pmoe.inspect.parts import Part
 from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.model_file import read_header
+from p2pmoe.weights.parts import Part
 from tests.support.gguf_writer import TensorBytes, write_gguf
 from tests.support.header_only import write_kimi_k3, write_minimax_m3
 from tests.support.mini_m3 import write_mini_m3

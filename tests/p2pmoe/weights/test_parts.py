@@ -2,7 +2,7 @@
 
 import pytest
 
-from p2pmoe.inspect.parts import Part, part_of
+from p2pmoe.weights.parts import Part, part_of
 
 NAMES = {
     Part.EXPERTS: "ffn_gate_exps.weight ffn_down_exps.bias ffn_gate_up_exps.weight "
