@@ -1,7 +1,7 @@
 """The whole network at a distance: workers 20 and 100 ms away from everyone else.
 
 Relay, backbone and three edge workers are processes of their own on loopback; the
-workers reach the relay through a proxy that holds every byte back (delay_proxy). The
+workers reach the relay through a proxy that holds every byte back (injector). The
 same network, placement and requests are measured at each distance in turn, the proxy's
 delay zero for the baseline, so that distance alone differs. The disk tier is off: what
 is not at hand comes from a worker.
@@ -30,7 +30,8 @@ from tests.benchmarks.network_processes import (
     start_worker,
     through_port,
 )
-from tests.support.delay_proxy import Delay, serve_delayed
+from tests.support.injector.conditions import NEAR, distance
+from tests.support.injector.proxy import Injector
 
 __all__ = ["run"]
 
@@ -79,27 +80,27 @@ async def _measure() -> tuple[dict[int, list[_Run]], _Run]:
         stage = Stage(Path(folder))
         async with trio.open_nursery() as nursery:
             try:
-                delay = Delay()
-                url = await _raise(stage, delay, nursery)
+                url, injector = await _raise(stage, nursery)
                 long = await _generate(url, _SEEDS[0], _N_LONG)
                 runs: dict[int, list[_Run]] = {rtt: [] for rtt in _RTTS_MS}
                 for seed in _SEEDS:
                     for rtt in _RTTS_MS:
-                        delay.one_way_s = rtt / 2000
+                        injector.change(distance(rtt / 2000))
                         await _generate(url, seed, _N_SETTLING)
                         runs[rtt].append(await _generate(url, seed, _N_TOKENS))
-                delay.one_way_s = 0.0
+                injector.change(NEAR)
             finally:
                 await stage.stop_all()
             nursery.cancel_scope.cancel()
     return runs, long
 
 
-async def _raise(stage: Stage, delay: Delay, nursery: trio.Nursery) -> str:
+async def _raise(stage: Stage, nursery: trio.Nursery) -> tuple[str, Injector]:
     """Start everything without delay; return the API's URL once all is covered."""
     invite = await start_relay(stage)
     relay = read_invite(invite).relay
-    port = await nursery.start(serve_delayed, relay.host, relay.port, delay)
+    injector = Injector(relay.host, relay.port)
+    port = await nursery.start(injector.serve)
     options = ["--invite", str(invite), "--disk", "off"]
     backbone = await start_backbone(stage, "backbone", options, _RAM)
     distant = through_port(invite, port)
@@ -109,7 +110,7 @@ async def _raise(stage: Stage, delay: Delay, nursery: trio.Nursery) -> str:
     api = await api_of(backbone)
     await wait_until_ready(api, backbone, lambda _label, _share: None)
     await api.aclose()
-    return api.url
+    return api.url, injector
 
 
 def _check(runs: dict[int, list[_Run]]) -> None:
