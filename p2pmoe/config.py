@@ -74,14 +74,14 @@ class Tuning:
         for name in ("spot_check_rate", "newcomer_spot_check_rate"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ConfigurationError(f"{name} is {getattr(self, name)}, not 0 to 1")
-        for name in (
-            "n_lanes",
-            "max_batch",
-            "prefill_chunk_tokens",
-            "max_queued_requests",
+        for name, shown in (
+            ("n_lanes", "n_lanes"),
+            ("max_batch", "--batch"),
+            ("prefill_chunk_tokens", "prefill_chunk_tokens"),
+            ("max_queued_requests", "--queue"),
         ):
             if getattr(self, name) < 1:
-                raise ConfigurationError(f"{name} is {getattr(self, name)}, below 1")
+                raise ConfigurationError(f"{shown} is {getattr(self, name)}, below 1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

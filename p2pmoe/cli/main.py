@@ -33,7 +33,9 @@ COMMANDS = (
     "ledgerd",
     "models",
     "convert",
+    "config",
 )
+PREFIX = "P2PMOE"  # of the variables that set options
 SIBLINGS = ("relay", "ledger", "mobile_worker")
 _INTERRUPTED = 130
 
@@ -94,7 +96,7 @@ def main() -> None:
         )
         sys.exit(2)
     try:
-        code = build_app()(standalone_mode=False)
+        code = _run(build_app())
     except KeyboardInterrupt:
         code = _INTERRUPTED
     except Exception as error:
@@ -104,6 +106,23 @@ def main() -> None:
     if code == _INTERRUPTED:  # typer returns it, where it meets an interrupt itself
         print("interrupted", file=sys.stderr)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _run(app: "typer.Typer") -> object:
+    """Run the command that the arguments name, with what file and variables set."""
+    from typer.core import TyperGroup
+    from typer.main import get_command
+
+    from p2pmoe.cli.config_file import environment_config
+
+    command = get_command(app)
+    defaults = {}
+    wants_help = {"-h", "--help", "--version"} & set(sys.argv[1:])
+    if isinstance(command, TyperGroup) and not wants_help:
+        defaults = environment_config(command)
+    return command(
+        standalone_mode=False, auto_envvar_prefix=PREFIX, default_map=defaults
+    )
 
 
 def _complain(error: Exception) -> int | None:

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+import typer
 
 from p2pmoe import __version__
 from p2pmoe.cli import main
@@ -67,7 +68,14 @@ def test_our_own_packages_are_not_foreign():
 
 
 def test_an_interrupt_that_typer_met_is_told_like_any_other(monkeypatch, capsys):
-    monkeypatch.setattr(main, "build_app", lambda: lambda **_: 130)
+    app = typer.Typer()
+
+    @app.command()
+    def interrupted() -> None:
+        raise typer.Exit(130)
+
+    monkeypatch.setattr(main, "build_app", lambda: app)
+    monkeypatch.setattr(sys, "argv", ["p2pmoe"])
     with pytest.raises(SystemExit) as caught:
         main.main()
     assert caught.value.code == 130

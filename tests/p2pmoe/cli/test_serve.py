@@ -37,7 +37,7 @@ def invoke(*arguments: str) -> Exception | None:
         (("--missing", "shrug"), "--missing"),
         (("--missing", "drop", "--drop-bound", "2"), "--drop-bound"),
         (("--manifest", "https://host/m"), "manifest"),
-        (("--batch", "0"), "max_batch"),
+        (("--batch", "0"), "--batch"),
         (("--ram", "lots"), "--ram"),
         (("--profile", "r64"), "--profile"),
         (("--listen", "nowhere"), "--listen"),
