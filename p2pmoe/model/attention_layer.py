@@ -8,12 +8,13 @@ Biases, norms, clip, window and sinks are each there or not; see the architectur
 layer's own norm and the residual are the decoder's.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from mobile_worker.arithmetic.coding import Floats
-from p2pmoe.model.attention import AttentionRule
+from p2pmoe.model.attention import AttentionRule, Mask
 from p2pmoe.model.indexer import Indexer
 from p2pmoe.model.kv_cache import LayerCache, empty_layer
 from p2pmoe.model.linear import Linear
@@ -21,6 +22,7 @@ from p2pmoe.model.qk_norm import QkNorm
 from p2pmoe.model.rope import Rope
 from p2pmoe.model.row_operations import RowOperations
 from p2pmoe.model.settings import HeadSettings
+from p2pmoe.model.step import StepRows
 
 __all__ = ["AttentionLayer"]
 
@@ -39,45 +41,48 @@ class AttentionLayer:
     clip: float | None = None  # largest magnitude of queries, keys and values
     indexer: Indexer | None = None
 
-    def empty_cache(self, n_tokens: int) -> LayerCache:
-        """Return memory for `n_tokens` positions.
+    def empty_cache(self, n_tokens: int, limit: int) -> LayerCache:
+        """Return memory for `n_tokens` positions, of a cache that may grow to `limit`.
 
-        Index keys have room only if a context this long can leave a block out.
+        There are index keys only if a context of `limit` can leave a block out.
         """
         own, indexer = self.heads, self.indexer
         index_dim = None
-        if indexer is not None and n_tokens > indexer.selection.n_all:
+        if indexer is not None and limit > indexer.selection.n_all:
             index_dim = indexer.index_dim
         return empty_layer(
             n_tokens, own.n_kv_heads, own.head_dim, own.head_dim, index_dim
         )
 
-    def __call__(self, a: Floats, kept: LayerCache, first: int) -> Floats:
+    def __call__(self, a: Floats, kept: Sequence[LayerCache], rows: StepRows) -> Floats:
         """Return the output f32 [n, n_embd] and write the rows' keys and values.
 
         Args:
-            a: f32 [n, n_embd], normed; row i is position first + i.
-            kept: The layer's cache, written up to `first`.
-            first: The position of the first row.
+            a: f32 [n, n_embd], normed.
+            kept: The layer's cache of each run, written up to its first position.
+            rows: Which rows belong together, and their positions.
 
         Raises:
             NonFinite: a matrix takes coded rows and the input is not finite.
         """
         n, own = len(a), self.heads
-        end = first + n
         heads = self.qkv(a).reshape(n, -1, own.head_dim)
         turned, values = self._prepared(heads)
-        self.operations.turn(turned, *self.rope.tables(first, n), self.rope.interleaved)
-        kept.keys[:, :, first:end] = turned[:, own.n_heads :].transpose(1, 2, 0)
-        kept.values[first:end] = values
-        seen = None
-        if self.indexer is not None and kept.index_keys is not None:
-            seen = self.indexer.seen(a, kept.index_keys, first)
+        self.operations.turn(turned, *rows.tables(self.rope), self.rope.interleaved)
+        keys = turned[:, own.n_heads :].transpose(1, 2, 0)
         queries = turned[:, : own.n_heads]
         queries = queries.reshape(n, own.n_kv_heads, -1, own.head_dim)
-        mixed = self.operations.attend(
-            queries, kept.keys, kept.values, first, self.rule, seen
-        )
+        masks: Sequence[Mask | None] = [None] * len(kept)
+        if self.indexer is not None:
+            masks = self.indexer.masks(a, kept, rows)
+        mixed = np.empty_like(queries)
+        for run, cache, seen in zip(rows.runs, kept, masks, strict=True):
+            start, end, first = run
+            cache.keys[:, :, first : run.n_seen] = keys[:, :, start:end]
+            cache.values[first : run.n_seen] = values[start:end]
+            mixed[start:end] = self.operations.attend(
+                queries[start:end], cache.keys, cache.values, first, self.rule, seen
+            )
         return self.output(mixed.reshape(n, -1))
 
     def _prepared(self, heads: Floats) -> tuple[Floats, Floats]:

@@ -10,6 +10,7 @@ or nothing). What attention, router and feed-forward are is the architecture's, 
 builds each `DecoderLayer`; `load_decoder` calls it for each layer and reads the rest.
 """
 
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ from p2pmoe.model.router import Router
 from p2pmoe.model.row_operations import RowOperations
 from p2pmoe.model.settings import read_eps
 from p2pmoe.model.soft_cap import soft_cap
+from p2pmoe.model.step import Run, SequencePart, StepRows
 from p2pmoe.model.tensors import read_floats, read_matrix, take_rows
 from p2pmoe.weights.model_file import ModelFile
 
@@ -55,12 +57,15 @@ _IN_BLOCK: Final = re.compile(r"blk\.(0|[1-9][0-9]{0,5})\..+")
 class Attention(Protocol):
     """A layer's attention of any kind."""
 
-    def empty_cache(self, n_tokens: int) -> LayerCache:
-        """Return memory for `n_tokens` positions."""
+    def empty_cache(self, n_tokens: int, limit: int) -> LayerCache:
+        """Return memory for `n_tokens` positions; the cache may grow to `limit`."""
         ...
 
-    def __call__(self, a: Floats, kept: LayerCache, first: int) -> Floats:
-        """Return f32 [n, n_embd] for normed rows and write what later rows need."""
+    def __call__(self, a: Floats, kept: Sequence[LayerCache], rows: StepRows) -> Floats:
+        """Return f32 [n, n_embd] for normed rows and write what later rows need.
+
+        `kept` is the layer's cache of each run of rows.
+        """
         ...
 
 
@@ -88,15 +93,16 @@ class Decoder:
     output: Linear  # to the logits
     soft_cap: float | None = None  # of the logits
 
-    def new_cache(self, n_tokens: int) -> KvCache:
-        """Return an empty cache; CacheFull beyond the model's context."""
-        if not 0 < n_tokens <= self.description.n_context:
+    def new_cache(self, n_tokens: int, *, limit: int | None = None) -> KvCache:
+        """Return an empty cache; see `Model.new_cache`."""
+        most = n_tokens if limit is None else limit
+        if not 0 < n_tokens <= most <= self.description.n_context:
             raise CacheFull(
-                f"{n_tokens} tokens do not fit the context of "
+                f"{n_tokens} tokens, at most {most}, do not fit the context of "
                 f"{self.description.n_context}"
             )
-        layers = (layer.attention.empty_cache(n_tokens) for layer in self.layers)
-        return KvCache(n_tokens, tuple(layers))
+        layers = (layer.attention.empty_cache(n_tokens, most) for layer in self.layers)
+        return KvCache(n_tokens, tuple(layers), most)
 
     def forward(
         self,
@@ -106,27 +112,50 @@ class Decoder:
         *,
         logits: Logits = Logits.LAST,
     ) -> Floats:
-        """Run tokens at the cache's end; see `Model.forward`."""
-        if not tokens:
-            raise TokenRefused("a step of no tokens")
-        first = cache.reserve(len(tokens))
+        """Run one sequence's tokens; see `Model.forward`."""
+        return self.step([SequencePart(tokens, cache, logits)], experts)[0]
+
+    def step(
+        self, parts: Sequence[SequencePart], experts: ExpertCaller
+    ) -> list[Floats]:
+        """Run several sequences' tokens; see `Model.step`."""
+        rows = StepRows.of(parts)
         with np.errstate(all="ignore"):
-            x = self._embed(tokens)
+            x = self._embed([token for part in parts for token in part.tokens])
+            caches = zip(*(part.cache.layers for part in parts), strict=True)
             for number, (layer, kept) in enumerate(
-                zip(self.layers, cache.layers, strict=True)
+                zip(self.layers, caches, strict=True)
             ):
                 a = self._norm(x, layer.attn_norm)
-                x += layer.attention(a, kept, first)
+                x += layer.attention(a, kept, rows)
                 x += self._feed_forward(number, layer, x, experts)
-            if logits is Logits.LAST:
-                x = x[-1:]
-            result = self.output(self._norm(x, self.output_norm))
-            if self.soft_cap is not None:
-                result = soft_cap(result, self.soft_cap)
+            results = self._logits(x, parts, rows)
+        for part in parts:
+            part.cache.advance(len(part.tokens))
+        return results
+
+    def _logits(
+        self, x: Floats, parts: Sequence[SequencePart], rows: StepRows
+    ) -> list[Floats]:
+        """Return the logits that each part asks for; NonFinite."""
+        wanted = [
+            _wanted(part.logits, run)
+            for part, run in zip(parts, rows.runs, strict=True)
+        ]
+        n_wanted = sum(map(len, wanted))
+        if n_wanted == 0:
+            return [np.empty((0, self.description.n_vocab), np.float32) for _ in parts]
+        if n_wanted < rows.n:
+            x = x[[row for own in wanted for row in own]]
+        result = self.output(self._norm(x, self.output_norm))
+        if self.soft_cap is not None:
+            result = soft_cap(result, self.soft_cap)
         if not np.isfinite(result).all():
             raise NonFinite("a logit is not finite")
-        cache.advance(len(tokens))
-        return result
+        ends = itertools.accumulate(map(len, wanted))
+        return [
+            result[end - len(own) : end] for own, end in zip(wanted, ends, strict=True)
+        ]
 
     def _norm(self, x: Floats, weight: Floats) -> Floats:
         return self.operations.rms_norm(x, weight, self.eps)
@@ -154,6 +183,13 @@ class Decoder:
             return pending.finish()
         own = beside(hidden)
         return pending.finish() + own
+
+
+def _wanted(logits: Logits, run: Run) -> range:
+    """Return the rows of a run whose logits are asked for."""
+    if logits is Logits.NONE:
+        return range(0)
+    return range(run.end - 1 if logits is Logits.LAST else run.start, run.end)
 
 
 def load_decoder(

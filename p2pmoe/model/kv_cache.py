@@ -1,9 +1,10 @@
 """The keys and values of one sequence, bounded from the start.
 
-Memory is taken for `capacity` positions when the cache is made; nothing grows. A step
-writes behind `length` and then advances it: a step that failed leaves no trace, and
-`truncate` forgets positions exactly (they are overwritten). Keys lie dimension by
-dimension, values position by position, as `attention` reads them. f32.
+Memory is taken for `capacity` positions when the cache is made, and for more only by
+`grow`, up to `limit`. A step writes behind `length` and then advances it: a step that
+failed leaves no trace, and `truncate` forgets positions exactly (they are overwritten).
+Keys lie dimension by dimension, values position by position, as `attention` reads them.
+f32. What a cache holds depends on its `limit`, never on how it came to its capacity.
 """
 
 from dataclasses import dataclass
@@ -30,14 +31,37 @@ class LayerCache:
         index = 0 if self.index_keys is None else self.index_keys.nbytes
         return self.keys.nbytes + self.values.nbytes + index
 
+    def resized(self, length: int, capacity: int) -> "LayerCache":
+        """Return new memory for `capacity` positions with the first `length` copied."""
+        n_kv_heads, head_dim, _ = self.keys.shape
+        index = self.index_keys
+        new = empty_layer(
+            capacity,
+            n_kv_heads,
+            head_dim,
+            self.values.shape[2],
+            None if index is None else index.shape[1],
+        )
+        new.keys[:, :, :length] = self.keys[:, :, :length]
+        new.values[:length] = self.values[:length]
+        if index is not None and new.index_keys is not None:
+            new.index_keys[:, :, :length] = index[:, :, :length]
+        return new
+
 
 class KvCache:
     """Keys and values of all layers for up to `capacity` positions."""
 
-    def __init__(self, capacity: int, layers: tuple[LayerCache, ...]) -> None:
-        """Take over the layers' memory; the sequence is empty."""
+    def __init__(
+        self, capacity: int, layers: tuple[LayerCache, ...], limit: int | None = None
+    ) -> None:
+        """Take over the layers' memory; the sequence is empty.
+
+        `limit` is the capacity it may ever grow to; None: it stays as it is.
+        """
         self.capacity = capacity
         self.layers = layers
+        self.limit = capacity if limit is None else limit
         self._length = 0
 
     @property
@@ -68,6 +92,42 @@ class KvCache:
         if not 0 <= length <= self._length:
             raise ValueError(f"cannot truncate {self._length} positions to {length}")
         self._length = length
+
+    def grow(self, capacity: int) -> None:
+        """Take memory for `capacity` positions and copy what is there.
+
+        Old and new memory exist side by side for one layer at a time. Nothing happens
+        if there is as much already; CacheFull beyond `limit`.
+        """
+        if capacity <= self.capacity:
+            return
+        self._refuse_beyond_limit(capacity)
+        for number in range(len(self.layers)):
+            grown = self.layers[number].resized(self._length, capacity)
+            self.layers = (*self.layers[:number], grown, *self.layers[number + 1 :])
+        self.capacity = capacity
+
+    def copy_prefix(self, length: int, capacity: int) -> "KvCache":
+        """Return a cache of `capacity` positions, and this limit, that begins as this.
+
+        The first `length` positions are copied. ValueError if there are fewer or they
+        do not fit, CacheFull beyond `limit`.
+        """
+        if not 0 <= length <= min(self._length, capacity):
+            raise ValueError(
+                f"cannot copy {length} of {self._length} positions to {capacity}"
+            )
+        self._refuse_beyond_limit(capacity)
+        layers = tuple(layer.resized(length, capacity) for layer in self.layers)
+        copy = KvCache(capacity, layers, self.limit)
+        copy.advance(length)
+        return copy
+
+    def _refuse_beyond_limit(self, capacity: int) -> None:
+        if capacity > self.limit:
+            raise CacheFull(
+                f"a KV cache of at most {self.limit} positions cannot have {capacity}"
+            )
 
 
 def empty_layer(

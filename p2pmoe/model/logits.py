@@ -7,7 +7,8 @@ __all__ = ["Logits"]
 
 @unique
 class Logits(Enum):
-    """The rows of logits that `Model.forward` returns."""
+    """The rows of logits that a step returns for a sequence."""
 
-    LAST = "last"  # of the step's last token
+    NONE = "none"  # as of a piece of a prompt that goes on
+    LAST = "last"  # of its last token in the step
     ALL = "all"  # of every token of the step, as verification needs them

@@ -14,6 +14,7 @@ times the `score_factor` of the rotary settings. The latent lies in the cache tw
 keys and as values, because `attend` reads keys dimension by dimension.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,6 +28,7 @@ from p2pmoe.model.kv_cache import LayerCache, empty_layer
 from p2pmoe.model.linear import Linear
 from p2pmoe.model.rope import Rope
 from p2pmoe.model.row_operations import RowOperations
+from p2pmoe.model.step import StepRows
 
 __all__ = ["LatentQuery", "LatentSizes", "MlaLayer"]
 
@@ -91,35 +93,43 @@ class MlaLayer:
     eps: np.float32
     operations: RowOperations
 
-    def empty_cache(self, n_tokens: int) -> LayerCache:
-        """Return memory for `n_tokens` positions."""
+    def empty_cache(self, n_tokens: int, limit: int) -> LayerCache:
+        """Return memory for `n_tokens` positions; it is the same for any `limit`."""
+        del limit
         own = self.sizes
         return empty_layer(n_tokens, 1, own.n_latent + own.n_rope, own.n_latent)
 
-    def __call__(self, a: Floats, kept: LayerCache, first: int) -> Floats:
+    def __call__(self, a: Floats, kept: Sequence[LayerCache], rows: StepRows) -> Floats:
         """Return the output f32 [n, n_embd] and write the rows' latents and keys.
 
         Args:
-            a: f32 [n, n_embd], normed; row i is position first + i.
-            kept: The layer's cache, written up to `first`.
-            first: The position of the first row.
+            a: f32 [n, n_embd], normed.
+            kept: The layer's cache of each run, written up to its first position.
+            rows: Which rows belong together, and their positions.
 
         Raises:
             NonFinite: a matrix takes coded rows and the input is not finite.
         """
         n, own = len(a), self.sizes
-        end = first + n
         queries, latent, key = self._project(a)
-        self._turn(queries, key, first)
-        kept.keys[0, : own.n_latent, first:end] = latent.T
-        kept.keys[0, own.n_latent :, first:end] = key.T
-        kept.values[first:end, 0] = latent
+        self._turn(queries, key, rows)
         absorbed = self.absorb(queries[:, :, : own.n_nope])
         absorbed = np.concatenate((absorbed, queries[:, :, own.n_nope :]), axis=2)
-        mixed = self.operations.attend(
-            absorbed[:, None], kept.keys, kept.values, first, self.rule, None
-        )
-        return self.output(self.expand(mixed[:, 0]).reshape(n, -1))
+        mixed = np.empty((n, own.n_heads, own.n_latent), np.float32)
+        for run, cache in zip(rows.runs, kept, strict=True):
+            start, end, first = run
+            cache.keys[0, : own.n_latent, first : run.n_seen] = latent[start:end].T
+            cache.keys[0, own.n_latent :, first : run.n_seen] = key[start:end].T
+            cache.values[first : run.n_seen, 0] = latent[start:end]
+            mixed[start:end] = self.operations.attend(
+                absorbed[start:end, None],
+                cache.keys,
+                cache.values,
+                first,
+                self.rule,
+                None,
+            )[:, 0]
+        return self.output(self.expand(mixed).reshape(n, -1))
 
     def _project(self, a: Floats) -> tuple[Floats, Floats, Floats]:
         """Return queries [n, n_heads, n_head], latents normed, keys not yet turned."""
@@ -137,12 +147,12 @@ class MlaLayer:
         rows = np.ascontiguousarray(rows)
         return self.operations.rms_norm(rows, weight, self.eps)
 
-    def _turn(self, queries: Floats, key: Floats, first: int) -> None:
+    def _turn(self, queries: Floats, key: Floats, rows: StepRows) -> None:
         """Turn the queries' last values and the shared key, in place."""
         own = self.sizes
         n = len(key)
         heads = np.empty((n, own.n_heads + 1, own.n_rope), np.float32)
         heads[:, :-1], heads[:, -1] = queries[:, :, own.n_nope :], key
-        tables = self.rope.tables(first, n)
+        tables = rows.tables(self.rope)
         self.operations.turn(heads, *tables, interleaved=self.rope.interleaved)
         queries[:, :, own.n_nope :], key[:] = heads[:, :-1], heads[:, -1]

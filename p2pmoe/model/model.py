@@ -28,10 +28,18 @@ from p2pmoe.model.kv_cache import KvCache
 from p2pmoe.model.logits import Logits
 from p2pmoe.model.native_operations import operations_for
 from p2pmoe.model.row_operations import RowOperations
+from p2pmoe.model.step import SequencePart
 from p2pmoe.weights.model_file import ModelFile
 from p2pmoe.weights.model_header import ModelHeader
 
-__all__ = ["Logits", "Model", "architectures", "describe_model", "load_model"]
+__all__ = [
+    "Logits",
+    "Model",
+    "SequencePart",
+    "architectures",
+    "describe_model",
+    "load_model",
+]
 
 
 class Model(Protocol):
@@ -42,10 +50,26 @@ class Model(Protocol):
         """The model's sizes."""
         ...
 
-    def new_cache(self, n_tokens: int) -> KvCache:
+    def new_cache(self, n_tokens: int, *, limit: int | None = None) -> KvCache:
         """Return an empty cache for up to `n_tokens` positions.
 
-        Raises CacheFull beyond the model's context.
+        It may grow to `limit`, by default not at all. Caches that prefixes are copied
+        between need the same limit: what a cache keeps depends on it. Raises CacheFull
+        beyond the model's context.
+        """
+        ...
+
+    def step(
+        self, parts: Sequence[SequencePart], experts: ExpertCaller
+    ) -> list[Floats]:
+        """Run each part's tokens at the end of its cache.
+
+        Returns for each part f32 [0, 1 or n_tokens, n_vocab], as its `logits` says. A
+        layer's experts are asked for the rows of all parts at once, in the order of the
+        parts. No row depends on which others are in the step, to the bit. Either all
+        caches advance or, if anything is raised, none, and the step may be run again,
+        whole or in pieces. Raises CacheFull, TokenRefused, NonFinite, and whatever
+        `experts` raises; ValueError for two parts with one cache.
         """
         ...
 
@@ -57,12 +81,7 @@ class Model(Protocol):
         *,
         logits: Logits = Logits.LAST,
     ) -> Floats:
-        """Run tokens at the cache's end; returns f32 [1 or n_tokens, n_vocab].
-
-        The cache advances only if the step succeeds. The result of a token does not
-        depend on which others are in the same step. Raises CacheFull, TokenRefused,
-        NonFinite, and whatever `experts` raises.
-        """
+        """Run one sequence's tokens: a step of one part, and its logits."""
         ...
 
 

@@ -9,9 +9,11 @@ from mobile_worker.arithmetic.coding import Floats
 from p2pmoe.backbone.generation import GenerationRequest
 from p2pmoe.backbone.trace import RequestTrace
 from p2pmoe.errors import Cancelled
+from p2pmoe.model.errors import CacheFull
 from p2pmoe.model.experts import Routing
 from p2pmoe.model.logits import Logits
 from p2pmoe.model.sampler import SamplingSettings
+from p2pmoe.model.step import SequencePart
 
 __all__ = ["N_LAYERS", "TOP_K", "CountingExperts", "ScriptedModel", "ask"]
 
@@ -20,7 +22,35 @@ N_LAYERS, TOP_K, N_VOCAB = 3, 2, 64
 
 @dataclass
 class _Cache:
+    """A `KvCache` that keeps nothing; 4 bytes a position."""
+
+    capacity: int = 0
+    limit: int = 0
     length: int = 0
+
+    @property
+    def n_bytes(self) -> int:
+        return 4 * self.capacity
+
+    def reserve(self, n_tokens: int) -> int:
+        if self.length + n_tokens > self.capacity:
+            raise CacheFull(f"{self.length} + {n_tokens} do not fit {self.capacity}")
+        return self.length
+
+    def truncate(self, length: int) -> None:
+        assert 0 <= length <= self.length
+        self.length = length
+
+    def grow(self, capacity: int) -> None:
+        if capacity > self.limit:
+            raise CacheFull(f"{capacity} is beyond {self.limit}")
+        self.capacity = max(capacity, self.capacity)
+
+    def copy_prefix(self, length: int, capacity: int) -> "_Cache":
+        assert 0 <= length <= min(self.length, capacity)
+        if capacity > self.limit:
+            raise CacheFull(f"{capacity} is beyond {self.limit}")
+        return _Cache(capacity, self.limit, length)
 
 
 @dataclass
@@ -37,9 +67,25 @@ class ScriptedModel:
     steps: list[tuple[int, ...]] = field(default_factory=list)
     capacities: list[int] = field(default_factory=list)
 
-    def new_cache(self, n_tokens: int) -> _Cache:
+    def new_cache(self, n_tokens: int, *, limit: int | None = None) -> _Cache:
         self.capacities.append(n_tokens)
-        return _Cache()
+        return _Cache(n_tokens, limit or n_tokens)
+
+    def step(
+        self, parts: Sequence[SequencePart], experts: "CountingExperts"
+    ) -> list[Floats]:
+        """Run all parts; one entry of `steps`: their tokens, end to end."""
+        tokens = tuple(token for part in parts for token in part.tokens)
+        for part in parts:
+            part.cache.reserve(len(part.tokens))
+        self.steps.append(tokens)
+        self.on_step(len(self.steps))
+        rows = np.zeros((len(tokens), 32), np.float32)
+        for layer in range(N_LAYERS):
+            experts.begin(layer, rows, _routing(len(tokens)))
+        for part in parts:
+            part.cache.length += len(part.tokens)
+        return [self._logits(part) for part in parts]
 
     def forward(
         self,
@@ -49,28 +95,26 @@ class ScriptedModel:
         *,
         logits: Logits = Logits.LAST,
     ) -> Floats:
-        assert logits is Logits.LAST
-        self.steps.append(tuple(tokens))
-        self.on_step(len(self.steps))
-        for layer in range(N_LAYERS):
-            experts.begin(layer, np.zeros((len(tokens), 32), np.float32), _ROUTING)
-        cache.length += len(tokens)
-        at = cache.length - self.n_prompt
-        token = self.script[at] if 0 <= at < len(self.script) else 0
-        scores = np.zeros((1, N_VOCAB), np.float32)
-        scores[0, token] = 1.0
+        return self.step([SequencePart(tokens, cache, logits)], experts)[0]
+
+    def _logits(self, part: SequencePart) -> Floats:
+        n = {Logits.NONE: 0, Logits.LAST: 1, Logits.ALL: len(part.tokens)}[part.logits]
+        scores = np.zeros((n, N_VOCAB), np.float32)
+        for row in range(n):
+            at = part.cache.length - n + 1 + row - self.n_prompt
+            token = self.script[at] if 0 <= at < len(self.script) else 0
+            scores[row, token] = 1.0
         return scores
 
 
-_ROUTING = Routing(
-    experts=np.arange(TOP_K, dtype=np.int64)[None],
-    weights=np.ones((1, TOP_K), np.float32),
-)
+def _routing(n_rows: int) -> Routing:
+    experts = np.arange(TOP_K, dtype=np.int64)[None].repeat(n_rows, axis=0)
+    return Routing(experts=experts, weights=np.ones((n_rows, TOP_K), np.float32))
 
 
 @dataclass
 class CountingExperts:
-    """Counts calls; refuses them, as every caller of experts does, once cancelled."""
+    """Counts calls, one an expert and layer; refuses them once cancelled."""
 
     trace: RequestTrace = field(default_factory=RequestTrace)
     n_calls: int = 0
@@ -79,7 +123,7 @@ class CountingExperts:
         del layer, hidden
         if self.trace.cancelled:
             raise Cancelled("the request was cancelled")
-        self.n_calls += routing.experts.size
+        self.n_calls += len(np.unique(routing.experts))
 
 
 def ask(

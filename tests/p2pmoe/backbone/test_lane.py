@@ -11,6 +11,7 @@ from p2pmoe.backbone.lane import DeadlinePassed, LaneJob, decode
 from p2pmoe.backbone.trace import RequestTrace
 from p2pmoe.errors import Cancelled, RequestFailed
 from p2pmoe.model.sampler import SamplingSettings, sample
+from p2pmoe.model.step import SequencePart
 from tests.support.scripted_model import (
     N_LAYERS,
     TOP_K,
@@ -29,8 +30,11 @@ class CountingModel:
     steps: list[tuple[int, ...]] = field(default_factory=list)
     description: object = None
 
-    def new_cache(self, n_tokens: int) -> int:
+    def new_cache(self, n_tokens: int, *, limit: int | None = None) -> int:
         return n_tokens
+
+    def step(self, parts: list[SequencePart], experts: object) -> list[np.ndarray]:
+        return [self.forward(part.tokens, part.cache, experts) for part in parts]
 
     def forward(self, tokens: object, cache: object, experts: object) -> np.ndarray:
         self.steps.append(tuple(tokens))
@@ -49,7 +53,7 @@ def job(model: CountingModel, **changes: object) -> LaneJob:
     clock = itertools.count()
     return LaneJob(
         model=model,
-        experts=None,
+        experts=lambda step, deadline: None,
         request=GenerationRequest(**values),
         trace=changes.get("trace", RequestTrace()),
         emit=changes.get("emit", lambda token: None),
@@ -140,7 +144,7 @@ class Lane:
         self.model = ScriptedModel(script, n_prompt=len(request.prompt_ids))
         self.job = LaneJob(
             model=self.model,
-            experts=self.experts,
+            experts=lambda step, deadline: self.experts,
             request=request,
             trace=self.experts.trace,
             emit=self.emitted.append,

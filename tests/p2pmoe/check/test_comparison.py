@@ -15,6 +15,7 @@ from p2pmoe.check.comparison import (
 )
 from p2pmoe.check.reference import Reference
 from p2pmoe.model.logits import Logits
+from p2pmoe.model.step import SequencePart
 
 N_VOCAB = 8
 
@@ -26,8 +27,14 @@ class TableModel:
         self.steps: list[tuple[int, Logits]] = []
         self.capacity = 0
 
-    def new_cache(self, n_tokens: int) -> None:
+    def new_cache(self, n_tokens: int, *, limit: int | None = None) -> None:
         self.capacity = n_tokens
+
+    def step(self, parts: Sequence[SequencePart], experts: object) -> list[np.ndarray]:
+        return [
+            self.forward(part.tokens, part.cache, experts, logits=part.logits)
+            for part in parts
+        ]
 
     def forward(
         self, tokens: Sequence[int], cache: None, experts: object, *, logits=Logits.LAST

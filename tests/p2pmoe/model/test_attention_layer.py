@@ -17,6 +17,7 @@ from p2pmoe.model.rope import Rope
 from p2pmoe.model.rope_settings import RopeSettings
 from p2pmoe.model.row_operations import NUMPY_OPERATIONS
 from p2pmoe.model.settings import HeadSettings
+from p2pmoe.model.step import StepRows
 
 N_HEADS, N_KV_HEADS, HEAD_DIM, N_EMBD = 4, 2, 8, 32
 HEADS = HeadSettings(n_heads=N_HEADS, n_kv_heads=N_KV_HEADS, head_dim=HEAD_DIM)
@@ -58,10 +59,10 @@ ROWS = fixed_rows("a", 12, N_EMBD)
 
 
 def run(layer: AttentionLayer, steps: list[int], capacity: int = 12) -> Floats:
-    cache = layer.empty_cache(capacity)
+    cache = layer.empty_cache(capacity, capacity)
     parts, first = [], 0
     for n in steps:
-        parts.append(layer(ROWS[first : first + n], cache, first))
+        parts.append(layer(ROWS[first : first + n], [cache], StepRows.one(first, n)))
         first += n
     return np.concatenate(parts)
 
@@ -111,8 +112,8 @@ def test_each_variant_counts_and_takes_any_chunking(name: str) -> None:
 
 def test_a_clip_bounds_keys_before_they_turn_and_values() -> None:
     layer = VARIANTS["clip"]
-    cache = layer.empty_cache(12)
-    layer(ROWS, cache, 0)
+    cache = layer.empty_cache(12, 12)
+    layer(ROWS, [cache], StepRows.one(0, 12))
     assert np.abs(cache.values).max() == 0.25
     assert np.abs(cache.keys).max() <= 0.25 * 2**0.5
 
@@ -123,9 +124,10 @@ def test_a_window_leaves_the_first_rows_as_they_are() -> None:
 
 
 def test_a_short_cache_has_no_index_keys() -> None:
-    assert SPARSE.empty_cache(4).index_keys is None
-    assert DENSE.empty_cache(12).index_keys is None
-    kept = SPARSE.empty_cache(5)
+    assert SPARSE.empty_cache(4, 4).index_keys is None
+    assert DENSE.empty_cache(12, 12).index_keys is None
+    assert SPARSE.empty_cache(2, 5).index_keys is not None
+    kept = SPARSE.empty_cache(5, 5)
     assert kept.index_keys is not None
     assert kept.index_keys.shape == (1, 8, 5)
     assert kept.keys.shape == (N_KV_HEADS, HEAD_DIM, 5)
@@ -133,4 +135,8 @@ def test_a_short_cache_has_no_index_keys() -> None:
 
 def test_input_that_is_not_finite_is_refused() -> None:
     with pytest.raises(NonFinite):
-        DENSE(np.full((1, N_EMBD), np.nan, np.float32), DENSE.empty_cache(1), 0)
+        DENSE(
+            np.full((1, N_EMBD), np.nan, np.float32),
+            [DENSE.empty_cache(1, 1)],
+            StepRows.one(0, 1),
+        )

@@ -1,5 +1,5 @@
 from p2pmoe.model.logits import Logits
 
 
-def test_two_choices() -> None:
-    assert {choice.value for choice in Logits} == {"last", "all"}
+def test_three_choices() -> None:
+    assert {choice.value for choice in Logits} == {"none", "last", "all"}

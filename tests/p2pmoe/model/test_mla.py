@@ -15,6 +15,7 @@ from p2pmoe.model.mla import LatentQuery, LatentSizes, MlaLayer
 from p2pmoe.model.native_operations import operations_for
 from p2pmoe.model.rope import Rope
 from p2pmoe.model.rope_settings import RopeSettings
+from p2pmoe.model.step import StepRows
 from tests.support.kernels import all_kernels, kernel_name
 
 N_EMBD, EPS = 64, np.float32(1e-6)
@@ -95,9 +96,9 @@ def unabsorbed(own: dict[str, np.ndarray], lite: bool) -> np.ndarray:
 
 
 def run(made: MlaLayer, steps: list[int], capacity: int = 12):
-    kept, at, parts = made.empty_cache(capacity), 0, []
+    kept, at, parts = made.empty_cache(capacity, capacity), 0, []
     for n in steps:
-        parts.append(made(ROWS[at : at + n], kept, at))
+        parts.append(made(ROWS[at : at + n], [kept], StepRows.one(at, n)))
         at += n
     return np.concatenate(parts), kept
 
