@@ -1,18 +1,25 @@
 """How `--ram` is divided: every item named, counted honestly, or refused.
 
     base       everything but routed experts, in the file's own bytes
-    kv         keys and values of all lanes at the full context
-    working    activations and buffers of all lanes
+    kv         a pool for the keys and values of all sequences
+    working    activations, logits and buffers of all lanes
     decoded    what the kernel may keep beside that: nothing (native), copies (wasm), or
                unpacked codes as f32, 4.125 bytes a weight (numpy)
-    disk       shards read from disk and kept for a while
+    disk       experts on their way from the disk, and those read for a while
     hot        resident routed experts, in the file's own bytes
 
-The first three are fixed. Of what is left, the disk cache gets a sixteenth, at most
-64 MiB but never less than one expert; the base matrices as the kernel keeps them come
-next (every token needs all of them) if they leave a fifth of it and the disk cache,
-else the kernel unpacks as it goes within a sixteenth; the hot set gets the rest. The
-items add up to `--ram` exactly. Without it all routed experts are resident. Pure.
+Base and working are fixed. The pool of keys and values gets a quarter of what is left
+then, but never less than one sequence of the full context takes, nor more than all
+sequences that may run at once. Of what is left after it, the disk's share is a
+sixteenth, at most 64 MiB but never less than one expert, unless it is given
+(`--disk-cache`); the base matrices as the kernel keeps them come next (every token
+needs all of them) if they leave a fifth of it and the disk's share, else the kernel
+unpacks as it goes within a sixteenth; the hot set gets the rest. The items add up to
+`--ram` exactly. Without it all routed experts are resident, and the pool is a quarter
+of the weights' bytes, within the same bounds.
+
+`--ram` is the memory for the model: what the process takes before it opens one (the
+interpreter, its libraries, the vocabulary) comes on top, and is measured. Pure.
 """
 
 from dataclasses import dataclass
@@ -28,6 +35,7 @@ from p2pmoe.weights.names import block_of, expert_kind
 
 __all__ = [
     "MemoryPlan",
+    "MemoryWish",
     "ModelSizes",
     "measure_sizes",
     "plan_memory",
@@ -35,8 +43,9 @@ __all__ = [
 
 DECODED_PER_WEIGHT = 4.125
 DECODED_SHARE = 0.8
-_WORKING_ROWS = 64  # rows of a prefill chunk, each with several copies of itself
-_WORKING_COPIES = 16
+_KV_SHARE = 4  # the pool gets this part of what is left
+_WORKING_ROWS = 80  # of a prefill chunk and a batch beside it
+_WORKING_COPIES = 16  # of a row, on its way through a layer
 _MIB = 1 << 20
 
 
@@ -49,6 +58,22 @@ class ModelSizes:
     kv_per_token: int
     working: int  # one lane's
     experts: dict[ExpertId, int]  # shard sizes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryWish:
+    """What memory is there for.
+
+    `ram_bytes` None has room for all; `keeps` is what the kernel keeps beside the
+    file's own bytes; `n_sequences` may run at once; `disk_bytes` None as the rules say.
+    """
+
+    ram_bytes: int | None
+    keeps: Keeps
+    n_context: int
+    n_lanes: int = 1
+    n_sequences: int = 1
+    disk_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +120,9 @@ def measure_sizes(model_file: ModelFile, description: ModelDescription) -> Model
         base=sum(tensor.n_bytes for tensor in base),
         base_decoded=int(n_weights * DECODED_PER_WEIGHT),
         kv_per_token=description.kv_bytes_per_token,
-        working=_WORKING_COPIES * _WORKING_ROWS * 4 * description.n_embd,
+        working=_WORKING_ROWS
+        * 4
+        * (_WORKING_COPIES * description.n_embd + description.n_vocab),
         experts=experts,
     )
 
@@ -109,47 +136,36 @@ def _is_elsewhere(name: str, n_layer: int) -> bool:
     return layer >= n_layer or expert_kind(ending) is not None
 
 
-def plan_memory(
-    sizes: ModelSizes,
-    *,
-    ram_bytes: int | None,
-    n_lanes: int,
-    n_context: int,
-    keeps: Keeps,
-) -> MemoryPlan:
-    """Divide `ram_bytes`, or say why it does not suffice.
-
-    `keeps` is what the kernel keeps beside the file's own bytes.
+def plan_memory(sizes: ModelSizes, wish: MemoryWish) -> MemoryPlan:
+    """Divide `wish.ram_bytes`, or say why it does not suffice.
 
     Raises:
-        RamTooSmall: not even one expert fits beside what must be there.
+        RamTooSmall: not even one sequence and a few experts fit beside what must be
+            there, or `wish.disk_bytes` leaves no room or holds no expert.
     """
-    kv = n_lanes * n_context * sizes.kv_per_token
-    working = n_lanes * sizes.working
+    one = wish.n_context * sizes.kv_per_token
+    working = wish.n_lanes * sizes.working
     largest = max(sizes.experts.values(), default=0)
-    if ram_bytes is None:
+    if wish.ram_bytes is None:
+        weights = sizes.base + sum(sizes.experts.values())
         return MemoryPlan(
             base=sizes.base,
-            kv=kv,
+            kv=_pool(weights, one, wish.n_sequences),
             working=working,
-            decoded=0 if keeps is Keeps.NOTHING else DEFAULT_DECODED_BYTES,
-            disk=largest,
+            decoded=0 if wish.keeps is Keeps.NOTHING else DEFAULT_DECODED_BYTES,
+            disk=wish.disk_bytes or largest,
             hot=None,
         )
-    left = ram_bytes - sizes.base - kv - working
-    if left < 4 * largest:
-        needed = sizes.base + kv + working + 4 * largest
-        raise RamTooSmall(
-            f"--ram of {ram_bytes / _MIB:.1f} MiB is below the {needed / _MIB:.1f} MiB "
-            f"that this model needs (weights {sizes.base / _MIB:.1f}, "
-            f"{n_lanes} x {n_context} tokens of KV cache {kv / _MIB:.1f}, "
-            f"work space and 4 experts {(working + 4 * largest) / _MIB:.1f})",
-            advice=f"give --ram {-(-needed // _MIB)}M or more, or lower --context",
-        )
-    disk = max(largest, min(left // 16, 64 * _MIB))
-    wish = _base_kept(sizes, keeps)
-    fits = wish <= min(left * DECODED_SHARE, left - disk)
-    decoded = wish if fits else left // 16
+    left = wish.ram_bytes - sizes.base - working
+    smallest = _least_for_experts(wish, largest)
+    if left < one + smallest:
+        raise _too_small(sizes, wish, sizes.base + working + one + smallest)
+    kv = min(_pool(left, one, wish.n_sequences), left - smallest)
+    left -= kv
+    disk = wish.disk_bytes or max(largest, min(left // 16, 64 * _MIB))
+    wanted = _base_kept(sizes, wish.keeps)
+    fits = wanted <= min(left * DECODED_SHARE, left - disk)
+    decoded = wanted if fits else min(left // 16, left - disk)
     return MemoryPlan(
         base=sizes.base,
         kv=kv,
@@ -157,6 +173,37 @@ def plan_memory(
         decoded=decoded,
         disk=disk,
         hot=left - decoded - disk,
+    )
+
+
+def _pool(left: int, one: int, n_sequences: int) -> int:
+    """Return the bytes for keys and values, of what is left; `one` sequence's are."""
+    return max(one, min(left // _KV_SHARE, n_sequences * one))
+
+
+def _least_for_experts(wish: MemoryWish, largest: int) -> int:
+    """Return what routed experts must have at least; RamTooSmall."""
+    if wish.disk_bytes is None:
+        return 4 * largest
+    if wish.disk_bytes < largest:
+        raise RamTooSmall(
+            f"--disk-cache of {wish.disk_bytes / _MIB:.1f} MiB holds no expert: the "
+            f"largest has {largest / _MIB:.1f}",
+            advice=f"give --disk-cache {-(-largest // _MIB)}M or more",
+        )
+    return wish.disk_bytes + 3 * largest
+
+
+def _too_small(sizes: ModelSizes, wish: MemoryWish, needed: int) -> RamTooSmall:
+    """Say what a budget is short of."""
+    kv = wish.n_context * sizes.kv_per_token
+    rest = needed - sizes.base - kv
+    return RamTooSmall(
+        f"--ram of {(wish.ram_bytes or 0) / _MIB:.1f} MiB is below the "
+        f"{needed / _MIB:.1f} MiB that this model needs (weights "
+        f"{sizes.base / _MIB:.1f}, keys and values of {wish.n_context} tokens "
+        f"{kv / _MIB:.1f}, work space and a few experts {rest / _MIB:.1f})",
+        advice=f"give --ram {-(-needed // _MIB)}M or more, or lower --context",
     )
 
 

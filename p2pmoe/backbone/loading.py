@@ -91,12 +91,15 @@ def _template(
 
 
 def _options(config: ServeConfig) -> LocalOptions:
+    in_network = config.access is not None
+    n_lanes = config.tuning.n_lanes or (2 if in_network else 1)
     return LocalOptions(
         data=config.data,
         ram_bytes=config.ram_bytes,
         disk_cache_bytes=config.disk_cache_bytes,
         disk_access=config.disk_access,
-        n_lanes=config.tuning.n_lanes,
+        n_lanes=n_lanes,
+        n_sequences=config.tuning.max_batch * n_lanes,
         n_context=config.n_context,
         profile=Profile[config.profile.upper()],
         policy=config.disk,

@@ -17,12 +17,12 @@ from mobile_worker.arithmetic.candidates import kernel_candidates
 from mobile_worker.arithmetic.profiles import Profile
 from mobile_worker.arithmetic.select import KernelChoice, choose_kernel
 from mobile_worker.expert_id import ExpertId
-from p2pmoe.backbone.budget import MemoryPlan, measure_sizes, plan_memory
+from p2pmoe.backbone.budget import MemoryPlan, MemoryWish, measure_sizes, plan_memory
 from p2pmoe.backbone.cost import LocalCost
 from p2pmoe.backbone.disk import DiskTier
 from p2pmoe.backbone.experts_at_hand import HotSet
 from p2pmoe.backbone.scattered import ExpertPlaces, Network, ScatteredExperts
-from p2pmoe.backbone.trace import RequestTrace
+from p2pmoe.backbone.trace import RequestTrace, StepTrace
 from p2pmoe.backbone.use import UseCounts, load_use, save_use
 from p2pmoe.backbone.warm_up import measure_use
 from p2pmoe.config import DiskAccess, DiskPolicy
@@ -46,6 +46,7 @@ MEASURED_TOKENS = 128  # whose use of experts says which are hot
 class LocalOptions:
     """How much of the machine to use; `n_context` 0 means the model's own.
 
+    `n_sequences` may run at once, on `n_lanes`; see budget.py for what they take.
     `kernel` names the one to compute with, None the best here; `n_threads` share an
     expert call.
     """
@@ -54,7 +55,8 @@ class LocalOptions:
     ram_bytes: int | None = None
     disk_cache_bytes: int | None = None
     disk_access: DiskAccess = DiskAccess.READ
-    n_lanes: int = 2
+    n_lanes: int = 1
+    n_sequences: int = 16
     n_context: int = 0
     profile: Profile = Profile.R16
     policy: DiskPolicy = DiskPolicy.FALLBACK
@@ -87,10 +89,14 @@ class LocalSide:
         sizes = measure_sizes(model_file, description)
         self.plan: MemoryPlan = plan_memory(
             sizes,
-            ram_bytes=options.ram_bytes,
-            n_lanes=options.n_lanes,
-            n_context=self.n_context,
-            keeps=self.chosen.keeps,
+            MemoryWish(
+                ram_bytes=options.ram_bytes,
+                keeps=self.chosen.keeps,
+                n_context=self.n_context,
+                n_lanes=options.n_lanes,
+                n_sequences=options.n_sequences,
+                disk_bytes=options.disk_cache_bytes,
+            ),
         )
         self.kernel = self.chosen.open(self.plan.decoded)
         self.model: Model = load_model(model_file, self.kernel)
@@ -232,7 +238,9 @@ class LocalSide:
 
     def _measure(self, tokens: Sequence[int], monotonic: Callable[[], float]) -> None:
         """Run a short text from the local disk to see which experts it uses."""
-        experts = ScatteredExperts(self.places(), RequestTrace(), float("inf"))
+        experts = ScatteredExperts(
+            self.places(), StepTrace.of(RequestTrace()), float("inf")
+        )
         n = measure_use(
             self.model, experts, tokens, monotonic=monotonic, limit_s=WARM_UP_S
         )

@@ -11,6 +11,7 @@ from mobile_worker.arithmetic.candidates import Keeps
 from mobile_worker.expert_id import ExpertId
 from p2pmoe.backbone.budget import (
     MemoryPlan,
+    MemoryWish,
     ModelSizes,
     measure_sizes,
     plan_memory,
@@ -39,10 +40,16 @@ def total(plan: MemoryPlan) -> int:
     return sum(plan.items().values())
 
 
-def test_without_a_budget_all_experts_are_resident() -> None:
-    plan = plan_memory(
-        sizes_of(), ram_bytes=None, n_lanes=2, n_context=100, keeps=Keeps.UNPACKED
+def planned(sizes: ModelSizes, ram_bytes: int | None, **changes: object) -> MemoryPlan:
+    wish = MemoryWish(
+        ram_bytes=ram_bytes,
+        **{"keeps": Keeps.UNPACKED, "n_context": 1024, "n_sequences": 2, **changes},
     )
+    return plan_memory(sizes, wish)
+
+
+def test_without_a_budget_all_experts_are_resident() -> None:
+    plan = planned(sizes_of(), None, n_context=100, n_lanes=2)
     assert plan.hot is None
     assert plan.kv == 2 * 100 * 1024
     assert plan.working == 2 * MIB
@@ -52,76 +59,73 @@ def test_without_a_budget_all_experts_are_resident() -> None:
 
 def test_a_budget_is_divided_to_the_last_byte() -> None:
     ram = 200 * MIB
-    plan = plan_memory(
-        sizes_of(), ram_bytes=ram, n_lanes=2, n_context=1024, keeps=Keeps.UNPACKED
-    )
+    plan = planned(sizes_of(), ram, n_lanes=2)
     assert total(plan) == ram
     assert plan.decoded == 40 * MIB
     assert plan.hot is not None
     assert plan.hot > 100 * MIB
 
 
-def test_a_kernel_that_reads_in_place_leaves_its_share_to_the_hot_set() -> None:
-    def plan(ram_bytes: int | None) -> MemoryPlan:
-        return plan_memory(
-            sizes_of(),
-            ram_bytes=ram_bytes,
-            n_lanes=2,
-            n_context=1024,
-            keeps=Keeps.NOTHING,
-        )
+def test_keys_and_values_get_a_quarter_within_their_bounds() -> None:
+    one = 1024 * 1024
+    ram = 10 * MIB + MIB + 80 * MIB
+    assert planned(sizes_of(), ram, n_sequences=2).kv == 2 * one
+    assert planned(sizes_of(), ram, n_sequences=64).kv == 20 * MIB
+    assert planned(sizes_of(), ram, n_context=40_960).kv == 40 * MIB  # one sequence
+    assert planned(sizes_of(), None, n_sequences=64).kv == (10 + 64) * MIB // 4
 
-    assert plan(None).decoded == 0
-    assert plan(200 * MIB).decoded == 0
-    assert total(plan(200 * MIB)) == 200 * MIB
-    assert (plan(200 * MIB).hot or 0) > 160 * MIB
+
+def test_a_kernel_that_reads_in_place_leaves_its_share_to_the_hot_set() -> None:
+    assert planned(sizes_of(), None, keeps=Keeps.NOTHING).decoded == 0
+    plan = planned(sizes_of(), 200 * MIB, keeps=Keeps.NOTHING)
+    assert plan.decoded == 0
+    assert total(plan) == 200 * MIB
+    assert (plan.hot or 0) > 160 * MIB
 
 
 def test_a_kernel_that_copies_has_room_for_the_base_once_more() -> None:
-    plan = plan_memory(
-        sizes_of(), ram_bytes=200 * MIB, n_lanes=2, n_context=1024, keeps=Keeps.COPIES
-    )
+    plan = planned(sizes_of(), 200 * MIB, keeps=Keeps.COPIES)
     assert plan.decoded == plan.base == 10 * MIB
 
 
 def test_a_kernel_that_cannot_unpack_all_gets_a_sixteenth() -> None:
     sizes = sizes_of(decoded=900 * MIB)
-    plan = plan_memory(
-        sizes, ram_bytes=100 * MIB, n_lanes=1, n_context=0, keeps=Keeps.UNPACKED
-    )
+    plan = planned(sizes, 100 * MIB, n_context=0)
     left = 100 * MIB - sizes.base - sizes.working
     assert plan.decoded == left // 16
     assert total(plan) == 100 * MIB
 
 
-def test_the_disk_cache_is_bounded_and_holds_the_largest_expert() -> None:
+def test_the_disks_share_is_bounded_and_holds_the_largest_expert() -> None:
     large = sizes_of(decoded=0, expert=100 * MIB, n=2)
-    plan = plan_memory(
-        large, ram_bytes=1024 * MIB, n_lanes=1, n_context=0, keeps=Keeps.UNPACKED
-    )
-    assert plan.disk == 100 * MIB
-    small = plan_memory(
-        sizes_of(), ram_bytes=8192 * MIB, n_lanes=1, n_context=0, keeps=Keeps.UNPACKED
-    )
-    assert small.disk == 64 * MIB
+    assert planned(large, 1024 * MIB, n_context=0).disk == 100 * MIB
+    assert planned(sizes_of(), 8192 * MIB, n_context=0).disk == 64 * MIB
+
+
+def test_the_disks_share_may_be_given() -> None:
+    plan = planned(sizes_of(), 200 * MIB, disk_bytes=30 * MIB)
+    assert plan.disk == 30 * MIB
+    assert total(plan) == 200 * MIB
+    assert planned(sizes_of(), None, disk_bytes=5 * MIB).disk == 5 * MIB
+    with pytest.raises(RamTooSmall, match=r"--disk-cache of 0\.5 MiB holds no") as no:
+        planned(sizes_of(), 200 * MIB, disk_bytes=MIB // 2)
+    assert no.value.advice == "give --disk-cache 1M or more"
+    with pytest.raises(RamTooSmall, match="is below the"):
+        planned(sizes_of(), 200 * MIB, disk_bytes=199 * MIB)
 
 
 def test_too_little_is_refused_with_what_is_needed() -> None:
     sizes = sizes_of()
-    needed = sizes.base + 2 * 1024 * 1024 + 2 * sizes.working + 4 * MIB
+    needed = sizes.base + 1024 * 1024 + 2 * sizes.working + 4 * MIB
     with pytest.raises(
         RamTooSmall, match=f"below the {needed / (1 << 20):.1f} MiB"
     ) as caught:
-        plan_memory(
-            sizes, ram_bytes=needed - 1, n_lanes=2, n_context=1024, keeps=Keeps.UNPACKED
-        )
+        planned(sizes, needed - 1, n_lanes=2)
     assert caught.value.exit_code == 2
     assert "--ram" in caught.value.advice
     parts = re.findall(r" (\d+\.\d)[,)]", str(caught.value))
     assert sum(map(float, parts)) == pytest.approx(needed / MIB, abs=0.2)
-    plan_memory(
-        sizes, ram_bytes=needed, n_lanes=2, n_context=1024, keeps=Keeps.UNPACKED
-    )
+    planned(sizes, needed, n_lanes=2)
 
 
 @settings(max_examples=50)
@@ -131,19 +135,28 @@ def test_too_little_is_refused_with_what_is_needed() -> None:
     decoded=st.integers(0, 1 << 32),
     expert=st.integers(1, 1 << 28),
     keeps=st.sampled_from(Keeps),
+    disk=st.none() | st.integers(1, 1 << 30),
 )
-@example(ram=5 * MIB, base=0, decoded=3 * MIB, expert=1_000_000, keeps=Keeps.UNPACKED)
+@example(
+    ram=5 * MIB,
+    base=0,
+    decoded=3 * MIB,
+    expert=1_000_000,
+    keeps=Keeps.UNPACKED,
+    disk=None,
+)
 def test_no_item_is_negative_and_the_sum_is_the_budget(
-    ram: int, base: int, decoded: int, expert: int, keeps: Keeps
+    ram: int, base: int, decoded: int, expert: int, keeps: Keeps, disk: int | None
 ) -> None:
     sizes = sizes_of(base=base, decoded=decoded, expert=expert, n=4)
     try:
-        plan = plan_memory(sizes, ram_bytes=ram, n_lanes=1, n_context=128, keeps=keeps)
+        plan = planned(sizes, ram, n_context=128, keeps=keeps, disk_bytes=disk)
     except RamTooSmall:
         return
     assert min(plan.items().values()) >= 0
     assert total(plan) == ram
     assert plan.disk >= expert
+    assert plan.kv >= 128 * 1024
 
 
 def test_sizes_are_those_of_the_files_own_bytes(tmp_path: Path) -> None:
