@@ -140,7 +140,7 @@ class PendingReads:
         """Compute each expert as it comes; see `PendingDisk`."""
         values = self._computed(self._hits)
         lost: list[int] = []
-        n_bytes = 0
+        read_bytes = {call.expert: 0 for call, _ in self._hits}
         for read in as_completed(self._reads):
             call = self._reads[read]
             try:
@@ -148,13 +148,10 @@ class PendingReads:
             except ModelFileError:
                 lost.append(call.expert)
                 continue
-            n_bytes += self._n_bytes(call.expert)
+            read_bytes[call.expert] = self._n_bytes(call.expert)
             values.update(self._computed([(call, weights)]))
         return DiskAnswer(
-            values=values,
-            lost=tuple(sorted(lost)),
-            n_hits=len(self._hits),
-            read_bytes=n_bytes,
+            values=values, read_bytes=read_bytes, lost=tuple(sorted(lost))
         )
 
     def abandon(self) -> None:

@@ -51,16 +51,20 @@ class DiskWork:
 class DiskAnswer:
     """What became of the calls: each expert is in `values` or in `lost`.
 
-    `n_hits` of them needed no read; `read_bytes` were read for the others. The faults
-    are those of another process than this one, which its caller cannot see.
+    `read_bytes` says what was read for each expert in `values`, 0 if it was in memory.
+    The faults are those of another process than this one, which its caller cannot see.
     """
 
     values: Mapping[int, Floats]  # f32 [n_rows, n_embd] by expert
+    read_bytes: Mapping[int, int]  # by expert
     lost: tuple[int, ...] = ()
-    n_hits: int = 0
-    read_bytes: int = 0
     minor_faults: int = 0
     major_faults: int = 0
+
+    @property
+    def n_hits(self) -> int:
+        """Calls that needed no read."""
+        return sum(not n_bytes for n_bytes in self.read_bytes.values())
 
 
 class PendingDisk(Protocol):

@@ -10,6 +10,6 @@ def test_positioned_reads_are_one_way_to_have_experts_from_disk() -> None:
 
 
 def test_an_answer_says_what_it_cost() -> None:
-    answer = DiskAnswer(values={}, lost=(3,), n_hits=1, read_bytes=10)
-    assert (answer.lost, answer.n_hits, answer.read_bytes) == ((3,), 1, 10)
+    answer = DiskAnswer(values={}, read_bytes={1: 10, 4: 0}, lost=(3,))
+    assert (answer.lost, answer.n_hits) == ((3,), 1)
     assert answer.major_faults == 0
