@@ -53,7 +53,7 @@ class Running:
         if self._finish is None:
             reason = "the generation stopped without an end"
             raise GenerationFailed(FailureKind.INTERNAL, reason)
-        rest = self._text.finish()
+        rest = self._text.finish().text
         if rest:
             yield rest
 

@@ -17,6 +17,11 @@ class Detokenizer:
         """Start with nothing held back."""
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
 
+    @property
+    def n_open(self) -> int:
+        """How many bytes are held back, of a character that is not whole."""
+        return len(self._decoder.getstate()[0])
+
     def push(self, piece: bytes) -> str:
         """Return the characters that are whole after this token's bytes."""
         return self._decoder.decode(piece)

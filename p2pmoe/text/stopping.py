@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from p2pmoe.text.detokenizer import Detokenizer
+from p2pmoe.text.token_places import PlacedToken, TokenPlaces
 
 __all__ = [
     "BlockCut",
@@ -106,10 +107,14 @@ class StopFinder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delta:
-    """Text to show after a block, and whether the completion ended with it."""
+    """Text to show after a block, and whether the completion ended with it.
+
+    `placed` are the tokens whose text is now shown, the stop token among them.
+    """
 
     text: str
     finish: FinishReason | None
+    placed: tuple[PlacedToken, ...] = ()
 
 
 class CompletionText:
@@ -122,6 +127,8 @@ class CompletionText:
         self._token_bytes = token_bytes
         self._characters = Detokenizer()
         self._finder = StopFinder(rules.stop_texts)
+        self._places = TokenPlaces()
+        self._n_shown = 0
         self._ended = False
 
     @property
@@ -136,29 +143,52 @@ class CompletionText:
         cut = cut_block(tokens, self.n_tokens, self._rules)
         pieces: list[str] = []
         for place, token in enumerate(cut.shown, start=1):
-            piece, found = self._finder.push(
-                self._characters.push(self._token_bytes(token))
-            )
+            piece, found = self._push(token)
             pieces.append(piece)
             if found:
-                self._ended = True
                 self.tokens += cut.shown[:place]
-                return Delta(text="".join(pieces), finish=FinishReason.STOP)
+                return self._cut_off("".join(pieces))
         self.tokens += tokens[: cut.n_tokens]
         if cut.finish is None:
-            return Delta(text="".join(pieces), finish=None)
-        self._ended = True
+            return self._delta("".join(pieces), None)
+        if cut.n_tokens > len(cut.shown):
+            self._places.end(tokens[cut.n_tokens - 1])
         rest, found = self._rest()
-        finish = FinishReason.STOP if found else cut.finish
-        return Delta(text="".join(pieces) + rest, finish=finish)
+        if found:
+            return self._cut_off("".join(pieces) + rest)
+        self._ended = True
+        return self._delta("".join(pieces) + rest, cut.finish)
 
-    def finish(self) -> str:
+    def finish(self) -> Delta:
         """Return what is held back, for a sequence that ended without a rule."""
         if self._ended:
-            return ""
+            return Delta(text="", finish=None)
+        rest, found = self._rest()
+        if found:
+            return self._cut_off(rest)
         self._ended = True
-        return self._rest()[0]
+        return self._delta(rest, None)
+
+    def _push(self, token: int) -> tuple[str, bool]:
+        own = self._token_bytes(token)
+        text = self._characters.push(own)
+        self._places.add(token, own, text, self._characters.n_open)
+        return self._finder.push(text)
+
+    def _delta(self, text: str, finish: FinishReason | None) -> Delta:
+        self._n_shown += len(text)
+        placed = self._places.shown(self._n_shown)
+        return Delta(text=text, finish=finish, placed=placed)
+
+    def _cut_off(self, text: str) -> Delta:
+        """End with a stop string, before which `text` is the last to show."""
+        self._ended = True
+        self._n_shown += len(text)
+        placed = self._places.cut(self._n_shown)
+        return Delta(text=text, finish=FinishReason.STOP, placed=placed)
 
     def _rest(self) -> tuple[str, bool]:
-        text, found = self._finder.push(self._characters.finish())
+        last = self._characters.finish()
+        self._places.finish(last)
+        text, found = self._finder.push(last)
         return (text, True) if found else (text + self._finder.finish(), False)

@@ -32,3 +32,12 @@ def test_b21_pieces_are_the_whole(content: bytes, cuts: list[int]) -> None:
         at += cut
     pieces += [text.push(content[at:]), text.finish()]
     assert "".join(pieces) == content.decode(errors="replace")
+
+
+def test_what_is_held_back_can_be_counted() -> None:
+    own = Detokenizer()
+    assert own.n_open == 0
+    own.push(b"a\xf0\x9f")
+    assert own.n_open == 2
+    own.push(b"\x98\x8a")
+    assert own.n_open == 0
