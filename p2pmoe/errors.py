@@ -4,8 +4,9 @@
       ConfigurationError         an option, a file or a folder given to us is wrong
         RamTooSmall              --ram cannot hold what must be in memory
       RequestFailed              one request ends; the service goes on
-        ExpertsUnavailable       nobody could serve an expert before the deadline
-        NotFinite                an expert's value is not finite here either
+        RowsFailed               some rows of a step cannot be computed; names them
+          ExpertsUnavailable     nobody could serve an expert in time
+          NotFinite              an expert's value is not finite here either
         Cancelled                the client left
       BackboneRemoteError        a peer broke a rule; carries the peer
         OutputRefused            a worker's answer is not what was asked for
@@ -15,6 +16,8 @@ Messages are in lower case with the offending value; `advice` says what a person
 do. The command line prints `error: MESSAGE. ADVICE` on one line and exits with
 `exit_code`. Areas may add leaves of their own (weights, text) below P2pmoeError.
 """
+
+from collections.abc import Iterable
 
 __all__ = [
     "BackboneRemoteError",
@@ -26,6 +29,7 @@ __all__ = [
     "P2pmoeError",
     "RamTooSmall",
     "RequestFailed",
+    "RowsFailed",
     "VoucherRefused",
 ]
 
@@ -57,13 +61,27 @@ class RequestFailed(P2pmoeError):
     exit_code = 1
 
 
-class ExpertsUnavailable(RequestFailed):
+class RowsFailed(RequestFailed):
+    """Some rows of a step cannot be computed; the others can, in a step without them.
+
+    `rows` are those of the step, ascending; empty if it is not known which.
+    """
+
+    def __init__(
+        self, message: str, *, rows: Iterable[int] = (), advice: str | None = None
+    ) -> None:
+        """Keep the message and the rows."""
+        super().__init__(message, advice=advice)
+        self.rows = tuple(sorted(set(rows)))
+
+
+class ExpertsUnavailable(RowsFailed):
     """No holder and no disk could serve an expert before the request's deadline."""
 
     advice = "wait until workers hold the experts, or serve with --disk fallback"
 
 
-class NotFinite(RequestFailed):
+class NotFinite(RowsFailed):
     """An expert's result is not finite, recomputed here as well."""
 
     advice = "the model file or the prompt gives non-finite values; check the file"

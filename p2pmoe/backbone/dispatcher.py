@@ -34,13 +34,14 @@ from p2pmoe.backbone.attempts import (
     payload_bytes,
 )
 from p2pmoe.backbone.cost import CallSample
+from p2pmoe.backbone.counters import BackboneCounters
 from p2pmoe.backbone.exchange import CheckTicket, LayerWork, Reason
 from p2pmoe.backbone.fleet import Fleet
 from p2pmoe.backbone.outputs import CallResult, read_output
 from p2pmoe.backbone.plan import ExpertRows, WorkerCalls
 from p2pmoe.backbone.progress import Progress
 from p2pmoe.backbone.servings import Accounts, Served
-from p2pmoe.backbone.trace import BackboneCounters, RequestTrace
+from p2pmoe.backbone.trace import StepTrace
 from p2pmoe.errors import Cancelled, OutputRefused
 from relay.keys import PeerId
 
@@ -94,7 +95,7 @@ class Dispatcher:
         self._attempts: dict[int, Attempt] = {}
         self._deadlines = Deadlines()
         self._stranded: list[Progress] = []
-        self._unchecked: dict[int, tuple[RequestTrace, Served]] = {}
+        self._unchecked: dict[int, tuple[StepTrace, Served]] = {}
         self._last_request = parts.random.getrandbits(48) << 8
         self.on_sooner: Callable[[], None] = lambda: None
 
@@ -111,23 +112,24 @@ class Dispatcher:
         self._strand(progress, work.plan.stranded)
         progress.finish_if_complete()
 
-    def cancel(self, trace: RequestTrace) -> None:
-        """Stop a request: its layer ends at once, its workers are told.
+    def cancel(self, step: StepTrace) -> None:
+        """Stop a step: its layer ends at once, its workers are told.
 
-        Its answers that wait for a check are paid: nobody will report on them.
+        Its requests are not cancelled by this; they may run in other steps. Its answers
+        that wait for a check are paid: nobody will report on them.
         """
-        trace.cancelled = True
+        step.stop()
         error = Cancelled("the request was cancelled")
         for attempt in list(self._attempts.values()):
-            if attempt.progress.work.trace is trace:
+            if attempt.progress.work.trace is step:
                 self._give_up(attempt)
                 self._parts.accounts.abandon(attempt.slot)
                 attempt.progress.fail(error)
         for progress in self._stranded:
-            if progress.work.trace is trace:
+            if progress.work.trace is step:
                 progress.fail(error)
         for number, (owner, served) in list(self._unchecked.items()):
-            if owner is trace:
+            if owner is step:
                 del self._unchecked[number]
                 self._parts.accounts.accept(served)
 
@@ -246,7 +248,7 @@ class Dispatcher:
             self._fleet.failed(message.peer, attempt.sent_at)
             self._unsent(progress, message)
             return
-        progress.work.trace.bytes_up += attempt.n_bytes_up
+        progress.work.trace.sent(message.calls, attempt.n_bytes_up)
         cost = self._fleet.workers[attempt.peer].cost
         cost.in_flight_rows += attempt.n_rows
         cost.n_rows_sent += attempt.n_rows
@@ -304,8 +306,8 @@ class Dispatcher:
             self._parts.accounts.abandon(attempt.slot)
             return
         trace = progress.work.trace
-        trace.bytes_down += n_bytes
-        trace.calls[attempt.tier] += len(results)
+        trace.received(attempt.calls, n_bytes)
+        trace.called(attempt.tier, attempt.calls)
         worker.n_calls += len(results)
         served = attempt.served(results)
         share = self._parts.checks.share(worker.passes)
@@ -377,7 +379,7 @@ class Dispatcher:
         if progress.over:
             return
         progress.tried(attempt.calls, attempt.peer)
-        progress.work.trace.failovers += len(attempt.calls)
+        progress.work.trace.failed_over(attempt.calls)
         self._parts.counters.failed_over(reason, len(attempt.calls))
         self._place(progress, attempt.calls)
         progress.finish_if_complete()

@@ -16,6 +16,7 @@ from typing import Self
 import trio
 
 from mobile_worker.arithmetic.errors import ArithmeticRefused
+from p2pmoe.backbone.counters import BackboneCounters
 from p2pmoe.backbone.generation import (
     FailureKind,
     FinishReason,
@@ -28,7 +29,7 @@ from p2pmoe.backbone.generation import (
     Usage,
 )
 from p2pmoe.backbone.lane import DeadlinePassed, LaneJob, decode
-from p2pmoe.backbone.trace import BackboneCounters, RequestTrace
+from p2pmoe.backbone.trace import RequestTrace, StepTrace
 from p2pmoe.errors import (
     Cancelled,
     ExpertsUnavailable,
@@ -55,11 +56,11 @@ _KINDS: tuple[tuple[type[BaseException], FailureKind], ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineParts:
-    """What the engine works with; `experts` makes a request's caller of experts."""
+    """What the engine works with; `experts` makes a step's caller of experts."""
 
     model: Model
-    experts: Callable[[RequestTrace, float], ExpertCaller]
-    cancel: Callable[[RequestTrace], None]
+    experts: Callable[[StepTrace, float], ExpertCaller]
+    cancel: Callable[[StepTrace], None]
     counters: BackboneCounters
     monotonic: Callable[[], float]
     n_lanes: int = 2
@@ -75,6 +76,7 @@ class EngineRun:
         """Begin without tokens."""
         self.request = request
         self.trace = RequestTrace()
+        self.step: StepTrace | None = None  # the last one begun
         self.finish_reason: FinishReason | None = None
         self.n_tokens = 0
         self._send, self._receive = trio.open_memory_channel[int](request.max_tokens)
@@ -119,6 +121,10 @@ class EngineRun:
     def prompt_logprobs(self) -> tuple[TokenLogprobs, ...]:
         """Return one item for each token of the prompt, if they were asked for."""
         return ()
+
+    def begin(self, step: StepTrace) -> None:
+        """Note the step that runs (called on the decode thread)."""
+        self.step = step
 
     def push(self, token: int) -> None:
         """Take a token from the decode thread (called on the trio thread)."""
@@ -197,7 +203,8 @@ class Engine:
     def _cancel(self, run: EngineRun) -> None:
         if run in self._runs:
             run.trace.cancelled = True
-            self._parts.cancel(run.trace)
+            if run.step is not None:
+                self._parts.cancel(run.step)
 
     async def _run(self, run: EngineRun) -> None:
         """Decode one request on a thread of its own; the root of its task."""
@@ -205,9 +212,10 @@ class Engine:
         deadline = parts.monotonic() + parts.deadline_s
         job = LaneJob(
             model=parts.model,
-            experts=parts.experts(run.trace, deadline),
+            experts=parts.experts,
             request=run.request,
             trace=run.trace,
+            began=run.begin,
             emit=lambda token: self._token.run_sync_soon(run.push, token),
             monotonic=parts.monotonic,
             deadline=deadline,
@@ -232,8 +240,9 @@ class Engine:
             self._left = trio.Event()
             tokens = (len(run.request.prompt_ids), run.n_tokens)
             parts.counters.finished(run.trace, outcome, tokens)
-            if failure is not None and not run.trace.cancelled:
-                parts.cancel(run.trace)  # what is still under way for it
+            step = run.step
+            if failure is not None and step is not None and not step.cancelled:
+                parts.cancel(step)  # what is still under way for it
             run.finish(reason, failure)
 
 

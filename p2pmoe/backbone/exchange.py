@@ -20,7 +20,7 @@ from typing import TypeAlias
 from mobile_worker.arithmetic.coding import ExpertInput, Floats
 from mobile_worker.arithmetic.profiles import Profile
 from p2pmoe.backbone.plan import ExpertRows, LayerPlan
-from p2pmoe.backbone.trace import RequestTrace
+from p2pmoe.backbone.trace import StepTrace
 from p2pmoe.errors import RequestFailed
 from relay.keys import PeerId
 
@@ -100,5 +100,5 @@ class LayerWork:
     profile: Profile
     deadline: float
     local_allowed: bool
-    trace: RequestTrace
+    trace: StepTrace
     replies: SimpleQueue[Reply] = field(default_factory=SimpleQueue)

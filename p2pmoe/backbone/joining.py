@@ -16,6 +16,7 @@ from mobile_worker.messages import MAX_ROWS, PROTOCOL_VERSION, Hello
 from mobile_worker.session.descriptor import Services
 from mobile_worker.shards.manifest import Manifest, manifest_hash
 from p2pmoe.backbone.bookkeeper import Bookkeeper, BookkeeperParts
+from p2pmoe.backbone.counters import BackboneCounters
 from p2pmoe.backbone.dispatcher import Dispatcher, DispatcherParts, SpotChecks
 from p2pmoe.backbone.fleet import Fleet
 from p2pmoe.backbone.journal import Journal
@@ -24,7 +25,6 @@ from p2pmoe.backbone.market_client import MarketClient, MarketTerms
 from p2pmoe.backbone.network_side import NetworkSide, NetworkSideParts
 from p2pmoe.backbone.settlement import Settlement, SettlementTerms
 from p2pmoe.backbone.shard_reader import ShardReader
-from p2pmoe.backbone.trace import BackboneCounters
 from p2pmoe.config import DiskPolicy, Tuning
 from p2pmoe.errors import ConfigurationError
 from p2pmoe.market.deployments import sign_manifest

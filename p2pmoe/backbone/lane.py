@@ -6,13 +6,15 @@ whether the request was cancelled or is overdue. The last token drawn is not run
 through the model: nobody would read what follows.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from mobile_worker.arithmetic.coding import Floats
 from p2pmoe.backbone.generation import FinishReason, GenerationRequest
-from p2pmoe.backbone.trace import RequestTrace
+from p2pmoe.backbone.trace import RequestTrace, StepTrace
 from p2pmoe.errors import Cancelled, RequestFailed
 from p2pmoe.model.experts import ExpertCaller
+from p2pmoe.model.kv_cache import KvCache
 from p2pmoe.model.model import Model
 from p2pmoe.model.sampler import sample
 
@@ -30,13 +32,14 @@ class LaneJob:
     """What a decode thread needs to run one request."""
 
     model: Model
-    experts: ExpertCaller
+    experts: Callable[[StepTrace, float], ExpertCaller]
     request: GenerationRequest
     trace: RequestTrace
     emit: Callable[[int], None]  # called on the decode thread with each token
     monotonic: Callable[[], float]
     deadline: float
     chunk_tokens: int
+    began: Callable[[StepTrace], None] = lambda _: None  # called with each step
     produced: list[int] = field(default_factory=list)
 
 
@@ -53,7 +56,7 @@ def decode(job: LaneJob) -> FinishReason:
     for first in range(0, len(request.prompt_ids), job.chunk_tokens):
         _go_on(job)
         chunk = request.prompt_ids[first : first + job.chunk_tokens]
-        logits = job.model.forward(chunk, cache, job.experts)
+        logits = _step(job, chunk, cache)
     if logits is None:
         raise RequestFailed("the prompt is empty")
     decode_start = job.monotonic()
@@ -70,7 +73,16 @@ def decode(job: LaneJob) -> FinishReason:
         if len(job.produced) >= request.max_tokens:
             return FinishReason.LENGTH
         _go_on(job)
-        logits = job.model.forward([token], cache, job.experts)
+        logits = _step(job, [token], cache)
+
+
+def _step(job: LaneJob, tokens: Sequence[int], cache: KvCache) -> Floats:
+    step = StepTrace.of(job.trace, len(tokens))
+    job.began(step)
+    try:
+        return job.model.forward(tokens, cache, job.experts(step, job.deadline))
+    finally:
+        step.end()
 
 
 def _go_on(job: LaneJob) -> None:

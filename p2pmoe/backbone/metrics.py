@@ -6,9 +6,9 @@ are named by their whole peer id in hex, as their own logs and the ledger name t
 
 from typing import TYPE_CHECKING
 
+from p2pmoe.backbone.counters import BackboneCounters, render_metric
 from p2pmoe.backbone.engine import Engine
 from p2pmoe.backbone.local_side import LocalSide
-from p2pmoe.backbone.trace import BackboneCounters, render_metric
 
 if TYPE_CHECKING:
     from p2pmoe.backbone.joining import Joined

@@ -14,9 +14,9 @@ from mobile_worker.links import NodeSettings, open_node
 from mobile_worker.session.identity import Identity
 from mobile_worker.shards.manifest import Manifest
 from p2pmoe.backbone.attached import Attached, attach
+from p2pmoe.backbone.counters import BackboneCounters
 from p2pmoe.backbone.joining import Joining
 from p2pmoe.backbone.local_side import LocalSide
-from p2pmoe.backbone.trace import BackboneCounters
 from p2pmoe.config import NetworkAccess, ServeConfig
 from relay.tokens import Role
 

@@ -15,7 +15,7 @@ is done soonest. Rules:
 Every call of the question is in exactly one place of the plan.
 """
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -31,6 +31,7 @@ __all__ = [
     "Tier",
     "WorkerCalls",
     "plan_layer",
+    "rows_of",
 ]
 
 NEARLY = 1.1
@@ -105,6 +106,13 @@ class LayerPlan:
     stranded: tuple[ExpertRows, ...] = ()
 
     @property
+    def away(self) -> Iterator[ExpertRows]:
+        """The calls that the network is asked for."""
+        for message in self.remote:
+            yield from message.calls
+        yield from self.stranded
+
+    @property
     def waits(self) -> bool:
         """Whether the lane must wait for the network in this layer."""
         return bool(self.remote or self.stranded)
@@ -164,6 +172,11 @@ def plan_layer(question: LayerQuestion) -> LayerPlan:
         remote=remote,
         stranded=_ordered(stranded),
     )
+
+
+def rows_of(calls: Iterable[ExpertRows]) -> set[int]:
+    """Return the rows that some calls need."""
+    return {row for call in calls for row in call.rows}
 
 
 def _place(assignment: _Assignment, call: ExpertRows) -> bool:

@@ -19,7 +19,13 @@ from p2pmoe.backbone.exchange import (
 )
 from p2pmoe.backbone.fleet import Fleet
 from p2pmoe.backbone.outputs import CallResult
-from p2pmoe.backbone.plan import ExpertRows, LayerPlan, LayerQuestion, plan_layer
+from p2pmoe.backbone.plan import (
+    ExpertRows,
+    LayerPlan,
+    LayerQuestion,
+    plan_layer,
+    rows_of,
+)
 from p2pmoe.config import DiskPolicy
 from p2pmoe.errors import ExpertsUnavailable, RequestFailed
 from relay.keys import PeerId
@@ -146,7 +152,8 @@ class Progress:
         experts = ", ".join(str(index) for index in sorted(self.stranded))
         return ExpertsUnavailable(
             f"layer {self.work.plan.layer}: no holder of expert {experts} "
-            "before the deadline"
+            "before the deadline",
+            rows=rows_of(self.stranded.values()),
         )
 
     def finish_if_complete(self) -> bool:

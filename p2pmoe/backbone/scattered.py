@@ -41,8 +41,9 @@ from p2pmoe.backbone.plan import (
     LayerQuestion,
     Tier,
     plan_layer,
+    rows_of,
 )
-from p2pmoe.backbone.trace import RequestTrace
+from p2pmoe.backbone.trace import StepTrace
 from p2pmoe.backbone.use import UseCounts
 from p2pmoe.config import DiskPolicy
 from p2pmoe.errors import Cancelled, ExpertsUnavailable, NotFinite
@@ -97,20 +98,29 @@ class ExpertPlaces:
 
 
 class ScatteredExperts:
-    """The experts of one request; one decode thread at a time."""
+    """The experts of one step; one decode thread at a time."""
 
     def __init__(
-        self, places: ExpertPlaces, trace: RequestTrace, deadline: float
+        self,
+        places: ExpertPlaces,
+        step: StepTrace,
+        deadline: float,
+        patience_s: float | None = None,
     ) -> None:
-        """Serve one request; `deadline` is monotonic seconds."""
+        """Serve one step; `deadline` is monotonic seconds.
+
+        A layer waits at most `patience_s` for experts that nobody holds, None until the
+        deadline.
+        """
         self.places = places
-        self.trace = trace
+        self.step = step
         self.deadline = deadline
+        self.patience_s = patience_s
         self.operations = operations_for(places.kernel)
 
     def begin(self, layer: int, hidden: Floats, routing: Routing) -> "ScatteredPending":
         """Plan a layer and send its remote calls; Cancelled, NonFinite."""
-        if self.trace.cancelled:
+        if self.step.cancelled:
             raise Cancelled("the request was cancelled")
         places = self.places
         places.use.add(layer, routing.experts)
@@ -148,7 +158,7 @@ class ScatteredExperts:
             profile=self.places.profile,
             deadline=self.deadline,
             local_allowed=local_allowed,
-            trace=self.trace,
+            trace=self.step,
         )
         network.submit(work)
         return work
@@ -205,7 +215,6 @@ class ScatteredPending:
         self._compute_here(self.plan.ram, values)
         self._compute_here(self.plan.disk, values)
         if self.work is not None:
-            self.caller.trace.tripped()
             self._await_rest(self.work, values)
         outputs = {e: (self.rows[e], v) for e, v in values.items()}
         return combine(self.routing, outputs, self.caller.operations)
@@ -214,14 +223,18 @@ class ScatteredPending:
         self, work: LayerWork, values: dict[int, Floats], *, lost: bool = False
     ) -> None:
         """Take replies until the layer is over; `lost` calls cannot come back here."""
+        waited_s = 0.0
         while True:
+            start = time.perf_counter()
             reply = work.replies.get()
+            waited_s += time.perf_counter() - start
             if isinstance(reply, ComputeHere):
                 if lost:
                     raise self._unavailable(reply.calls)
                 self._compute_here(reply.calls, values)
             elif isinstance(reply, LayerDone):
                 values.update(reply.values)
+                self.caller.step.waited(work.plan.away, waited_s)
                 for ticket in reply.checks:
                     self._check(ticket, values)
                 return
@@ -232,21 +245,21 @@ class ScatteredPending:
         self, calls: Iterable[ExpertRows], values: dict[int, Floats]
     ) -> None:
         """Compute calls from RAM or disk and count them by tier."""
-        trace, ram, lost = self.caller.trace, [], []
+        step, ram, lost = self.caller.step, [], []
         for call in calls:
             if call.expert in self.at_hand:
                 ram.append(call)
                 continue
-            if trace.cancelled:
+            if step.cancelled:
                 raise Cancelled("the request was cancelled")
             try:
                 values.update(self._computed([call]))
             except ModelFileError:
                 lost.append(call)
             else:
-                trace.calls[Tier.DISK] += 1
+                step.called(Tier.DISK, (call,))
         if ram:
-            trace.calls[Tier.RAM] += len(ram)
+            step.called(Tier.RAM, ram)
             values.update(self._computed(ram))
         if lost:
             self._from_holders(tuple(lost), values)
@@ -260,14 +273,14 @@ class ScatteredPending:
             raise self._unavailable(calls)
         plan = LayerPlan(layer=self.plan.layer, stranded=calls)
         work = self.caller.submit(network, plan, self.coded, local_allowed=False)
-        self.caller.trace.tripped()
         self._await_rest(work, values, lost=True)
 
-    def _unavailable(self, calls: Iterable[ExpertRows]) -> ExpertsUnavailable:
+    def _unavailable(self, calls: Sequence[ExpertRows]) -> ExpertsUnavailable:
         experts = ", ".join(str(call.expert) for call in calls)
         return ExpertsUnavailable(
             f"layer {self.plan.layer}: the model file has lost expert {experts}, "
-            "and no worker gives it"
+            "and no worker gives it",
+            rows=rows_of(calls),
         )
 
     def _computed(self, calls: Sequence[ExpertRows]) -> dict[int, Floats]:
@@ -285,11 +298,26 @@ class ScatteredPending:
         except NonFinite as error:
             experts = ", ".join(str(call.expert) for call in calls)
             raise NotFinite(
-                f"layer {self.plan.layer}, expert {experts}: {error}"
+                f"layer {self.plan.layer}, expert {experts}: {error}",
+                rows=self._not_finite(calls),
             ) from error
         n_rows = sum(len(call.rows) for call in calls)
         places.cost.observe_compute(time.perf_counter() - start, n_rows)
         return {call.expert: y for call, y in zip(calls, results, strict=True)}
+
+    def _not_finite(self, calls: Sequence[ExpertRows]) -> set[int]:
+        """Return the rows of some calls whose results are not finite."""
+        places, found = self.caller.places, set()
+        for call in calls:
+            for row in call.rows:
+                only = KernelCall(
+                    weights=self._weights(call.expert), rows=np.array([row], np.int64)
+                )
+                try:
+                    places.kernel.expert_values([only], self.coded, places.profile)
+                except NonFinite:
+                    found.add(row)
+        return found
 
     def _weights(self, expert: int) -> ExpertWeights:
         resident = self.at_hand.get(expert)

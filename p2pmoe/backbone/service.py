@@ -33,6 +33,7 @@ from mobile_worker.session.identity import load_or_create
 from mobile_worker.shards.manifest import Manifest
 from p2pmoe.api.app import ApiParts
 from p2pmoe.api.server import ListenAddress, serve_api
+from p2pmoe.backbone.counters import BackboneCounters
 from p2pmoe.backbone.engine import Engine, EngineParts, open_engine
 from p2pmoe.backbone.generation import (
     FailureKind,
@@ -49,7 +50,7 @@ from p2pmoe.backbone.readiness import ReadinessGate, with_damage
 from p2pmoe.backbone.residency import Residency, keep_resident
 from p2pmoe.backbone.scattered import Network, ScatteredExperts
 from p2pmoe.backbone.start_report import StartReport
-from p2pmoe.backbone.trace import BackboneCounters, RequestTrace
+from p2pmoe.backbone.trace import StepTrace
 from p2pmoe.config import DiskPolicy, NetworkAccess, ServeConfig, parse_listen
 from p2pmoe.errors import ConfigurationError
 from p2pmoe.model.model import describe_model
@@ -255,13 +256,13 @@ class Service:
         places = local.places(network)
         joined = self._joined
 
-        def cancel(trace: RequestTrace) -> None:
+        def cancel(step: StepTrace) -> None:
             if joined is not None:
-                joined.dispatcher.cancel(trace)
+                joined.dispatcher.cancel(step)
 
         return EngineParts(
             model=local.model,
-            experts=lambda trace, deadline: ScatteredExperts(places, trace, deadline),
+            experts=lambda step, deadline: ScatteredExperts(places, step, deadline),
             cancel=cancel,
             counters=self.counters,
             monotonic=self._clock.monotonic,

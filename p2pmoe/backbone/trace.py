@@ -1,34 +1,59 @@
-"""Counters: of one request, and of the whole backbone as Prometheus text.
+"""Counters of one request, and of one step.
 
 Rules: each counter has one writing thread; a reader may see it a step late, never
-torn. A `round trip` is one blocking wait of a lane for the network, whatever number
+torn. A step has rows of several requests, and each request gets what its own rows cost,
+so that its figures do not depend on who shares the step: an expert call counts for each
+request with a row in it, a wait for each whose rows waited; bytes and page faults are
+divided by rows, and nothing of them is lost in rounding. What a failed step cost counts
+as well. A `round trip` is one blocking wait of a lane for the network, whatever number
 of messages flew in it (design, 08: A = round trips per committed token). Bytes are
 those of message payloads, before encryption and framing.
 """
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 
-from p2pmoe.backbone.generation import TierCalls
-from p2pmoe.backbone.plan import Tier
+import numpy as np
+import numpy.typing as npt
 
-__all__ = ["BackboneCounters", "RequestTrace", "render_metric"]
+from p2pmoe.backbone.generation import StepFigures, TierCalls, TracedHash
+from p2pmoe.backbone.page_faults import thread_faults
+from p2pmoe.backbone.plan import ExpertRows, Tier
+
+__all__ = ["RequestTrace", "StepTrace"]
+
+_TIERS = tuple(Tier)
 
 
 class RequestTrace:
-    """What one request has cost so far; mutable, one writer per field."""
+    """What one request has cost so far; mutable, one writer per field.
+
+    The engine sets `decoding`, the seconds, `traces` (each step keeps hashes of it) and
+    `position`, where the next step's first row stands in the sequence.
+    """
 
     __slots__ = (
         "bytes_down",
         "bytes_up",
+        "cache_hits",
         "calls",
         "cancelled",
         "decode_s",
         "decode_trips",
+        "decode_wait_s",
         "decoding",
+        "dropped_calls",
         "failovers",
+        "major_faults",
+        "minor_faults",
+        "position",
         "prefill_s",
         "prefill_trips",
         "queued_s",
+        "read_bytes",
+        "traces",
+        "wait_s",
     )
 
     def __init__(self) -> None:
@@ -44,11 +69,22 @@ class RequestTrace:
         self.queued_s = 0.0
         self.prefill_s = 0.0
         self.decode_s = 0.0
+        self.wait_s = 0.0  # for the network, in prefill and decoding
+        self.decode_wait_s = 0.0
+        self.cache_hits = 0  # of disk calls: those that needed no read
+        self.read_bytes = 0
+        self.minor_faults = 0
+        self.major_faults = 0
+        self.dropped_calls = 0
+        self.traces = False
+        self.position = 0
 
-    def tripped(self) -> None:
+    def tripped(self, seconds: float = 0.0) -> None:
         """Count one blocking wait for the network."""
+        self.wait_s += seconds
         if self.decoding:
             self.decode_trips += 1
+            self.decode_wait_s += seconds
         else:
             self.prefill_trips += 1
 
@@ -62,99 +98,229 @@ class RequestTrace:
         )
 
 
-class BackboneCounters:
-    """Totals since the start of the process; written by the trio side."""
+class StepTrace:
+    """What one step costs each request that has rows in it; made by its decode thread.
+
+    In a step of one part every row is that part's, however many rows there are.
+    """
 
     __slots__ = (
-        "bytes_down",
-        "bytes_up",
-        "calls",
-        "completion_tokens",
-        "failovers",
-        "late_outputs",
-        "prompt_tokens",
-        "refused_outputs",
-        "requests",
-        "round_trips",
-        "spot_checks",
+        "_before",
+        "_ended_s",
+        "_faults",
+        "_faults_before",
+        "_first",
+        "_hashes",
+        "_monotonic",
+        "_owner",
+        "_started_s",
+        "_stopped",
+        "n_rows",
+        "owners",
+        "traces",
     )
 
-    def __init__(self) -> None:
-        """Begin at zero."""
-        self.calls = dict.fromkeys(Tier, 0)
-        self.failovers: dict[str, int] = {}
-        self.spot_checks = {"passed": 0, "failed": 0, "skipped": 0}
-        self.requests: dict[str, int] = {}
-        self.late_outputs = 0
-        self.refused_outputs = 0
-        self.round_trips = 0
-        self.bytes_up = 0
-        self.bytes_down = 0
-        self.prompt_tokens = 0
-        self.completion_tokens = 0
+    owners: npt.NDArray[np.int64]  # [n_rows]: whose part each row is
 
-    def failed_over(self, reason: str, n_calls: int) -> None:
-        """Count calls that had to be computed elsewhere."""
-        self.failovers[reason] = self.failovers.get(reason, 0) + n_calls
-
-    def finished(
-        self, trace: RequestTrace, outcome: str, tokens: tuple[int, int]
+    def __init__(
+        self,
+        parts: Sequence[tuple[RequestTrace, int]],
+        *,
+        monotonic: Callable[[], float] = time.perf_counter,
+        faults: Callable[[], tuple[int, int]] = thread_faults,
     ) -> None:
-        """Add a finished request: its outcome, and its (prompt, completion) tokens."""
-        self.requests[outcome] = self.requests.get(outcome, 0) + 1
-        self.prompt_tokens += tokens[0]
-        self.completion_tokens += tokens[1]
-        self.round_trips += trace.decode_trips + trace.prefill_trips
-        self.bytes_up += trace.bytes_up
-        self.bytes_down += trace.bytes_down
-        for tier, n in trace.calls.items():
-            self.calls[tier] += n
+        """Begin a step of `parts`: each request's counters and its rows, in order.
 
-    def render(self) -> str:
-        """Return the Prometheus text of these totals."""
-        by_tier = [({"tier": tier.value}, n) for tier, n in self.calls.items()]
-        tokens = [
-            ({"kind": "prompt"}, self.prompt_tokens),
-            ({"kind": "completion"}, self.completion_tokens),
-        ]
-        traffic = [
-            ({"direction": "up"}, self.bytes_up),
-            ({"direction": "down"}, self.bytes_down),
-        ]
-        return "".join(
-            (
-                render_metric("p2pmoe_expert_calls_total", by_tier),
-                render_metric("p2pmoe_tokens_total", tokens),
-                render_metric("p2pmoe_expert_bytes_total", traffic),
-                render_metric("p2pmoe_round_trips_total", [({}, self.round_trips)]),
-                render_metric(
-                    "p2pmoe_failovers_total", _labelled("reason", self.failovers)
-                ),
-                render_metric(
-                    "p2pmoe_spot_checks_total", _labelled("result", self.spot_checks)
-                ),
-                render_metric(
-                    "p2pmoe_requests_total", _labelled("outcome", self.requests)
-                ),
-                render_metric("p2pmoe_late_outputs_total", [({}, self.late_outputs)]),
-                render_metric(
-                    "p2pmoe_refused_outputs_total", [({}, self.refused_outputs)]
-                ),
+        `faults` returns the calling thread's minor and major page faults so far.
+        """
+        self.traces = tuple(trace for trace, _ in parts)
+        n_rows = [n for _, n in parts]
+        self.n_rows = sum(n_rows)
+        self.owners = np.repeat(np.arange(len(n_rows)), n_rows)
+        self._owner: list[int] = self.owners.tolist()
+        self._first = [0, *np.cumsum(n_rows)[:-1].tolist()]  # row of each part
+        self._before = [_spent(trace) for trace in self.traces]
+        self._hashes: dict[int, list[TracedHash]] = {}
+        self._stopped = False
+        self._monotonic = monotonic
+        self._faults = faults
+        self._faults_before = faults()
+        self._started_s = monotonic()
+        self._ended_s: float | None = None
+
+    @classmethod
+    def of(cls, trace: RequestTrace, n_rows: int = 1) -> "StepTrace":
+        """Return a step of one request."""
+        return cls([(trace, n_rows)])
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether nobody wants the step any more: each of its requests is cancelled."""
+        return self._stopped or all(trace.cancelled for trace in self.traces)
+
+    @property
+    def is_traced(self) -> bool:
+        """Whether hashes are kept for any of its requests."""
+        return any(trace.traces for trace in self.traces)
+
+    def stop(self) -> None:
+        """Give this step up; its requests may run in others."""
+        self._stopped = True
+
+    # What happens in it.
+
+    def called(self, tier: Tier, calls: Iterable[ExpertRows]) -> None:
+        """Count expert calls that were computed."""
+        for trace in self._each(calls):
+            trace.calls[tier] += 1
+
+    def read(self, call: ExpertRows, n_bytes: int) -> None:
+        """Note what a call from disk had to read; nothing: it was cached."""
+        if not n_bytes:
+            for trace in self._each((call,)):
+                trace.cache_hits += 1
+        for trace, share in self._shares((call,), n_bytes):
+            trace.read_bytes += share
+
+    def dropped(self, calls: Iterable[ExpertRows]) -> None:
+        """Count calls that were left out."""
+        for trace in self._each(calls):
+            trace.dropped_calls += 1
+
+    def failed_over(self, calls: Iterable[ExpertRows]) -> None:
+        """Count calls that had to go elsewhere."""
+        for trace in self._each(calls):
+            trace.failovers += 1
+
+    def sent(self, calls: Sequence[ExpertRows], n_bytes: int) -> None:
+        """Count the bytes of a message that asks for calls."""
+        for trace, share in self._shares(calls, n_bytes):
+            trace.bytes_up += share
+
+    def received(self, calls: Sequence[ExpertRows], n_bytes: int) -> None:
+        """Count the bytes of a message that answers calls."""
+        for trace, share in self._shares(calls, n_bytes):
+            trace.bytes_down += share
+
+    def waited(self, calls: Iterable[ExpertRows], seconds: float) -> None:
+        """Count one wait of the lane for the network, for whoever has a row in it."""
+        for part in set(chain.from_iterable(self._parts(call) for call in calls)):
+            self.traces[part].tripped(seconds)
+
+    def hashed(self, row: int, layer: int, expert: int | None, digest: bytes) -> None:
+        """Keep the hash of a row of a request that is traced; see `TracedHash`."""
+        part = self._owner[row] if len(self.traces) > 1 else 0
+        self._hashes.setdefault(part, []).append(
+            TracedHash(
+                position=self.traces[part].position + row - self._first[part],
+                layer=layer,
+                expert=expert,
+                digest=digest,
             )
         )
 
+    def wants_hash(self, row: int) -> bool:
+        """Say whether the row is a traced request's."""
+        part = self._owner[row] if len(self.traces) > 1 else 0
+        return self.traces[part].traces
 
-def render_metric(name: str, samples: Iterable[tuple[Mapping[str, str], float]]) -> str:
-    """Return one metric in Prometheus' text form; `_total` makes it a counter."""
-    kind = "counter" if name.endswith("_total") else "gauge"
-    lines = [f"# TYPE {name} {kind}\n"]
-    for labels, value in samples:
-        inside = ",".join(f'{key}="{text}"' for key, text in labels.items())
-        lines.append(f"{name}{{{inside}}} {value}\n" if inside else f"{name} {value}\n")
-    return "".join(lines)
+    # What it came to.
+
+    def end(self) -> None:
+        """Close the step, on its own thread: its time, and its page faults divided."""
+        if self._ended_s is not None:
+            return
+        self._ended_s = self._monotonic()
+        minor, major = self._faults()
+        n_rows = np.bincount(self.owners, minlength=len(self.traces)).tolist()
+        minors = _divided(minor - self._faults_before[0], n_rows)
+        majors = _divided(major - self._faults_before[1], n_rows)
+        for trace, more, worse in zip(self.traces, minors, majors, strict=True):
+            trace.minor_faults += more
+            trace.major_faults += worse
+
+    def figures(self, part: int) -> StepFigures:
+        """Return what the step cost one of its requests, so far or at its end."""
+        ended_s = self._monotonic() if self._ended_s is None else self._ended_s
+        trace, before = self.traces[part], self._before[part]
+        spent = [now - then for now, then in zip(_spent(trace), before, strict=True)]
+        calls = TierCalls(**dict(zip(_TIERS, map(int, spent), strict=False)))
+        wait_s, *counts = spent[len(_TIERS) :]
+        trips, hits, read, minor, major, up, down, dropped = map(int, counts)
+        return StepFigures(
+            calls=calls,
+            seconds=ended_s - self._started_s,
+            wait_s=wait_s,
+            round_trips=trips,
+            n_rows=self.n_rows,
+            cache_hits=hits,
+            read_bytes=read,
+            minor_faults=minor,
+            major_faults=major,
+            bytes_up=up,
+            bytes_down=down,
+            dropped_calls=dropped,
+        )
+
+    def hashes(self, part: int) -> tuple[TracedHash, ...]:
+        """Return a traced request's hashes by position, layer, and expert.
+
+        A layer's input comes before its experts.
+        """
+        found = self._hashes.get(part, ())
+        return tuple(sorted(found, key=_place_of_hash))
+
+    # Whose is what.
+
+    def _parts(self, call: ExpertRows) -> Iterable[int]:
+        if len(self.traces) == 1:
+            return (0,)
+        return {self._owner[row] for row in call.rows}
+
+    def _each(self, calls: Iterable[ExpertRows]) -> Iterator[RequestTrace]:
+        """Yield a request for each call that it has a row in."""
+        for call in calls:
+            for part in self._parts(call):
+                yield self.traces[part]
+
+    def _shares(
+        self, calls: Sequence[ExpertRows], total: int
+    ) -> Iterator[tuple[RequestTrace, int]]:
+        """Divide a number among requests by their rows in some calls."""
+        if len(self.traces) == 1:
+            yield self.traces[0], total
+            return
+        n_rows = [0] * len(self.traces)
+        for call in calls:
+            for row in call.rows:
+                n_rows[self._owner[row]] += 1
+        yield from zip(self.traces, _divided(total, n_rows), strict=True)
 
 
-def _labelled(
-    label: str, values: Mapping[str, int]
-) -> list[tuple[dict[str, str], float]]:
-    return [({label: key}, n) for key, n in sorted(values.items())]
+def _spent(trace: RequestTrace) -> tuple[float, ...]:
+    return (
+        *trace.calls.values(),
+        trace.wait_s,
+        trace.decode_trips + trace.prefill_trips,
+        trace.cache_hits,
+        trace.read_bytes,
+        trace.minor_faults,
+        trace.major_faults,
+        trace.bytes_up,
+        trace.bytes_down,
+        trace.dropped_calls,
+    )
+
+
+def _divided(total: int, weights: Sequence[int]) -> list[int]:
+    """Divide a number by weights into whole numbers that sum up to it."""
+    whole, until, shares = max(1, sum(weights)), 0, []
+    for weight in weights:
+        before, until = until, until + weight
+        shares.append(total * until // whole - total * before // whole)
+    return shares
+
+
+def _place_of_hash(found: TracedHash) -> tuple[int, int, int]:
+    expert = -1 if found.expert is None else found.expert
+    return found.position, found.layer, expert

@@ -19,7 +19,7 @@ from mobile_worker.clock import SystemClock
 from mobile_worker.contribute.machine import this_machine
 from p2pmoe.backbone.local_side import LocalOptions, LocalSide
 from p2pmoe.backbone.scattered import ScatteredExperts
-from p2pmoe.backbone.trace import RequestTrace
+from p2pmoe.backbone.trace import RequestTrace, StepTrace
 from p2pmoe.check.comparison import Comparison, Produced, compare, produce
 from p2pmoe.check.reference import Reference, check_fits, read_reference
 from p2pmoe.check.worker_network import (
@@ -131,7 +131,9 @@ def _rounded(model_file: ModelFile) -> tuple[str, ...]:
 def _local(local: LocalSide, reference: Reference, tell: TellStep) -> Produced:
     free = this_machine().free_memory_bytes or 0
     local.hot.budget_bytes = min(local.hot.budget_bytes, free // _FREE_SHARE)
-    experts = ScatteredExperts(local.places(), RequestTrace(), math.inf)
+    experts = ScatteredExperts(
+        local.places(), StepTrace.of(RequestTrace()), math.inf
+    )
     return produce(
         local.model, experts, reference, lambda share: tell("reference run", share)
     )

@@ -22,11 +22,12 @@ from mobile_worker.expert_id import ExpertId
 from mobile_worker.links.node import Node
 from mobile_worker.shards.manifest import Manifest
 from p2pmoe.backbone.attached import Attached, attach
+from p2pmoe.backbone.counters import BackboneCounters
 from p2pmoe.backbone.joining import Joining
 from p2pmoe.backbone.local_side import LocalSide
 from p2pmoe.backbone.plan import Holder, Tier
 from p2pmoe.backbone.scattered import Holders, ScatteredExperts, ScatteredPending
-from p2pmoe.backbone.trace import BackboneCounters, RequestTrace
+from p2pmoe.backbone.trace import RequestTrace, StepTrace
 from p2pmoe.check.comparison import Produced, Tell, produce
 from p2pmoe.check.reference import Reference
 from p2pmoe.config import DiskPolicy, Tuning
@@ -126,10 +127,11 @@ class ScatteredCheck:
             P2pmoeError, ArithmeticRefused: as `Model.forward` does.
         """
         trace = RequestTrace()
+        step = StepTrace.of(trace)
         joined, local = self._attached.joined, self._parts.local
         network = replace(self._attached.network, fleet=_DealtOut(joined.fleet))
         experts = _PatientExperts(
-            ScatteredExperts(local.places(network), trace, math.inf),
+            ScatteredExperts(local.places(network), step, math.inf),
             self._parts.clock.monotonic,
         )
 
@@ -137,7 +139,7 @@ class ScatteredCheck:
             try:
                 await trio.sleep_forever()
             finally:
-                joined.dispatcher.cancel(trace)
+                joined.dispatcher.cancel(step)
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(cancel_when_left)

@@ -30,7 +30,7 @@ from p2pmoe.backbone.lane import LaneJob, decode
 from p2pmoe.backbone.local_side import LocalOptions, LocalSide
 from p2pmoe.backbone.plan import ExpertRows, LayerPlan, Tier, WorkerCalls
 from p2pmoe.backbone.scattered import Network, ScatteredExperts
-from p2pmoe.backbone.trace import RequestTrace
+from p2pmoe.backbone.trace import RequestTrace, StepTrace
 from p2pmoe.model.sampler import SamplingSettings
 from p2pmoe.weights.model_file import open_model
 from relay.endpoint import Endpoint, parse_endpoint
@@ -77,7 +77,7 @@ def _cross(network: Network, record: PeerRecord, n: int) -> list[float]:
             profile=Profile.R16,
             deadline=time.monotonic() + 10,
             local_allowed=False,
-            trace=RequestTrace(),
+            trace=StepTrace.of(RequestTrace()),
         )
         start = time.perf_counter()
         network.submit(work)
@@ -120,7 +120,9 @@ def _decode(local: LocalSide, network: Network | None) -> float:
     decode(
         LaneJob(
             model=local.model,
-            experts=ScatteredExperts(local.places(network), trace, deadline),
+            experts=lambda step, deadline: ScatteredExperts(
+                local.places(network), step, deadline
+            ),
             request=GenerationRequest(
                 prompt_ids=_PROMPT,
                 sampling=SamplingSettings(temperature=0.0),

@@ -40,12 +40,12 @@ from mobile_worker.servings.tab import Tab
 from mobile_worker.session.identity import Identity
 from mobile_worker.session.records import PeerRecord, parse_record
 from mobile_worker.shards.manifest import manifest_hash
+from p2pmoe.backbone.counters import BackboneCounters
 from p2pmoe.backbone.dispatcher import Dispatcher, DispatcherParts, SpotChecks
 from p2pmoe.backbone.fleet import Fleet
 from p2pmoe.backbone.local_side import LocalOptions, LocalSide
 from p2pmoe.backbone.plan import Tier
 from p2pmoe.backbone.scattered import Network
-from p2pmoe.backbone.trace import BackboneCounters
 from p2pmoe.weights.manifest import build_manifest
 from p2pmoe.weights.model_file import open_model
 from relay import RelayConfig, SelfSigned, SigningKey, serve

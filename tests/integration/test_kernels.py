@@ -48,7 +48,9 @@ def tokens_of(local: LocalSide) -> list[int]:
     trace = RequestTrace()
     job = LaneJob(
         model=local.model,
-        experts=ScatteredExperts(local.places(), trace, float("inf")),
+        experts=lambda step, deadline: ScatteredExperts(
+            local.places(), step, deadline
+        ),
         request=request,
         trace=trace,
         emit=tokens.append,

@@ -10,12 +10,13 @@ from mobile_worker.arithmetic.profiles import Profile
 from mobile_worker.errors import SendQueueFull
 from mobile_worker.expert_id import ExpertId
 from mobile_worker.messages import Cancel, Dispatch, Message, Output, OutputError
+from p2pmoe.backbone.counters import BackboneCounters
 from p2pmoe.backbone.dispatcher import Dispatcher, DispatcherParts, SpotChecks
 from p2pmoe.backbone.exchange import LayerWork, Reply
 from p2pmoe.backbone.fleet import Fleet
 from p2pmoe.backbone.plan import ExpertRows, LayerPlan, Tier, WorkerCalls
 from p2pmoe.backbone.servings import Served, ServingSlot
-from p2pmoe.backbone.trace import BackboneCounters, RequestTrace
+from p2pmoe.backbone.trace import RequestTrace, StepTrace
 from relay.keys import PeerId
 
 __all__ = ["N_EMBD", "CountingAccounts", "DispatchRig", "peer_id"]
@@ -161,7 +162,7 @@ class DispatchRig:
             profile=Profile.R32,
             deadline=self.now + deadline_s,
             local_allowed=self.local_allowed,
-            trace=RequestTrace(),
+            trace=StepTrace.of(RequestTrace(), n_rows),
         )
 
     def dispatches(self, n: int) -> list[Dispatch]:

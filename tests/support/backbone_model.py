@@ -17,12 +17,12 @@ from mobile_worker.links.node import NodeSettings
 from mobile_worker.session.identity import Identity
 from mobile_worker.shards.manifest import Manifest
 from p2pmoe.backbone.attached import attach
+from p2pmoe.backbone.counters import BackboneCounters
 from p2pmoe.backbone.engine import Engine, EngineParts, EngineRun, open_engine
 from p2pmoe.backbone.generation import GenerationRequest
 from p2pmoe.backbone.joining import Joined, Joining
 from p2pmoe.backbone.local_side import LocalOptions, LocalSide
 from p2pmoe.backbone.scattered import ScatteredExperts
-from p2pmoe.backbone.trace import BackboneCounters
 from p2pmoe.config import DiskPolicy, Tuning
 from p2pmoe.model.sampler import SamplingSettings
 from p2pmoe.weights.expert_file import ExpertFile
@@ -131,8 +131,8 @@ async def local_backbone(local: LocalSide, **parts: object) -> AsyncIterator[Bac
     async with open_engine(
         EngineParts(
             model=local.model,
-            experts=lambda trace, deadline: ScatteredExperts(places, trace, deadline),
-            cancel=lambda trace: None,
+            experts=lambda step, deadline: ScatteredExperts(places, step, deadline),
+            cancel=lambda step: None,
             counters=counters,
             monotonic=time.monotonic,
             **parts,
@@ -167,8 +167,8 @@ async def scattered_backbone(
                 joined, places = attached.joined, local.places(attached.network)
                 engine_parts = EngineParts(
                     model=local.model,
-                    experts=lambda trace, deadline: ScatteredExperts(
-                        places, trace, deadline
+                    experts=lambda step, deadline: ScatteredExperts(
+                        places, step, deadline
                     ),
                     cancel=joined.dispatcher.cancel,
                     counters=counters,

@@ -13,7 +13,7 @@ from mobile_worker.links.node import NodeSettings
 from mobile_worker.session.identity import Identity
 from p2pmoe.backbone.local_side import LocalSide
 from p2pmoe.backbone.scattered import ScatteredExperts
-from p2pmoe.backbone.trace import RequestTrace
+from p2pmoe.backbone.trace import RequestTrace, StepTrace
 from p2pmoe.check.comparison import Produced, produce
 from p2pmoe.check.reference import Reference
 from p2pmoe.check.scattered_run import (
@@ -77,7 +77,7 @@ async def scattered_check(
 def locally_produced(path: Path, reference: Reference, profile: Profile) -> Produced:
     """Return what a single process gives."""
     side = local_side(path, profile=profile)
-    experts = ScatteredExperts(side.places(), RequestTrace(), math.inf)
+    experts = ScatteredExperts(side.places(), StepTrace.of(RequestTrace()), math.inf)
     return produce(side.model, experts, reference)
 
 

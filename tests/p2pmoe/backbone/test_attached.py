@@ -9,8 +9,8 @@ from ledger.spool import Spool
 from mobile_worker.links.node import NodeSettings
 from mobile_worker.session.identity import Identity
 from p2pmoe.backbone.attached import attach
+from p2pmoe.backbone.counters import BackboneCounters
 from p2pmoe.backbone.joining import Joining
-from p2pmoe.backbone.trace import BackboneCounters
 from p2pmoe.config import Tuning
 from relay.tokens import Role
 from tests.support.backbone_model import POCKET, local_side, manifest_of

@@ -24,7 +24,7 @@ def test_the_estimate_of_bytes_is_near_the_messages_own() -> None:
     true = len(encode_message(dispatch))
     guess = payload_bytes(work, work.plan.remote[0].calls)
     assert abs(true - guess) < 120
-    assert work.trace.bytes_up == guess
+    assert work.trace.traces[0].bytes_up == guess
 
 
 def test_serving_numbers_and_deadline_are_in_the_message() -> None:

@@ -107,7 +107,7 @@ def test_b14_a_wrong_answer_is_refused_and_asked_elsewhere(kind: str) -> None:
     rig.answer(2, second)
     check_complete(rig, work)
     assert [s.slot.peer for s in rig.accounts.accepted] == [peer_id(2)]
-    assert work.trace.failovers == 4
+    assert work.trace.traces[0].failovers == 4
 
 
 def test_b14_bytes_that_do_not_fill_the_rows_are_refused() -> None:
@@ -203,7 +203,7 @@ def test_b11_a_lost_worker_costs_one_dispatch_to_the_replica() -> None:
     (second,) = rig.dispatches(2)
     rig.answer(2, second)
     check_complete(rig, work)
-    assert work.trace.failovers == 4
+    assert work.trace.traces[0].failovers == 4
     assert rig.counters.failovers == {"lost": 4}
 
 
@@ -356,7 +356,7 @@ def test_b20_a_cancelled_request_ends_at_once_and_another_goes_on() -> None:
     rig.answer(1, theirs)
     check_complete(rig, other)
     late = rig.work({1: ROUTED})
-    late.trace.cancelled = True
+    late.trace.traces[0].cancelled = True
     rig.dispatcher.start(late)
     assert isinstance(rig.replies(late)[0], LayerFailed)
     assert len(rig.dispatches(1)) == 2

@@ -11,6 +11,7 @@ import trio
 import trio.testing
 
 from mobile_worker.arithmetic.errors import NonFinite
+from p2pmoe.backbone.counters import BackboneCounters
 from p2pmoe.backbone.engine import (
     Engine,
     EngineParts,
@@ -25,7 +26,7 @@ from p2pmoe.backbone.generation import (
     GenerationRequest,
 )
 from p2pmoe.backbone.lane import DeadlinePassed
-from p2pmoe.backbone.trace import BackboneCounters, RequestTrace
+from p2pmoe.backbone.trace import StepTrace
 from p2pmoe.errors import (
     Cancelled,
     ExpertsUnavailable,
@@ -57,18 +58,22 @@ class Rig:
     engine: Engine
     counters: BackboneCounters
     callers: list[CountingExperts]
-    told: list[RequestTrace] = field(default_factory=list)  # cancelled
+    told: list[StepTrace] = field(default_factory=list)  # cancelled
     now: float = 0.0
 
 
 @asynccontextmanager
 async def rig_of(model: ScriptedModel, **parts: object) -> AsyncIterator[Rig]:
     callers: list[CountingExperts] = []
-    told: list[RequestTrace] = []
+    told: list[StepTrace] = []
     rigs: list[Rig] = []
 
-    def experts(trace: RequestTrace, deadline: float) -> CountingExperts:
+    def experts(step: StepTrace, deadline: float) -> CountingExperts:
         del deadline
+        (trace,) = step.traces
+        for caller in callers:
+            if caller.trace is trace:
+                return caller
         callers.append(CountingExperts(trace=trace))
         return callers[-1]
 
@@ -264,7 +269,7 @@ async def test_b20_no_call_after_the_step_in_which_a_client_leaves() -> None:
             await gate.reached()
             before = rig.callers[0].n_calls
         assert run.trace.cancelled
-        assert rig.told == [run.trace]
+        assert [step.traces for step in rig.told] == [(run.trace,)]
         gate.open()
         await rig.engine.idle()
         assert rig.callers[0].n_calls - before <= A_STEP
@@ -393,7 +398,7 @@ async def test_b23_a_failure_is_never_an_end(
         assert run.end().finish_reason is None
         assert run.end().usage.completion_tokens == n_before
         assert rig.counters.requests == {"failed": 1}
-        assert rig.told == [run.trace]  # what is under way for it is stopped
+        assert [step.traces for step in rig.told] == [(run.trace,)]  # what is under way for it is stopped
         if kind is FailureKind.INTERNAL:
             assert str(caught.value) == "the backbone failed"
         model.on_step = lambda step: None

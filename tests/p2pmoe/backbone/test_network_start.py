@@ -12,8 +12,8 @@ import trio
 from mobile_worker.clock import SystemClock
 from mobile_worker.errors import WorkerError
 from mobile_worker.session.identity import Identity
+from p2pmoe.backbone.counters import BackboneCounters
 from p2pmoe.backbone.network_start import NetworkStart, start_network
-from p2pmoe.backbone.trace import BackboneCounters
 from p2pmoe.config import NetworkAccess, ServeConfig
 from relay.endpoint import parse_endpoint
 from relay.errors import RelayError

@@ -72,10 +72,10 @@ async def test_all_local_equals_the_oracle_with_any_hot_set() -> None:
 def test_begin_and_finish_equal_the_models_own_local_experts() -> None:
     side = local_side(POCKET)
     from p2pmoe.backbone.scattered import ScatteredExperts
-    from p2pmoe.backbone.trace import RequestTrace
+    from p2pmoe.backbone.trace import RequestTrace, StepTrace
 
     theirs = LocalExperts.load(model_of(POCKET), side.kernel)
-    ours = ScatteredExperts(side.places(), RequestTrace(), 1e9)
+    ours = ScatteredExperts(side.places(), StepTrace.of(RequestTrace()), 1e9)
     caches = [side.model.new_cache(20) for _ in range(2)]
     one = side.model.forward(PROMPT, caches[0], theirs)
     other = side.model.forward(PROMPT, caches[1], ours)

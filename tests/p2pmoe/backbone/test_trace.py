@@ -1,31 +1,150 @@
-"""Counters add up, and their text is Prometheus'."""
+"""Each request gets what its own rows cost, whoever shares the step with it."""
 
-from p2pmoe.backbone.plan import Tier
-from p2pmoe.backbone.trace import BackboneCounters, RequestTrace, render_metric
+from hypothesis import given
+from hypothesis import strategies as st
+
+from p2pmoe.backbone.generation import TierCalls
+from p2pmoe.backbone.plan import ExpertRows, Tier
+from p2pmoe.backbone.trace import RequestTrace, StepTrace
+
+Calls = list[ExpertRows]
 
 
-def test_a_finished_request_is_added_to_the_totals() -> None:
+def step_of(
+    n_rows: list[int], faults: list[tuple[int, int]] | None = None
+) -> tuple[StepTrace, list[RequestTrace]]:
+    """Return a step of new requests whose clock stands at 1, 2, 3 s and so on."""
+    traces = [RequestTrace() for _ in n_rows]
+    clock = iter(range(1, 100))
+    counts = iter(faults or [(0, 0)] * 2)
+    step = StepTrace(
+        list(zip(traces, n_rows, strict=True)),
+        monotonic=lambda: float(next(clock)),
+        faults=lambda: next(counts),
+    )
+    return step, traces
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> tuple[list[int], Calls]:
+    """Draw rows of some requests, and the calls of a layer over all of them."""
+    n_rows = draw(st.lists(st.integers(1, 4), min_size=1, max_size=5))
+    row = st.integers(0, sum(n_rows) - 1)
+    rows = st.lists(st.sets(row, min_size=1), min_size=1, max_size=6)
+    calls = [
+        ExpertRows(expert=e, rows=tuple(sorted(own)))
+        for e, own in enumerate(draw(rows))
+    ]
+    return n_rows, calls
+
+
+def alone(calls: Calls, first: int, n: int) -> Calls:
+    """Return the calls as they are when rows `first` to `first + n` run alone."""
+    mine = [
+        ExpertRows(
+            expert=call.expert,
+            rows=tuple(row - first for row in call.rows if first <= row < first + n),
+        )
+        for call in calls
+    ]
+    return [call for call in mine if call.rows]
+
+
+@given(batches(), st.integers(0, 10**6))
+def test_a_requests_calls_are_those_of_a_run_alone_and_bytes_sum_up(
+    batch: tuple[list[int], Calls], n_bytes: int
+) -> None:
+    n_rows, calls = batch
+    step, traces = step_of(n_rows, [(5, 1), (5 + n_bytes, 8)])
+    step.called(Tier.RAM, calls)
+    step.sent(calls, n_bytes)
+    step.received(calls, n_bytes + 1)
+    step.read(calls[0], n_bytes)
+    step.waited(calls, 0.5)
+    step.end()
+    first = 0
+    for n, trace in zip(n_rows, traces, strict=True):
+        own = alone(calls, first, n)
+        solo, (single,) = step_of([n])
+        solo.called(Tier.RAM, own)
+        assert trace.calls == single.calls
+        assert trace.prefill_trips == bool(own)
+        assert trace.wait_s == 0.5 * bool(own)
+        first += n
+    assert sum(trace.bytes_up for trace in traces) == n_bytes
+    assert sum(trace.bytes_down for trace in traces) == n_bytes + 1
+    assert sum(trace.read_bytes for trace in traces) == n_bytes
+    assert sum(trace.minor_faults for trace in traces) == n_bytes
+    assert sum(trace.major_faults for trace in traces) == 7
+
+
+def test_figures_are_those_of_the_step_and_not_of_the_request_so_far() -> None:
     trace = RequestTrace()
-    trace.tripped()
-    trace.decoding = True
-    trace.tripped()
-    trace.tripped()
-    trace.calls[Tier.HUB] += 3
-    trace.bytes_up = 10
-    counters = BackboneCounters()
-    counters.finished(trace, "stop", (5, 2))
-    counters.failed_over("late", 4)
-    page = counters.render()
-    assert trace.prefill_trips == 1
-    assert trace.tier_calls().hub == 3
-    assert 'p2pmoe_expert_calls_total{tier="hub"} 3\n' in page
-    assert "p2pmoe_round_trips_total 3\n" in page
-    assert 'p2pmoe_tokens_total{kind="completion"} 2\n' in page
-    assert 'p2pmoe_failovers_total{reason="late"} 4\n' in page
-    assert 'p2pmoe_requests_total{outcome="stop"} 1\n' in page
+    for decoding in (False, True):
+        trace.decoding = decoding
+        clock = iter([10.0, 12.5])
+        step = StepTrace(
+            [(trace, 1)], monotonic=lambda: next(clock), faults=lambda: (0, 0)
+        )
+        call = ExpertRows(expert=3, rows=(0,))
+        step.called(Tier.HUB, [call])
+        step.called(Tier.DISK, [call, call])
+        step.read(call, 0)
+        step.read(call, 70)
+        step.sent([call], 11)
+        step.received([call], 22)
+        step.waited([call], 0.25)
+        step.dropped([call])
+        step.failed_over([call])
+        step.end()
+        step.end()
+        figures = step.figures(0)
+        assert figures.calls == TierCalls(hub=1, disk=2)
+        assert figures.seconds == 2.5
+        assert figures.wait_s == 0.25
+        assert figures.round_trips == figures.cache_hits == figures.dropped_calls == 1
+        assert (figures.read_bytes, figures.bytes_up, figures.bytes_down) == (
+            70,
+            11,
+            22,
+        )
+    assert trace.tier_calls() == TierCalls(hub=2, disk=4)
+    assert (trace.prefill_trips, trace.decode_trips) == (1, 1)
+    assert (trace.wait_s, trace.decode_wait_s) == (0.5, 0.25)
+    assert trace.failovers == 2
 
 
-def test_metrics_name_their_kind() -> None:
-    assert render_metric("x_total", [({}, 1)]) == "# TYPE x_total counter\nx_total 1\n"
-    text = render_metric("y", [({"a": "b", "c": "d"}, 0.5)])
-    assert text == '# TYPE y gauge\ny{a="b",c="d"} 0.5\n'
+def test_a_step_is_cancelled_if_it_is_stopped_or_nobody_wants_it() -> None:
+    step, (one, other) = step_of([1, 2])
+    one.cancelled = True
+    assert not step.cancelled
+    other.cancelled = True
+    assert step.cancelled
+    step, (trace,) = step_of([1])
+    step.stop()
+    assert step.cancelled
+    assert not trace.cancelled
+
+
+def test_hashes_are_kept_for_those_who_trace_by_their_own_positions() -> None:
+    step, (other, traced) = step_of([2, 3])
+    traced.traces, traced.position = True, 100
+    assert step.is_traced
+    assert [step.wants_hash(row) for row in range(5)] == [False] * 2 + [True] * 3
+    step.hashed(3, 1, 7, b"c")
+    step.hashed(3, 1, None, b"b")
+    step.hashed(2, 5, None, b"a")
+    assert step.hashes(0) == ()
+    found = [(h.position, h.layer, h.expert, h.digest) for h in step.hashes(1)]
+    assert found == [(100, 5, None, b"a"), (101, 1, None, b"b"), (101, 1, 7, b"c")]
+    assert not other.traces
+    assert not StepTrace.of(other).is_traced
+
+
+def test_any_row_is_the_only_parts() -> None:
+    trace = RequestTrace()
+    step = StepTrace.of(trace)
+    step.called(Tier.EDGE, [ExpertRows(expert=1, rows=(0, 9))])
+    step.sent([ExpertRows(expert=1, rows=(9,))], 5)
+    assert trace.calls[Tier.EDGE] == 1
+    assert trace.bytes_up == 5

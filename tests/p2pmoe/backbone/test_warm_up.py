@@ -3,14 +3,14 @@
 import itertools
 
 from p2pmoe.backbone.scattered import ScatteredExperts
-from p2pmoe.backbone.trace import RequestTrace
+from p2pmoe.backbone.trace import RequestTrace, StepTrace
 from p2pmoe.backbone.warm_up import WARM_UP_TEXT, measure_use
 from tests.support.backbone_model import POCKET, local_side
 
 
 def test_use_is_counted_and_time_ends_it() -> None:
     side = local_side(POCKET)
-    experts = ScatteredExperts(side.places(), RequestTrace(), 1e9)
+    experts = ScatteredExperts(side.places(), StepTrace.of(RequestTrace()), 1e9)
     clock = itertools.count()
     n = measure_use(
         side.model,
@@ -26,7 +26,7 @@ def test_use_is_counted_and_time_ends_it() -> None:
 
 def test_short_texts_are_run_whole_and_none_is_nothing() -> None:
     side = local_side(POCKET)
-    experts = ScatteredExperts(side.places(), RequestTrace(), 1e9)
+    experts = ScatteredExperts(side.places(), StepTrace.of(RequestTrace()), 1e9)
     run = {"monotonic": lambda: 0.0, "limit_s": 9.0}
     assert measure_use(side.model, experts, [1, 2, 3], **run) == 3
     assert measure_use(side.model, experts, [], **run) == 0

@@ -1,0 +1,114 @@
+"""Totals of the whole backbone since it started, as Prometheus text.
+
+Rules: written by the trio side only, when a request ends or something goes wrong. An
+expert call that serves rows of several requests counts for each of them, as it does in
+their own figures; bytes are counted once.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from p2pmoe.backbone.plan import Tier
+from p2pmoe.backbone.trace import RequestTrace
+
+__all__ = ["BackboneCounters", "render_metric"]
+
+
+class BackboneCounters:
+    """Totals since the start of the process; written by the trio side."""
+
+    __slots__ = (
+        "bytes_down",
+        "bytes_up",
+        "calls",
+        "completion_tokens",
+        "dropped_calls",
+        "failovers",
+        "late_outputs",
+        "prompt_tokens",
+        "refused_outputs",
+        "requests",
+        "round_trips",
+        "spot_checks",
+    )
+
+    def __init__(self) -> None:
+        """Begin at zero."""
+        self.calls = dict.fromkeys(Tier, 0)
+        self.failovers: dict[str, int] = {}
+        self.spot_checks = {"passed": 0, "failed": 0, "skipped": 0}
+        self.requests: dict[str, int] = {}
+        self.dropped_calls = 0
+        self.late_outputs = 0
+        self.refused_outputs = 0
+        self.round_trips = 0
+        self.bytes_up = 0
+        self.bytes_down = 0
+        self.prompt_tokens = 0
+        self.completion_tokens = 0
+
+    def failed_over(self, reason: str, n_calls: int) -> None:
+        """Count calls that had to be computed elsewhere."""
+        self.failovers[reason] = self.failovers.get(reason, 0) + n_calls
+
+    def finished(
+        self, trace: RequestTrace, outcome: str, tokens: tuple[int, int]
+    ) -> None:
+        """Add a finished request: its outcome, and its (prompt, completion) tokens."""
+        self.requests[outcome] = self.requests.get(outcome, 0) + 1
+        self.prompt_tokens += tokens[0]
+        self.completion_tokens += tokens[1]
+        self.round_trips += trace.decode_trips + trace.prefill_trips
+        self.bytes_up += trace.bytes_up
+        self.bytes_down += trace.bytes_down
+        self.dropped_calls += trace.dropped_calls
+        for tier, n in trace.calls.items():
+            self.calls[tier] += n
+
+    def render(self) -> str:
+        """Return the Prometheus text of these totals."""
+        by_tier = [({"tier": tier.value}, n) for tier, n in self.calls.items()]
+        tokens = [
+            ({"kind": "prompt"}, self.prompt_tokens),
+            ({"kind": "completion"}, self.completion_tokens),
+        ]
+        traffic = [
+            ({"direction": "up"}, self.bytes_up),
+            ({"direction": "down"}, self.bytes_down),
+        ]
+        return "".join(
+            (
+                render_metric("p2pmoe_expert_calls_total", by_tier),
+                render_metric("p2pmoe_tokens_total", tokens),
+                render_metric("p2pmoe_expert_bytes_total", traffic),
+                render_metric("p2pmoe_round_trips_total", [({}, self.round_trips)]),
+                render_metric(
+                    "p2pmoe_failovers_total", _labelled("reason", self.failovers)
+                ),
+                render_metric(
+                    "p2pmoe_spot_checks_total", _labelled("result", self.spot_checks)
+                ),
+                render_metric(
+                    "p2pmoe_requests_total", _labelled("outcome", self.requests)
+                ),
+                render_metric("p2pmoe_late_outputs_total", [({}, self.late_outputs)]),
+                render_metric(
+                    "p2pmoe_refused_outputs_total", [({}, self.refused_outputs)]
+                ),
+            )
+        )
+
+
+def render_metric(name: str, samples: Iterable[tuple[Mapping[str, str], float]]) -> str:
+    """Return one metric in Prometheus' text form; `_total` makes it a counter."""
+    kind = "counter" if name.endswith("_total") else "gauge"
+    lines = [f"# TYPE {name} {kind}\n"]
+    for labels, value in samples:
+        inside = ",".join(f'{key}="{text}"' for key, text in labels.items())
+        lines.append(f"{name}{{{inside}}} {value}\n" if inside else f"{name} {value}\n")
+    return "".join(lines)
+
+
+def _labelled(
+    label: str, values: Mapping[str, int]
+) -> list[tuple[dict[str, str], float]]:
+    return [({label: key}, n) for key, n in sorted(values.items())]
