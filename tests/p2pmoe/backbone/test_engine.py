@@ -398,7 +398,8 @@ async def test_b23_a_failure_is_never_an_end(
         assert run.end().finish_reason is None
         assert run.end().usage.completion_tokens == n_before
         assert rig.counters.requests == {"failed": 1}
-        assert [step.traces for step in rig.told] == [(run.trace,)]  # what is under way for it is stopped
+        told = [step.traces for step in rig.told]
+        assert told == [(run.trace,)]  # what is under way for it is stopped
         if kind is FailureKind.INTERNAL:
             assert str(caught.value) == "the backbone failed"
         model.on_step = lambda step: None

@@ -82,10 +82,8 @@ def test_figures_are_those_of_the_step_and_not_of_the_request_so_far() -> None:
     trace = RequestTrace()
     for decoding in (False, True):
         trace.decoding = decoding
-        clock = iter([10.0, 12.5])
-        step = StepTrace(
-            [(trace, 1)], monotonic=lambda: next(clock), faults=lambda: (0, 0)
-        )
+        now = iter([10.0, 12.5]).__next__
+        step = StepTrace([(trace, 1)], monotonic=now, faults=lambda: (0, 0))
         call = ExpertRows(expert=3, rows=(0,))
         step.called(Tier.HUB, [call])
         step.called(Tier.DISK, [call, call])
