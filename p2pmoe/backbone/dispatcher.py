@@ -41,7 +41,9 @@ from p2pmoe.backbone.outputs import CallResult, read_output
 from p2pmoe.backbone.plan import ExpertRows, WorkerCalls
 from p2pmoe.backbone.progress import Progress
 from p2pmoe.backbone.servings import Accounts, Served
+from p2pmoe.backbone.spot_checks import SpotChecks
 from p2pmoe.backbone.trace import StepTrace
+from p2pmoe.config import MissingPolicy
 from p2pmoe.errors import Cancelled, OutputRefused
 from relay.keys import PeerId
 
@@ -52,24 +54,6 @@ log = logging.getLogger("p2pmoe.dispatcher")
 STRANDED_RETRY_S = 0.25
 MAX_REFUSED_ANSWERS = 3
 _VERDICTS = {True: "passed", False: "failed", None: "skipped"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpotChecks:
-    """Which share of answers is recomputed here: first ones all, newcomers' more."""
-
-    rate: float = 0.01
-    newcomer_rate: float = 0.05
-    newcomer_passes: int = 200
-    first_passes: int = 0
-
-    def share(self, passes: int) -> float:
-        """Return the share for a worker with so many passed checks."""
-        if passes < self.first_passes:
-            return 1.0
-        if passes >= self.newcomer_passes:
-            return self.rate
-        return max(self.rate, self.newcomer_rate)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +93,7 @@ class Dispatcher:
             return
         for message in work.plan.remote:
             self._send(progress, message)
-        self._strand(progress, work.plan.stranded)
+        self._place(progress, work.plan.stranded)
         progress.finish_if_complete()
 
     def cancel(self, step: StepTrace) -> None:
@@ -205,7 +189,8 @@ class Dispatcher:
         Deadlines of answered requests count, so that `on_sooner` misses none.
         """
         if self._stranded:
-            soon = self._parts.clock() + STRANDED_RETRY_S
+            soon = min(progress.gives_up_at for progress in self._stranded)
+            soon = min(soon, self._parts.clock() + STRANDED_RETRY_S)
             return min(soon, self._deadlines.next or soon)
         return self._deadlines.next
 
@@ -220,7 +205,7 @@ class Dispatcher:
                 self._fleet.failed(attempt.peer, now)
                 self._elsewhere(attempt, Reason.LATE)
         for progress in self._stranded:
-            if progress.work.deadline <= now:
+            if progress.gives_up_at <= now:
                 progress.fail(progress.unavailable())
         self.retry_stranded()
 
@@ -396,7 +381,11 @@ class Dispatcher:
         self._strand(progress, plan.stranded)
 
     def _strand(self, progress: Progress, calls: Iterable[ExpertRows]) -> None:
-        progress.strand(calls)
+        if progress.work.missing is not MissingPolicy.WAIT:
+            held = self._fleet.holders(progress.work.plan.layer)
+            calls = tuple(calls)
+            progress.held_by_nobody([c for c in calls if not held.get(c.expert)])
+        progress.strand(calls, self._parts.clock())
         if progress.stranded and progress not in self._stranded:
             self._stranded.append(progress)
             self.on_sooner()

@@ -4,6 +4,8 @@ The decode thread makes a `LayerWork`, gives it to the dispatcher, computes what
 local, then reads `replies` until the layer is complete. Replies are:
 
 - `ComputeHere`: these calls are yours now, nobody else will answer them;
+- `HeldByNobody`: these calls are yours too; nobody can compute them now, and the policy
+  for missing experts is not to wait (`LayerWork.missing`);
 - `LayerDone`: every other call, each expert once, and which results to check;
 - `LayerFailed`: the request ends with this error.
 
@@ -21,12 +23,14 @@ from mobile_worker.arithmetic.coding import ExpertInput, Floats
 from mobile_worker.arithmetic.profiles import Profile
 from p2pmoe.backbone.plan import ExpertRows, LayerPlan
 from p2pmoe.backbone.trace import StepTrace
+from p2pmoe.config import MissingPolicy
 from p2pmoe.errors import RequestFailed
 from relay.keys import PeerId
 
 __all__ = [
     "CheckTicket",
     "ComputeHere",
+    "HeldByNobody",
     "LayerDone",
     "LayerFailed",
     "LayerWork",
@@ -67,6 +71,13 @@ class ComputeHere:
     reason: Reason
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldByNobody:
+    """Calls without any holder, for the decode thread to decide on."""
+
+    calls: tuple[ExpertRows, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LayerDone:
     """All remote results by expert index, f32 [n_rows, n_embd] each."""
@@ -82,7 +93,7 @@ class LayerFailed:
     error: RequestFailed
 
 
-Reply: TypeAlias = ComputeHere | LayerDone | LayerFailed
+Reply: TypeAlias = ComputeHere | HeldByNobody | LayerDone | LayerFailed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -91,7 +102,8 @@ class LayerWork:
 
     `rows` holds all rows of the step, coded once, so that every worker sees the same
     bytes. `local_allowed` says whether the decode thread can compute any expert itself
-    (a disk tier is there).
+    (a disk tier is there). Calls that nobody holds wait `patience_s` for a holder, None
+    until the deadline; or they come back at once, as `missing` says.
     """
 
     plan: LayerPlan
@@ -101,4 +113,6 @@ class LayerWork:
     deadline: float
     local_allowed: bool
     trace: StepTrace
+    patience_s: float | None = None
+    missing: MissingPolicy = MissingPolicy.WAIT
     replies: SimpleQueue[Reply] = field(default_factory=SimpleQueue)

@@ -12,6 +12,7 @@ from p2pmoe.backbone.cost import LocalCost
 from p2pmoe.backbone.exchange import (
     CheckTicket,
     ComputeHere,
+    HeldByNobody,
     LayerDone,
     LayerFailed,
     LayerWork,
@@ -43,6 +44,7 @@ class Progress:
         "_failed_on",
         "_tried",
         "_values",
+        "gives_up_at",
         "open",
         "over",
         "stranded",
@@ -60,6 +62,7 @@ class Progress:
         self.open.update({call.expert: call for call in work.plan.stranded})
         self.stranded: dict[int, ExpertRows] = {}
         self.over = False
+        self.gives_up_at = work.deadline  # moments, for stranded calls
         self._values = {}
         self._checks: list[CheckTicket] = []
         self._tried: dict[int, set[PeerId]] = {}
@@ -133,11 +136,23 @@ class Progress:
             )
         )
 
-    def strand(self, calls: Iterable[ExpertRows]) -> None:
+    def strand(self, calls: Iterable[ExpertRows], now: float) -> None:
         """Keep calls that nobody can compute now; all workers may be asked again."""
         for call in calls:
             if call.expert in self.open:
                 self.stranded[call.expert] = call
+        patience_s = self.work.patience_s
+        if self.stranded and patience_s is not None:
+            self.gives_up_at = min(self.gives_up_at, now + patience_s)
+
+    def held_by_nobody(self, calls: Iterable[ExpertRows]) -> None:
+        """Give open calls back that nobody holds, under a policy that does not wait."""
+        calls = tuple(call for call in calls if call.expert in self.open)
+        if self.over or not calls:
+            return
+        for call in calls:
+            del self.open[call.expert]
+        self.work.replies.put(HeldByNobody(calls=calls))
 
     def unstrand(self) -> tuple[ExpertRows, ...]:
         """Take the stranded calls out, to be planned again with all workers."""
@@ -151,8 +166,7 @@ class Progress:
         """Return the error of a layer whose stranded calls found nobody in time."""
         experts = ", ".join(str(index) for index in sorted(self.stranded))
         return ExpertsUnavailable(
-            f"layer {self.work.plan.layer}: no holder of expert {experts} "
-            "before the deadline",
+            f"layer {self.work.plan.layer}: no holder of expert {experts} in time",
             rows=rows_of(self.stranded.values()),
         )
 

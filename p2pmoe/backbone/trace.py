@@ -112,6 +112,8 @@ class StepTrace:
         "_first",
         "_hashes",
         "_monotonic",
+        "_n_from_disk",
+        "_n_remote",
         "_owner",
         "_started_s",
         "_stopped",
@@ -142,6 +144,8 @@ class StepTrace:
         self._before = [_spent(trace) for trace in self.traces]
         self._hashes: dict[int, list[TracedHash]] = {}
         self._stopped = False
+        self._n_from_disk = 0
+        self._n_remote = 0
         self._monotonic = monotonic
         self._faults = faults
         self._faults_before = faults()
@@ -163,14 +167,23 @@ class StepTrace:
         """Whether hashes are kept for any of its requests."""
         return any(trace.traces for trace in self.traces)
 
+    @property
+    def n_cold(self) -> int:
+        """Expert calls that were not computed from RAM, each once."""
+        return self._n_from_disk + self._n_remote
+
     def stop(self) -> None:
         """Give this step up; its requests may run in others."""
         self._stopped = True
 
     # What happens in it.
 
-    def called(self, tier: Tier, calls: Iterable[ExpertRows]) -> None:
+    def called(self, tier: Tier, calls: Sequence[ExpertRows]) -> None:
         """Count expert calls that were computed."""
+        if tier is Tier.DISK:
+            self._n_from_disk += len(calls)
+        elif tier is not Tier.RAM:
+            self._n_remote += len(calls)
         for trace in self._each(calls):
             trace.calls[tier] += 1
 
@@ -181,6 +194,13 @@ class StepTrace:
                 trace.cache_hits += 1
         for trace, share in self._shares((call,), n_bytes):
             trace.read_bytes += share
+
+    def faulted(self, calls: Sequence[ExpertRows], minor: int, major: int) -> None:
+        """Count page faults that another process had for calls."""
+        for trace, share in self._shares(calls, minor):
+            trace.minor_faults += share
+        for trace, share in self._shares(calls, major):
+            trace.major_faults += share
 
     def dropped(self, calls: Iterable[ExpertRows]) -> None:
         """Count calls that were left out."""

@@ -45,7 +45,7 @@ def test_b11_one_end_and_every_expert_once(
         elif what == "hand back":
             progress.hand_back([call(e) for e in sorted(experts)], Reason.LATE)
         elif what == "strand":
-            progress.strand([call(e) for e in sorted(experts)])
+            progress.strand([call(e) for e in sorted(experts)], 0.0)
         elif what == "unstrand":
             progress.unstrand()
         else:
@@ -85,6 +85,6 @@ def test_replanning_leaves_out_who_was_tried_until_it_is_stranded() -> None:
     progress.tried([call(0)], peer_id(2))
     plan = progress.replan([call(0)], rig.fleet)
     assert plan.stranded == (call(0),)
-    progress.strand(plan.stranded)
+    progress.strand(plan.stranded, 0.0)
     assert progress.unstrand() == (call(0),)
     assert progress.replan([call(0)], rig.fleet).remote

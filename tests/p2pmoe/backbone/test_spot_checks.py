@@ -1,0 +1,14 @@
+"""The first answers of a worker are all checked, a newcomer's more often."""
+
+from p2pmoe.backbone.spot_checks import SpotChecks
+
+
+def test_the_share_falls_as_checks_pass() -> None:
+    checks = SpotChecks(
+        rate=0.01, newcomer_rate=0.05, newcomer_passes=200, first_passes=8
+    )
+    assert [checks.share(n) for n in (0, 7, 8, 199, 200)] == [1, 1, 0.05, 0.05, 0.01]
+
+
+def test_a_newcomer_is_never_checked_less_than_others() -> None:
+    assert SpotChecks(rate=0.5, newcomer_rate=0.1).share(0) == 0.5
