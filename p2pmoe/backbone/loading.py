@@ -103,6 +103,8 @@ def _options(config: ServeConfig) -> LocalOptions:
         n_context=config.n_context,
         profile=Profile[config.profile.upper()],
         policy=config.disk,
+        missing=config.missing,
+        drop_bound=config.drop_bound,
         kernel=config.kernel,
         n_threads=config.n_threads,
     )

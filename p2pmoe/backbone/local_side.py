@@ -25,7 +25,7 @@ from p2pmoe.backbone.scattered import ExpertPlaces, Network, ScatteredExperts
 from p2pmoe.backbone.trace import RequestTrace, StepTrace
 from p2pmoe.backbone.use import UseCounts, load_use, save_use
 from p2pmoe.backbone.warm_up import measure_use
-from p2pmoe.config import DiskAccess, DiskPolicy
+from p2pmoe.config import DiskAccess, DiskPolicy, MissingPolicy
 from p2pmoe.errors import ConfigurationError
 from p2pmoe.model.model import Model, describe_model, load_model
 from p2pmoe.weights.errors import ModelFileError
@@ -60,6 +60,8 @@ class LocalOptions:
     n_context: int = 0
     profile: Profile = Profile.R16
     policy: DiskPolicy = DiskPolicy.FALLBACK
+    missing: MissingPolicy = MissingPolicy.WAIT
+    drop_bound: float = 0.0
     kernel: str | None = None
     n_threads: int = 1
 
@@ -134,6 +136,8 @@ class LocalSide:
             cost=self.cost,
             use=self.use,
             network=network,
+            missing=self.options.missing,
+            drop_bound=self.options.drop_bound,
         )
 
     @property

@@ -22,8 +22,9 @@ from p2pmoe.backbone.engine import Engine, EngineParts, EngineRun, open_engine
 from p2pmoe.backbone.generation import GenerationRequest
 from p2pmoe.backbone.joining import Joined, Joining
 from p2pmoe.backbone.local_side import LocalOptions, LocalSide
+from p2pmoe.backbone.places import ExpertPlaces
 from p2pmoe.backbone.scattered import ScatteredExperts
-from p2pmoe.config import DiskPolicy, Tuning
+from p2pmoe.config import DiskPolicy, MissingPolicy, Tuning
 from p2pmoe.model.sampler import SamplingSettings
 from p2pmoe.weights.expert_file import ExpertFile
 from p2pmoe.weights.manifest import build_manifest
@@ -68,11 +69,12 @@ def local_side(
     hot_share: float = 1.0,
     policy: DiskPolicy = DiskPolicy.FALLBACK,
     profile: Profile = Profile.R16,
+    **options: object,
 ) -> LocalSide:
     """Return a local side, all read, whose hot set holds this share of the experts."""
     data = Path(mkdtemp(dir=_FOLDERS.name))
-    options = LocalOptions(data=data, policy=policy, profile=profile)
-    side = LocalSide(model_of(path), options)
+    chosen = LocalOptions(data=data, policy=policy, profile=profile, **options)
+    side = LocalSide(model_of(path), chosen)
     side.hot.budget_bytes = int(hot_share * sum(side.hot.sizes.values()))
     side.read_base()
     side.hot.fill(side.use.decayed())
@@ -94,8 +96,10 @@ class Backbone:
         local: LocalSide,
         counters: BackboneCounters,
         joined: Joined | None,
+        places: ExpertPlaces,
     ) -> None:
         """Hold the parts together."""
+        self.places = places
         self.engine = engine
         self.local = local
         self.counters = counters
@@ -131,14 +135,14 @@ async def local_backbone(local: LocalSide, **parts: object) -> AsyncIterator[Bac
     async with open_engine(
         EngineParts(
             model=local.model,
-            experts=lambda step, deadline: ScatteredExperts(places, step, deadline),
+            experts=functools.partial(ScatteredExperts, places),
             cancel=lambda step: None,
             counters=counters,
             monotonic=time.monotonic,
             **parts,
         )
     ) as engine:
-        yield Backbone(engine, local, counters, None)
+        yield Backbone(engine, local, counters, None, places)
 
 
 @asynccontextmanager
@@ -167,16 +171,14 @@ async def scattered_backbone(
                 joined, places = attached.joined, local.places(attached.network)
                 engine_parts = EngineParts(
                     model=local.model,
-                    experts=lambda step, deadline: ScatteredExperts(
-                        places, step, deadline
-                    ),
+                    experts=functools.partial(ScatteredExperts, places),
                     cancel=joined.dispatcher.cancel,
                     counters=counters,
                     monotonic=time.monotonic,
-                    **parts,
+                    **{"n_lanes": 2, "missing": MissingPolicy.WAIT} | parts,
                 )
                 async with open_engine(engine_parts) as engine:
-                    backbones.append(Backbone(engine, local, counters, joined))
+                    backbones.append(Backbone(engine, local, counters, joined, places))
                     yield backbones[0]
 
 
