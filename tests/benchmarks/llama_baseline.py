@@ -10,7 +10,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -39,13 +39,26 @@ class Llama:
     `build` names the instruction sets that the wheel was built for.
     """
 
-    def __init__(self, path: Path, *, flash_attention: bool = False) -> None:
-        """Start the process and wait until the file is loaded."""
+    def __init__(
+        self,
+        path: Path,
+        *,
+        flash_attention: bool = False,
+        mapped: bool = False,
+        n_threads: int = 1,
+        within: Callable[..., list[str]] = lambda *words: list(words),
+    ) -> None:
+        """Start the process and wait until the file is loaded.
+
+        `within` makes of its command line one that runs it elsewhere, as in a cgroup.
+        """
         flash = "flash" if flash_attention else "plain"
+        load = "mapped" if mapped else "read"
+        words = [str(path), flash, load, str(n_threads)]
         self._child = subprocess.Popen(
-            [sys.executable, "-m", "tests.benchmarks.llama_child", str(path), flash],
+            within(sys.executable, "-m", "tests.benchmarks.llama_child", *words),
             cwd=_ROOT,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            env={**os.environ, "OMP_NUM_THREADS": str(n_threads)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -79,14 +92,21 @@ class Llama:
         told = self._ask(tokens, n + 1)  # the prompt yields the first token
         return Timed(n / (told["times"]["predicted_ms"] / 1000), told["share"])
 
+    def drawn_rate(self, tokens: Sequence[int], n: int, seed: int) -> float:
+        """Return tokens a second of `n` steps whose tokens are drawn at random."""
+        told = self._ask(tokens, n + 1, seed=seed)
+        return float(n / (told["times"]["predicted_ms"] / 1000))
+
     def log_probabilities(self, tokens: Sequence[int], n_vocab: int) -> np.ndarray:
         """Return f64 [n_vocab] of the token that follows; NaN where it tells none."""
         top = self._ask(tokens, 1, n_vocab)["top"]
         return np.array([top.get(str(token), np.nan) for token in range(n_vocab)])
 
-    def _ask(self, tokens: Sequence[int], n: int, n_top: int = 0) -> dict[str, Any]:
+    def _ask(
+        self, tokens: Sequence[int], n: int, n_top: int = 0, seed: int | None = None
+    ) -> dict[str, Any]:
         assert self._child.stdin is not None
-        request = {"prompt": list(tokens), "n": n, "n_top": n_top}
+        request = {"prompt": list(tokens), "n": n, "n_top": n_top, "seed": seed}
         print(json.dumps(request), file=self._child.stdin, flush=True)
         told = self._read()
         own_s = (told["times"]["prompt_ms"] + told["times"]["predicted_ms"]) / 1000

@@ -21,6 +21,7 @@ import numpy as np
 
 from mobile_worker.arithmetic.formats.block_format import Format
 from tests.benchmarks.synthetic_blocks import BlockPool
+from tests.benchmarks.synthetic_skew import skewed_bias
 
 __all__ = ["POCKET", "SyntheticMoe", "write_moe"]
 
@@ -45,6 +46,7 @@ class SyntheticMoe:
     n_ff: int = 768  # of an expert; the dense layer has top_k + 1 times as much
     n_context: int = 1024  # 8 blocks of the indexer, which picks 16
     index_dim: int = 64
+    skew: float = 0.0  # s of the experts' use, 1 / rank^s; 0: all alike
 
     def matrices(self) -> Iterator[tuple[str, tuple[int, ...]]]:
         """Yield name and shape of each matrix in the format, columns last."""
@@ -188,4 +190,10 @@ def _vectors(moe: SyntheticMoe) -> Iterator[tuple[str, np.ndarray]]:
                 f"{block}.ffn_gate_inp.weight",
                 router / np.float32(np.sqrt(moe.n_embd)),
             )
-            yield f"{block}.exp_probs_b.bias", np.zeros(moe.n_expert, np.float32)
+            yield f"{block}.exp_probs_b.bias", _bias(moe, rng)
+
+
+def _bias(moe: SyntheticMoe, rng: np.random.Generator) -> np.ndarray:
+    if not moe.skew:
+        return np.zeros(moe.n_expert, np.float32)
+    return skewed_bias(moe.n_expert, moe.top_k, moe.skew, rng)
