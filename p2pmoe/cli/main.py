@@ -33,6 +33,7 @@ COMMANDS = (
     "ledgerd",
     "models",
     "convert",
+    "eval",
     "config",
 )
 PREFIX = "P2PMOE"  # of the variables that set options

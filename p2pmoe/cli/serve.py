@@ -94,7 +94,8 @@ Queue = Annotated[
 RequireEvaluation = Annotated[
     bool,
     typer.Option(
-        "--require-evaluation", help="Serve only if `eval` has a run of this setting."
+        "--require-evaluation/--no-require-evaluation",
+        help="Serve only if `eval` has a run of this setting.",
     ),
 ]
 ResultProfile = Annotated[

@@ -1,0 +1,206 @@
+"""What was measured, and what is served: a configuration and its digest.
+
+Two processes with the same digest give the same answers, as far as anything that an
+operator sets or installs goes: the model's weights and formats, where they are placed,
+the coding of results, what becomes of missing experts, and the versions. What a
+configuration leaves out changes no answer: ports, keys, threads, kernels (all give the
+same bytes), limits of queues.
+
+The digest is SHA-256 over the canonical JSON of the fields (sorted keys, no spaces),
+so that whoever has the fields can check it.
+"""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final
+
+import numpy as np
+
+from mobile_worker.arithmetic.self_test_digest import SELF_TEST_DIGEST
+from p2pmoe import __version__
+from p2pmoe.config import ServeConfig
+from p2pmoe.evaluate.reading import Misread, Record
+from p2pmoe.weights.model_header import ModelHeader
+from p2pmoe.weights.names import layer_count
+from p2pmoe.weights.parts import part_of
+
+__all__ = [
+    "Configuration",
+    "Difference",
+    "configuration_of",
+    "configuration_page",
+    "differences",
+    "read_configuration",
+]
+
+_MAX_TEXT: Final = 200
+_MAX_PARTS: Final = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """A setting of a backbone; see the module.
+
+    `fingerprint` tells headers apart, `weights` the values: a digest of all the model's
+    bytes, or "" where they have not been read. `formats` is, by part of the model, how
+    many tensors are in which format, as "Q8_0 x 14, F32 x 2". `ram_bytes` None keeps
+    every expert in memory; `manifest` says that none is on this machine's disk.
+    """
+
+    architecture: str
+    fingerprint: str
+    weights: str
+    formats: Mapping[str, str]
+    network: bool
+    manifest: bool
+    ram_bytes: int | None
+    disk_cache_bytes: int | None
+    disk: str
+    disk_access: str
+    n_context: int
+    profile: str
+    missing: str
+    drop_bound: float
+    pre_tokenizer: str
+    p2pmoe: str
+    arithmetic: str
+    numpy: str
+
+    @property
+    def digest(self) -> str:
+        """64 hexadecimal digits; see the module."""
+        text = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the weights have been read, so that a run says something of them."""
+        return bool(self.weights)
+
+    def document(self) -> dict[str, Any]:
+        """Return the fields and the digest, ready for JSON."""
+        return {"digest": self.digest, **asdict(self)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One variable that differs between two configurations."""
+
+    name: str
+    before: str
+    after: str
+
+
+def configuration_of(
+    config: ServeConfig, model: ModelHeader, weights: str
+) -> Configuration:
+    """Return the configuration that `config` makes of a model; `weights` as above.
+
+    Raises:
+        ModelFileError: the header does not say its architecture or its layers.
+    """
+    return Configuration(
+        architecture=model.metadata.text("general.architecture"),
+        fingerprint=model.fingerprint().hex(),
+        weights=weights,
+        formats=_formats(model),
+        network=config.access is not None,
+        manifest=config.manifest is not None,
+        ram_bytes=config.ram_bytes,
+        disk_cache_bytes=config.disk_cache_bytes,
+        disk=config.disk.value,
+        disk_access=config.disk_access.value,
+        n_context=config.n_context,
+        profile=config.profile,
+        missing=config.missing.value,
+        drop_bound=config.drop_bound,
+        pre_tokenizer=config.pre_tokenizer or "",
+        p2pmoe=__version__,
+        arithmetic=SELF_TEST_DIGEST.hex()[:16],
+        numpy=np.__version__,
+    )
+
+
+def _formats(model: ModelHeader) -> dict[str, str]:
+    n_layer = layer_count(model)
+    found: dict[str, Counter[str]] = {}
+    for tensor in model.tensors.values():
+        part = part_of(tensor.name, n_layer).value
+        found.setdefault(part, Counter())[tensor.format.name] += 1
+    return {
+        part: ", ".join(f"{name} x {n}" for name, n in _by_count(counts))
+        for part, counts in sorted(found.items())
+    }
+
+
+def _by_count(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+
+
+def read_configuration(value: object) -> Configuration:
+    """Return the configuration of a document, as `Configuration.document` makes it.
+
+    Raises:
+        Misread: a field is missing, unknown or of another kind, or the digest is not
+            theirs.
+    """
+    record = Record(value, "configuration")
+    digest = record.text("digest", 64)
+    formats = record.mapping("formats")
+    read: dict[str, Any] = {
+        field.name: _read_field(record, field.name, field.type)
+        for field in fields(Configuration)
+        if field.name != "formats"
+    }
+    record.finish()
+    found = Configuration(formats=_read_formats(formats), **read)
+    if found.digest != digest:
+        raise Misread(f"configuration.digest {digest[:16]!r} is not of its fields")
+    return found
+
+
+def _read_field(record: Record, name: str, kind: object) -> object:
+    """Read a field by the kind that its annotation names."""
+    if kind is bool:
+        return record.flag(name, default=False)
+    if kind is float:
+        return record.number(name, 0.0, 1.0)
+    if kind is int:
+        return record.integer(name, 0, 1 << 62)
+    if kind is str:
+        return record.text(name, _MAX_TEXT)
+    return record.integer(name, 0, 1 << 62) if record.has(name) else None
+
+
+def _read_formats(value: Mapping[str, Any]) -> dict[str, str]:
+    if len(value) > _MAX_PARTS:
+        raise Misread(f"configuration.formats has {len(value)} parts")
+    formats = Record(value, "configuration.formats")
+    return {part: formats.text(part, _MAX_TEXT) for part in sorted(value)}
+
+
+def differences(before: Configuration, after: Configuration) -> list[Difference]:
+    """Return the variables that differ, in the order of the fields."""
+    one, other = dict(_flat(before)), dict(_flat(after))
+    return [
+        Difference(name=name, before=one.get(name, "-"), after=other.get(name, "-"))
+        for name in {**one, **other}
+        if one.get(name) != other.get(name)
+    ]
+
+
+def _flat(configuration: Configuration) -> Iterator[tuple[str, str]]:
+    for name, value in asdict(configuration).items():
+        if isinstance(value, Mapping):
+            yield from ((f"{name}: {part}", str(what)) for part, what in value.items())
+        else:
+            yield name, "all" if value is None else str(value)
+
+
+def configuration_page(digest: str) -> str:
+    """Return the sample that names the configuration, as Prometheus text."""
+    name = "p2pmoe_configuration_info"
+    return f'# TYPE {name} gauge\n{name}{{digest="{digest}"}} 1\n'
