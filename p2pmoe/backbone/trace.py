@@ -112,11 +112,10 @@ class StepTrace:
         "_first",
         "_hashes",
         "_monotonic",
-        "_n_from_disk",
-        "_n_remote",
         "_owner",
         "_started_s",
         "_stopped",
+        "n_cold",
         "n_rows",
         "owners",
         "traces",
@@ -144,8 +143,7 @@ class StepTrace:
         self._before = [_spent(trace) for trace in self.traces]
         self._hashes: dict[int, list[TracedHash]] = {}
         self._stopped = False
-        self._n_from_disk = 0
-        self._n_remote = 0
+        self.n_cold = 0  # expert calls that had to read from disk, each once
         self._monotonic = monotonic
         self._faults = faults
         self._faults_before = faults()
@@ -167,28 +165,20 @@ class StepTrace:
         """Whether hashes are kept for any of its requests."""
         return any(trace.traces for trace in self.traces)
 
-    @property
-    def n_cold(self) -> int:
-        """Expert calls that were not computed from RAM, each once."""
-        return self._n_from_disk + self._n_remote
-
     def stop(self) -> None:
         """Give this step up; its requests may run in others."""
         self._stopped = True
 
     # What happens in it.
 
-    def called(self, tier: Tier, calls: Sequence[ExpertRows]) -> None:
+    def called(self, tier: Tier, calls: Iterable[ExpertRows]) -> None:
         """Count expert calls that were computed."""
-        if tier is Tier.DISK:
-            self._n_from_disk += len(calls)
-        elif tier is not Tier.RAM:
-            self._n_remote += len(calls)
         for trace in self._each(calls):
             trace.calls[tier] += 1
 
     def read(self, call: ExpertRows, n_bytes: int) -> None:
         """Note what a call from disk had to read; nothing: it was cached."""
+        self.n_cold += n_bytes > 0
         if not n_bytes:
             for trace in self._each((call,)):
                 trace.cache_hits += 1
