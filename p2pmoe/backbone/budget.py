@@ -5,18 +5,19 @@
     working    activations, logits and buffers of all lanes
     decoded    what the kernel may keep beside that: nothing (native), copies (wasm), or
                unpacked codes as f32, 4.125 bytes a weight (numpy)
-    disk       experts on their way from the disk, and those read for a while
+    disk       experts on their way from the disk, and room that others leave them
     hot        resident routed experts, in the file's own bytes
 
 Base and working are fixed. The pool of keys and values gets a quarter of what is left
 then, but never less than one sequence of the full context takes, nor more than all
 sequences that may run at once. Of what is left after it, the disk's share is a
-sixteenth, at most 64 MiB but never less than one expert, unless it is given
-(`--disk-cache`); the base matrices as the kernel keeps them come next (every token
-needs all of them) if they leave a fifth of it and the disk's share, else the kernel
-unpacks as it goes within a sixteenth; the hot set gets the rest. The items add up to
-`--ram` exactly. Without it all routed experts are resident, and the pool is a quarter
-of the weights' bytes, within the same bounds.
+sixteenth, at most 64 MiB but never less than an expert for each lane and one more,
+unless it is given (`--disk-cache`); half of it, or as many experts, is for those that
+are being read, the rest keeps what was read. The base matrices as the kernel keeps them
+come next (every token needs all of them) if they leave a fifth of it and the disk's
+share, else the kernel unpacks as it goes within a sixteenth; the hot set gets the rest.
+The items add up to `--ram` exactly. Without it all routed experts are resident, and the
+pool is a quarter of the weights' bytes, within the same bounds.
 
 `--ram` is the memory for the model: what the process takes before it opens one (the
 interpreter, its libraries, the vocabulary) comes on top, and is measured. Pure.
@@ -86,6 +87,8 @@ class MemoryPlan:
     decoded: int
     disk: int
     hot: int | None
+    window: int  # of `disk`: what a lane may read at once, and what is read ahead
+    kept: int  # of `disk`: what keeps experts beside `hot`
 
     def items(self) -> dict[str, int]:
         """Return the items by name, for logs and metrics."""
@@ -146,6 +149,7 @@ def plan_memory(sizes: ModelSizes, wish: MemoryWish) -> MemoryPlan:
     one = wish.n_context * sizes.kv_per_token
     working = wish.n_lanes * sizes.working
     largest = max(sizes.experts.values(), default=0)
+    ways = wish.n_lanes + 1  # of experts from the disk: each lane's, and those ahead
     if wish.ram_bytes is None:
         weights = sizes.base + sum(sizes.experts.values())
         return MemoryPlan(
@@ -153,8 +157,10 @@ def plan_memory(sizes: ModelSizes, wish: MemoryWish) -> MemoryPlan:
             kv=_pool(weights, one, wish.n_sequences),
             working=working,
             decoded=0 if wish.keeps is Keeps.NOTHING else DEFAULT_DECODED_BYTES,
-            disk=wish.disk_bytes or largest,
+            disk=wish.disk_bytes or ways * largest,
             hot=None,
+            window=max(largest, (wish.disk_bytes or 0) // ways),
+            kept=0,
         )
     left = wish.ram_bytes - sizes.base - working
     smallest = _least_for_experts(wish, largest)
@@ -162,7 +168,8 @@ def plan_memory(sizes: ModelSizes, wish: MemoryWish) -> MemoryPlan:
         raise _too_small(sizes, wish, sizes.base + working + one + smallest)
     kv = min(_pool(left, one, wish.n_sequences), left - smallest)
     left -= kv
-    disk = wish.disk_bytes or max(largest, min(left // 16, 64 * _MIB))
+    disk = wish.disk_bytes or max(ways * largest, min(left // 16, 64 * _MIB))
+    window = max(largest, disk // 2 // ways)
     wanted = _base_kept(sizes, wish.keeps)
     fits = wanted <= min(left * DECODED_SHARE, left - disk)
     decoded = wanted if fits else min(left // 16, left - disk)
@@ -173,6 +180,8 @@ def plan_memory(sizes: ModelSizes, wish: MemoryWish) -> MemoryPlan:
         decoded=decoded,
         disk=disk,
         hot=left - decoded - disk,
+        window=window,
+        kept=max(0, disk - ways * window),
     )
 
 
@@ -183,13 +192,15 @@ def _pool(left: int, one: int, n_sequences: int) -> int:
 
 def _least_for_experts(wish: MemoryWish, largest: int) -> int:
     """Return what routed experts must have at least; RamTooSmall."""
+    least = (wish.n_lanes + 1) * largest
     if wish.disk_bytes is None:
-        return 4 * largest
-    if wish.disk_bytes < largest:
+        return least + 3 * largest
+    if wish.disk_bytes < least:
         raise RamTooSmall(
-            f"--disk-cache of {wish.disk_bytes / _MIB:.1f} MiB holds no expert: the "
-            f"largest has {largest / _MIB:.1f}",
-            advice=f"give --disk-cache {-(-largest // _MIB)}M or more",
+            f"--disk-cache of {wish.disk_bytes / _MIB:.1f} MiB is below the "
+            f"{least / _MIB:.1f} MiB of {wish.n_lanes + 1} experts, one for each lane "
+            "and one that is read ahead",
+            advice=f"give --disk-cache {-(-least // _MIB)}M or more",
         )
     return wish.disk_bytes + 3 * largest
 

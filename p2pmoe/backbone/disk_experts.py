@@ -114,3 +114,13 @@ class DiskExperts(Protocol):
     def begin(self, work: DiskWork) -> PendingDisk:
         """Start one layer's calls without waiting for the disk."""
         ...
+
+    def foresee(
+        self, layer: int, hidden: Floats, experts: npt.NDArray[np.int64]
+    ) -> None:
+        """Read ahead what the next layer is likely to need; never waits.
+
+        `hidden` f32 [n_tokens, n_embd] is what this layer's router was asked with, and
+        `experts` [n_tokens, top_k] what it chose.
+        """
+        ...

@@ -1,26 +1,34 @@
-"""The hot set: routed experts kept in RAM by measured use, within a budget.
+"""The routed experts in memory, by measured use, within a budget.
 
 `choose_hot` and `rebalance` are pure. Rules:
 
-- what is kept is the most used per byte, as measured (use.py), never a guess;
+- one set within one budget of bytes: what is *aimed* at (kept on purpose: others know
+  in a network that it is at hand here) and, in the room that leaves, what was read for
+  calls and is expected to be needed soonest (next_use.py);
+- what is aimed at is the most used per byte, as measured (use.py), never a guess, and
+  takes no more than its part of the budget;
 - the budget counts the shards in the file's own block bytes; what a kernel decodes of
   them has a budget of its own (budget.py);
-- a resident expert gives way only to one used at least 25 % more, and only a few change
-  at a time: reading has a price, and traffic that wavers must not make it be paid;
+- an aim gives way only to an expert used at least 25 % more, and only a few change at
+  a time: reading has a price, and traffic that wavers must not make it be paid;
 - what the caller names in `keep` is never evicted (nobody else could compute it);
 - `aim` chooses what to keep, and nothing is read by it; a decode thread that reads an
-  expert for a call hands it over (`adopt`), and `fill` reads the rest. Before there is
-  an aim, what comes first stays while there is room;
+  expert for a call hands it over (`adopt`): it stays if those it would take the place
+  of are needed later than it, and are not aimed at; `fill` reads the rest;
 - decode threads read `layer(n)`, a mapping that is replaced and never changed, so an
   expert that is evicted in mid-layer stays valid for whoever has it.
 """
 
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
 
 from mobile_worker.arithmetic.matrix import ExpertWeights
 from mobile_worker.expert_id import ExpertId
+from p2pmoe.backbone.next_use import NextUse
 from p2pmoe.backbone.use import Counts
 
 __all__ = ["HotSet", "Moves", "choose_hot", "rebalance"]
@@ -94,17 +102,27 @@ class HotSet:
         sizes: Mapping[ExpertId, int],
         budget_bytes: int | None,
         read: Callable[[ExpertId], ExpertWeights],
+        *,
+        aimed_bytes: int | None = None,
+        next_use: NextUse | None = None,
     ) -> None:
-        """Begin empty and without an aim; `budget_bytes` None has room for all."""
+        """Begin empty and without an aim; `budget_bytes` None has room for all.
+
+        An aim takes at most `aimed_bytes`, None: the budget. Without `next_use` what
+        is adopted takes no other's place.
+        """
         self.sizes = sizes
         total = sum(sizes.values())
         self.budget_bytes = total if budget_bytes is None else min(total, budget_bytes)
+        self._aimed_bytes = aimed_bytes
         self._read = read
         self._aim: dict[ExpertId, None] | None = None  # hottest first
         self._resident: dict[ExpertId, ExpertWeights] = {}
         self._layers: dict[int, dict[int, ExpertWeights]] = {}
+        self._ranks = None if next_use is None else _Ranks(sizes, next_use)
         self._n_bytes = 0
         self._lock = threading.Lock()  # of what is resident
+        self.n_evicted = 0
 
     def layer(self, layer: int) -> Mapping[int, ExpertWeights]:
         """Return the resident experts of a layer by index; a snapshot."""
@@ -119,6 +137,15 @@ class HotSet:
         """Return the experts that are to be resident, ascending; before an aim, are."""
         with self._lock:
             return tuple(sorted(self._resident if self._aim is None else self._aim))
+
+    def get(self, expert: ExpertId) -> ExpertWeights | None:
+        """Return an expert if it is resident."""
+        return self._resident.get(expert)
+
+    def foresee(self, layer: int, experts: npt.NDArray[np.int64]) -> None:
+        """Note what this step is likely to need yet: it is kept till then."""
+        if self._ranks is not None:
+            self._ranks.next_use.foresee(layer, experts)
 
     def layers(self) -> Mapping[int, Collection[int]]:
         """Return the indices of the experts at hand by layer."""
@@ -139,9 +166,29 @@ class HotSet:
 
     def aim(self, use: Counts) -> None:
         """Choose the hottest experts within the budget to be kept; reads nothing."""
-        chosen = choose_hot(use, self.sizes, self.budget_bytes)
+        chosen = choose_hot(use, self.sizes, self._most_aimed())
         with self._lock:
-            self._aim = dict.fromkeys(chosen)
+            self._set_aim(dict.fromkeys(chosen))
+
+    def _most_aimed(self) -> int:
+        most = self._aimed_bytes
+        return self.budget_bytes if most is None else min(most, self.budget_bytes)
+
+    def warm(self, use: Counts, go_on: Callable[[], bool] = lambda: True) -> None:
+        """Read the hottest experts into free room, blocking, while `go_on()`.
+
+        Nothing is evicted and nothing aimed at. ModelFileError as `fill`.
+        """
+        for expert in choose_hot(use, self.sizes, self.budget_bytes):
+            if not go_on():
+                return
+            if expert in self._resident:
+                continue
+            if self._n_bytes + self.sizes[expert] > self.budget_bytes:
+                return
+            weights = self._read(expert)
+            with self._lock:
+                self._add(expert, weights)
 
     def fill(self, use: Counts, go_on: Callable[[], bool] = lambda: True) -> None:
         """Make the hottest experts resident; reads them, blocking, while `go_on()`.
@@ -160,14 +207,19 @@ class HotSet:
     def adopt(self, expert: ExpertId, weights: ExpertWeights) -> bool:
         """Keep an expert that was read for a call, if it belongs here; say so."""
         with self._lock:
-            belongs = self._aim is None or expert in self._aim
-            return belongs and self._add(expert, weights)
+            aim = self._aim
+            if self._ranks is None and aim is not None and expert not in aim:
+                return False
+            if expert not in self._resident and not self._make_room(expert):
+                return False
+            return self._add(expert, weights)
 
     def plan(self, use: Counts, keep: Collection[ExpertId] = ()) -> Moves:
         """Return the changes that measured use asks for, evicting none of `keep`."""
         with self._lock:
-            resident = dict(self._resident)
-        return rebalance(use, self.sizes, resident, self.budget_bytes, keep=keep)
+            aim = self._resident if self._aim is None else self._aim
+            resident = {e: w for e, w in self._resident.items() if e in aim}
+        return rebalance(use, self.sizes, resident, self._most_aimed(), keep=keep)
 
     def apply(self, moves: Moves) -> None:
         """Read and evict, blocking; nothing is evicted before its successor is read.
@@ -175,28 +227,51 @@ class HotSet:
         Raises:
             ModelFileError: the file was cut short; what it gave before is resident.
         """
+        with self._lock:
+            aim = self._resident if self._aim is None else self._aim
+            aimed = dict.fromkeys((*moves.load, *aim))
         try:
             self._move(moves, lambda: True)
         finally:
             with self._lock:
-                self._aim = dict.fromkeys(self._resident)
+                gone = set(moves.evict) - set(self._resident)
+                left = (e for e in aimed if e in self._resident and e not in gone)
+                self._set_aim(dict.fromkeys(left))
 
     def _move(self, moves: Moves, go_on: Callable[[], bool]) -> None:
         evict = list(reversed(moves.evict))
         for expert in moves.load:
             if not go_on():
                 return
-            if expert in self._resident:  # adopted meanwhile
-                continue
-            weights = self._read(expert)
+            weights = self._resident.get(expert) or self._read(expert)
             with self._lock:
                 room = self.budget_bytes - self.sizes[expert]
                 while evict and self._n_bytes > room:
                     self._drop(evict.pop())
-                self._add(expert, weights)
+                if self._make_room(expert, wanted=True):
+                    self._add(expert, weights)
         with self._lock:
             for expert in reversed(evict):
                 self._drop(expert)
+
+    def _set_aim(self, aim: dict[ExpertId, None]) -> None:
+        self._aim = aim
+        if self._ranks is not None:
+            self._ranks.set_aim(aim)
+
+    def _make_room(self, expert: ExpertId, *, wanted: bool = False) -> bool:
+        """Evict what is needed later than an expert, if that makes room for it."""
+        lacking = self._n_bytes + self.sizes[expert] - self.budget_bytes
+        if lacking <= 0:
+            return True
+        if self._ranks is None or self.sizes[expert] > self.budget_bytes:
+            return False
+        wanted = wanted or expert in (self._aim or {})
+        gone = self._ranks.victims(expert, lacking, wanted=wanted)
+        for victim in gone:
+            self._drop(victim)
+        self.n_evicted += len(gone)
+        return bool(gone)
 
     def _add(self, expert: ExpertId, weights: ExpertWeights) -> bool:
         if expert in self._resident:
@@ -204,6 +279,8 @@ class HotSet:
         if self._n_bytes + self.sizes[expert] > self.budget_bytes:
             return False
         self._resident[expert] = weights
+        if self._ranks is not None:
+            self._ranks.set_resident(expert, is_resident=True)
         self._n_bytes += self.sizes[expert]
         layer = {**self._layers.get(expert.layer, {}), expert.index: weights}
         self._layers[expert.layer] = layer
@@ -212,10 +289,57 @@ class HotSet:
     def _drop(self, expert: ExpertId) -> None:
         if self._resident.pop(expert, None) is None:
             return
+        if self._ranks is not None:
+            self._ranks.set_resident(expert, is_resident=False)
         self._n_bytes -= self.sizes[expert]
         layer = dict(self._layers[expert.layer])
         del layer[expert.index]
         self._layers[expert.layer] = layer
+
+
+class _Ranks:
+    """Whose place a newcomer takes: that of what is needed last, by bytes."""
+
+    def __init__(self, sizes: Mapping[ExpertId, int], next_use: NextUse) -> None:
+        self.next_use = next_use
+        shape = next_use.distances().shape
+        self._sizes = np.zeros(shape)
+        for expert, n_bytes in sizes.items():
+            self._sizes[expert.layer, expert.index] = n_bytes
+        self._resident = np.zeros(shape, np.bool_)
+        self._aimed = np.zeros(shape, np.bool_)
+
+    def set_resident(self, expert: ExpertId, *, is_resident: bool) -> None:
+        self._resident[expert.layer, expert.index] = is_resident
+
+    def set_aim(self, aim: Iterable[ExpertId]) -> None:
+        aimed = np.zeros_like(self._aimed)
+        for expert in aim:
+            aimed[expert.layer, expert.index] = True
+        self._aimed = aimed
+
+    def victims(
+        self, expert: ExpertId, lacking: float, *, wanted: bool
+    ) -> list[ExpertId]:
+        """Return the experts to evict for `lacking` bytes; none if it is not worth it.
+
+        `wanted`: whatever they are worth. Of equals the higher id goes first.
+        """
+        costs = self.next_use.distances() * self._sizes
+        own = 0.0 if wanted else costs[expert.layer, expert.index]
+        costs[~self._resident | self._aimed] = -1.0
+        n_expert = costs.shape[1]
+        backwards = costs.ravel()[::-1]
+        gone: list[ExpertId] = []
+        while lacking > 0:
+            at = int(backwards.argmax())
+            if backwards[at] <= own:
+                return []
+            layer, index = divmod(len(backwards) - 1 - at, n_expert)
+            gone.append(ExpertId(layer, index))
+            lacking -= self._sizes[layer, index]
+            backwards[at] = -1.0
+        return gone
 
 
 def _heat(use: Counts, sizes: Mapping[ExpertId, int], expert: ExpertId) -> float:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mobile_worker.arithmetic.candidates import kernel_candidates
 from mobile_worker.arithmetic.profiles import Profile
@@ -21,6 +22,7 @@ from p2pmoe.backbone.budget import MemoryPlan, MemoryWish, measure_sizes, plan_m
 from p2pmoe.backbone.cost import LocalCost
 from p2pmoe.backbone.disk import DiskTier
 from p2pmoe.backbone.experts_at_hand import HotSet
+from p2pmoe.backbone.foresight import Foresight, Route
 from p2pmoe.backbone.scattered import ExpertPlaces, Network, ScatteredExperts
 from p2pmoe.backbone.trace import RequestTrace, StepTrace
 from p2pmoe.backbone.use import UseCounts, load_use, save_use
@@ -28,10 +30,14 @@ from p2pmoe.backbone.warm_up import measure_use
 from p2pmoe.config import DiskAccess, DiskPolicy, MissingPolicy
 from p2pmoe.errors import ConfigurationError
 from p2pmoe.model.model import Model, describe_model, load_model
+from p2pmoe.model.router import Router
 from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.expert_file import ExpertFile
 from p2pmoe.weights.look_through import look_through
 from p2pmoe.weights.model_file import ModelFile
+
+if TYPE_CHECKING:
+    from p2pmoe.backbone.disk_experts import DiskExperts
 
 __all__ = ["LocalOptions", "LocalSide"]
 
@@ -106,16 +112,25 @@ class LocalSide:
         for layer in description.moe_layers:
             self.experts.kinds(layer)  # refuses what cannot be computed with
         self.cost = LocalCost()
-        self.hot = HotSet(sizes.experts, self.plan.hot, self.experts.weights)
-        self.disk = DiskTier(
-            self.experts,
-            max_bytes=self.plan.disk,
-            cost=self.cost,
-            adopt=self.hot.adopt,
-        )
         self.use = UseCounts(
             description.n_layer, description.n_expert, len(description.moe_layers)
         )
+        room = self.plan.hot
+        self.hot = HotSet(
+            sizes.experts,
+            None if room is None else room + self.plan.kept,
+            self.experts.weights,
+            aimed_bytes=room,
+            next_use=self.use.next_use,
+        )
+        self.disk: DiskExperts = DiskTier(
+            self.experts,
+            self.hot,
+            window_bytes=self.plan.window,
+            cost=self.cost,
+            foresight=Foresight(_routes(self.model)),
+        )
+        self._in_network = False
         self._recalled = False
         self._unreadable = False  # the model file was found cut short
         self._told: int | None = None  # experts at hand, as last logged
@@ -173,11 +188,12 @@ class LocalSide:
         if known is not None:
             self.use.restore(known)
             self._recalled = True
+        self._in_network = in_network
         if in_network:
             self.read_base()
             if not self.knows_use:
                 self._measure(tokens, monotonic)
-        if in_network or self.knows_use:
+        if in_network or self.hot.holds_all:
             self.hot.aim(self.use.decayed())
         if self.is_small:
             self.look_through()
@@ -205,8 +221,15 @@ class LocalSide:
         return look_through(self.model_file, self.experts, wanted, go_on)
 
     def fill(self, go_on: Callable[[], bool] = lambda: True) -> None:
-        """Read the hot set by measured use, while `go_on()`; ModelFileError."""
-        self.hot.fill(self.use.decayed(), go_on)
+        """Read experts into memory, the most used first, while `go_on()`.
+
+        In a network what is at hand here is settled by that; else it only fills room,
+        and goes on by what is called. ModelFileError.
+        """
+        if self._in_network or self.hot.holds_all:
+            self.hot.fill(self.use.decayed(), go_on)
+        else:
+            self.hot.warm(self.use.decayed(), go_on)
         n_resident = len(self.hot.resident())
         if n_resident != self._told:
             self._told = n_resident
@@ -232,7 +255,7 @@ class LocalSide:
         read when they were called, and are not in memory.
         """
         resident = set(self.hot.resident())
-        lost = self.disk.lost - resident
+        lost = set(self.disk.lost) - resident
         if self.model_file.stamp() == self._stamp:
             n = len(self.hot.sizes)
             return f"the model file has lost {len(lost)} of {n} experts" if lost else ""
@@ -253,10 +276,13 @@ class LocalSide:
     def rebalance(self, keep: Collection[ExpertId] = ()) -> bool:
         """Follow measured use with the few moves worth their reads; True if made.
 
-        Experts in `keep` stay, whatever their use.
+        Experts in `keep` stay, whatever their use. Only in a network: elsewhere each
+        call for an expert that is not in memory reads it, and so memory follows use.
         A model file that was cut short is logged, not raised, and ends rebalancing:
         what is resident goes on serving.
         """
+        if not self._in_network:
+            return False
         moves = self.hot.plan(self.use.decayed(), keep)
         if self._unreadable or not (moves.load or moves.evict):
             return False
@@ -284,6 +310,15 @@ class LocalSide:
     def all_experts(self) -> frozenset[ExpertId]:
         """Return every routed expert of the model."""
         return frozenset(self.hot.sizes)
+
+
+def _routes(model: Model) -> dict[int, Route]:
+    """Return what says, by layer, which experts rows go to."""
+
+    def route(router: Router) -> Route:
+        return lambda hidden: router.route(hidden).experts
+
+    return {layer: route(router) for layer, router in model.routers().items()}
 
 
 def _choose(options: LocalOptions) -> KernelChoice:

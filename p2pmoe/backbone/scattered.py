@@ -71,7 +71,8 @@ class ScatteredExperts:
         places = self.places
         places.use.add(layer, routing.experts)
         rows = rows_by_expert(routing)
-        at_hand = places.hot.layer(layer)
+        resident = places.hot.layer(layer)
+        at_hand = {expert: resident[expert] for expert in rows if expert in resident}
         plan = self._plan(layer, rows, at_hand)
         keep_input_hashes(self.step, layer, hidden)
         pending = ScatteredPending(
@@ -91,6 +92,8 @@ class ScatteredExperts:
             ),
         )
         pending.start()
+        if places.network is None:
+            places.disk.foresee(layer, hidden, routing.experts)
         return pending
 
     def _coded(self, layer: int, hidden: Floats) -> ExpertInput:

@@ -1,8 +1,9 @@
 """How much each routed expert is used: measured, decayed, kept between runs.
 
 Each routed row counts once; older counts fade with a half-life in tokens, so that the
-figure follows the traffic and survives a restart. `UseCounts.add` is called by decode
-threads, everything else by the service. The file is
+figure follows the traffic and survives a restart. What is known of each expert's next
+use (next_use.py) is counted along. `UseCounts.add` is called by decode threads,
+everything else by the service. The file is
 
     "PMUSE1" and two zero bytes | n_layer u32 | n_expert u32 | f64 [n_layer, n_expert]
 
@@ -18,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mobile_worker.expert_id import ExpertId
+from p2pmoe.backbone.next_use import NextUse
 
 __all__ = ["UseCounts", "load_use", "save_use"]
 
@@ -37,6 +39,7 @@ class UseCounts:
         self._counts: Counts = np.zeros((n_layer, n_expert))
         self._since: Counts = np.zeros((n_layer, n_expert))
         self._weight = 1.0
+        self.next_use = NextUse(n_layer, n_expert)
         self._step = 2.0 ** (1.0 / (HALF_LIFE_TOKENS * max(1, n_moe_layers)))
         self._lock = threading.Lock()
 
@@ -45,6 +48,7 @@ class UseCounts:
         with self._lock:
             np.add.at(self._counts[layer], experts.ravel(), self._weight)
             np.add.at(self._since[layer], experts.ravel(), 1.0)
+            self.next_use.add(layer, experts)
             self._weight *= self._step ** len(experts)
             if self._weight > _RESCALE:
                 self._counts /= self._weight
@@ -69,6 +73,7 @@ class UseCounts:
         """Take over the counts of an earlier run."""
         with self._lock:
             self._counts = counts * self._weight
+            self.next_use.restore(counts)
 
     @property
     def is_measured(self) -> bool:

@@ -93,6 +93,14 @@ class Decoder:
     output: Linear  # to the logits
     soft_cap: float | None = None  # of the logits
 
+    def routers(self) -> dict[int, Router]:
+        """Return the routers by layer; see `Model.routers`."""
+        return {
+            number: layer.router
+            for number, layer in enumerate(self.layers)
+            if layer.router is not None
+        }
+
     def new_cache(self, n_tokens: int, *, limit: int | None = None) -> KvCache:
         """Return an empty cache; see `Model.new_cache`."""
         most = n_tokens if limit is None else limit

@@ -5,7 +5,7 @@ experts of a file and picks the architecture that its metadata names. The routed
 experts are asked for through an `ExpertCaller`, layer by layer.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 from mobile_worker.arithmetic.coding import Floats
@@ -27,6 +27,7 @@ from p2pmoe.model.experts import ExpertCaller
 from p2pmoe.model.kv_cache import KvCache
 from p2pmoe.model.logits import Logits
 from p2pmoe.model.native_operations import operations_for
+from p2pmoe.model.router import Router
 from p2pmoe.model.row_operations import RowOperations
 from p2pmoe.model.step import SequencePart
 from p2pmoe.weights.model_file import ModelFile
@@ -48,6 +49,10 @@ class Model(Protocol):
     @property
     def description(self) -> ModelDescription:
         """The model's sizes."""
+        ...
+
+    def routers(self) -> Mapping[int, Router]:
+        """Return the routers by layer, of the layers that have routed experts."""
         ...
 
     def new_cache(self, n_tokens: int, *, limit: int | None = None) -> KvCache:

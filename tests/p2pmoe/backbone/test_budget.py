@@ -53,7 +53,8 @@ def test_without_a_budget_all_experts_are_resident() -> None:
     assert plan.hot is None
     assert plan.kv == 2 * 100 * 1024
     assert plan.working == 2 * MIB
-    assert plan.disk == MIB
+    assert plan.disk == 3 * MIB
+    assert (plan.window, plan.kept) == (MIB, 0)
     assert plan.items()["hot"] == 0
 
 
@@ -98,8 +99,9 @@ def test_a_kernel_that_cannot_unpack_all_gets_a_sixteenth() -> None:
 
 def test_the_disks_share_is_bounded_and_holds_the_largest_expert() -> None:
     large = sizes_of(decoded=0, expert=100 * MIB, n=2)
-    assert planned(large, 1024 * MIB, n_context=0).disk == 100 * MIB
-    assert planned(sizes_of(), 8192 * MIB, n_context=0).disk == 64 * MIB
+    assert planned(large, 1024 * MIB, n_context=0).disk == 200 * MIB
+    plan = planned(sizes_of(), 8192 * MIB, n_context=0)
+    assert (plan.disk, plan.window, plan.kept) == (64 * MIB, 16 * MIB, 32 * MIB)
 
 
 def test_the_disks_share_may_be_given() -> None:
@@ -107,16 +109,16 @@ def test_the_disks_share_may_be_given() -> None:
     assert plan.disk == 30 * MIB
     assert total(plan) == 200 * MIB
     assert planned(sizes_of(), None, disk_bytes=5 * MIB).disk == 5 * MIB
-    with pytest.raises(RamTooSmall, match=r"--disk-cache of 0\.5 MiB holds no") as no:
-        planned(sizes_of(), 200 * MIB, disk_bytes=MIB // 2)
-    assert no.value.advice == "give --disk-cache 1M or more"
+    with pytest.raises(RamTooSmall, match=r"of 1\.5 MiB is below the 2\.0 MiB") as no:
+        planned(sizes_of(), 200 * MIB, disk_bytes=3 * MIB // 2)
+    assert no.value.advice == "give --disk-cache 2M or more"
     with pytest.raises(RamTooSmall, match="is below the"):
         planned(sizes_of(), 200 * MIB, disk_bytes=199 * MIB)
 
 
 def test_too_little_is_refused_with_what_is_needed() -> None:
     sizes = sizes_of()
-    needed = sizes.base + 1024 * 1024 + 2 * sizes.working + 4 * MIB
+    needed = sizes.base + 1024 * 1024 + 2 * sizes.working + 6 * MIB
     with pytest.raises(
         RamTooSmall, match=f"below the {needed / (1 << 20):.1f} MiB"
     ) as caught:
@@ -155,7 +157,7 @@ def test_no_item_is_negative_and_the_sum_is_the_budget(
         return
     assert min(plan.items().values()) >= 0
     assert total(plan) == ram
-    assert plan.disk >= expert
+    assert plan.disk >= 2 * plan.window + plan.kept >= 2 * expert
     assert plan.kv >= 128 * 1024
 
 

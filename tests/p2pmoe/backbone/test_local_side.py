@@ -47,7 +47,7 @@ def test_in_a_network_use_is_measured_at_first_and_recalled_then(
     second = side(tmp_path)
     second.warm_up([])
     assert second.knows_use
-    assert second.hot.at_hand() == aimed
+    assert set(second.hot.at_hand()) >= set(aimed)
     assert second.disk.n_reads == 0
 
 
