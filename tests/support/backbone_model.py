@@ -24,7 +24,7 @@ from p2pmoe.backbone.joining import Joined, Joining
 from p2pmoe.backbone.local_side import LocalOptions, LocalSide
 from p2pmoe.backbone.places import ExpertPlaces
 from p2pmoe.backbone.scattered import ScatteredExperts
-from p2pmoe.config import DiskPolicy, MissingPolicy, Tuning
+from p2pmoe.config import DiskPolicy, Tuning
 from p2pmoe.model.sampler import SamplingSettings
 from p2pmoe.weights.expert_file import ExpertFile
 from p2pmoe.weights.manifest import build_manifest
@@ -175,7 +175,7 @@ async def scattered_backbone(
                     cancel=joined.dispatcher.cancel,
                     counters=counters,
                     monotonic=time.monotonic,
-                    **{"n_lanes": 2, "missing": MissingPolicy.WAIT} | parts,
+                    **{"n_lanes": 2, "missing": local.options.missing} | parts,
                 )
                 async with open_engine(engine_parts) as engine:
                     backbones.append(Backbone(engine, local, counters, joined, places))

@@ -298,4 +298,4 @@ def test_a_batchs_requests_count_what_they_would_alone() -> None:
     ).finish()
     assert [trace.calls[Tier.DISK] for trace in traces] == [2, 3]
     read = sum(trace.read_bytes for trace in traces)
-    assert read == from_disk.disk.n_read_bytes > 0
+    assert 0 < read <= from_disk.disk.n_read_bytes
