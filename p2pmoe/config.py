@@ -54,8 +54,9 @@ class MissingPolicy(StrEnum):
 class Tuning:
     """Figures of the backbone that are no options of the command line."""
 
-    n_lanes: int = 2
+    n_lanes: int | None = None  # None: 2 in a network, to fill its waits, else 1
     max_batch: int = 16  # sequences that decode together on a lane
+    max_cold_experts: int | None = None  # distinct ones that a step may read from disk
     max_queued_requests: int = 64
     park_after_s: float = 1.0  # a batch waits no longer for an expert that nobody holds
     request_deadline_s: float = 600.0
@@ -76,12 +77,14 @@ class Tuning:
                 raise ConfigurationError(f"{name} is {getattr(self, name)}, not 0 to 1")
         for name, shown in (
             ("n_lanes", "n_lanes"),
+            ("max_cold_experts", "max_cold_experts"),
             ("max_batch", "--batch"),
             ("prefill_chunk_tokens", "prefill_chunk_tokens"),
             ("max_queued_requests", "--queue"),
         ):
-            if getattr(self, name) < 1:
-                raise ConfigurationError(f"{shown} is {getattr(self, name)}, below 1")
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigurationError(f"{shown} is {value}, below 1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,24 +1,47 @@
-"""One request on a decode thread: prefill in chunks, then token after token.
+"""A lane: the thread that runs steps over its sequences, as long as the engine lives.
 
-A plain function of its job: it never awaits and never touches the event loop but
-through `emit`. Between any two steps, and at every layer (scattered.py), it looks
-whether the request was cancelled or is overdue. The last token drawn is not run
-through the model: nobody would read what follows.
+    ask the schedule what to run    (under the lock; wait on it if there is nothing)
+    make or grow caches             no lock: only this lane touches its sequences'
+    run one step of the model       all sequences' rows together
+    draw                            each sequence's next token, from its own logits
+    tell                            all of it at once, by one call of `tell`
+
+A plain function of its parts: it never awaits, and reaches the event loop through
+`tell` alone. A step that fails changes nothing. If the error names rows, only their
+sequences end or are parked; if it does not, all of the step's run alone next, so that
+the one at fault is found and no other suffers (faults B11, B23). Sequences that were
+cancelled or are overdue are gone before the next step begins (fault B20), and the last
+token drawn is not run through the model: nobody would read what follows.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from threading import Condition
 
 from mobile_worker.arithmetic.coding import Floats
-from p2pmoe.backbone.generation import FinishReason, GenerationRequest
-from p2pmoe.backbone.trace import RequestTrace, StepTrace
-from p2pmoe.errors import Cancelled, RequestFailed
+from p2pmoe.backbone.generation import FinishReason, GenerationStep
+from p2pmoe.backbone.scheduling.drawing import draw, score_prompt
+from p2pmoe.backbone.scheduling.schedule import Schedule, Share, StepPlan
+from p2pmoe.backbone.scheduling.sequence import SequenceState, add_figures
+from p2pmoe.backbone.trace import StepTrace
+from p2pmoe.config import MissingPolicy
+from p2pmoe.errors import Cancelled, ExpertsUnavailable, RequestFailed, RowsFailed
 from p2pmoe.model.experts import ExpertCaller
-from p2pmoe.model.kv_cache import KvCache
+from p2pmoe.model.logits import Logits
 from p2pmoe.model.model import Model
-from p2pmoe.model.sampler import sample
+from p2pmoe.model.step import SequencePart
+from p2pmoe.text.stopping import StopRules, cut_block
 
-__all__ = ["DeadlinePassed", "LaneJob", "decode"]
+__all__ = [
+    "Admitted",
+    "DeadlinePassed",
+    "Drawn",
+    "Event",
+    "Lane",
+    "LaneParts",
+    "Over",
+    "StepFailed",
+]
 
 
 class DeadlinePassed(RequestFailed):
@@ -27,68 +50,313 @@ class DeadlinePassed(RequestFailed):
     advice = "ask for fewer tokens, or try again when more workers are there"
 
 
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A sequence got its slot."""
+
+    sequence: SequenceState
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A sequence's next token."""
+
+    sequence: SequenceState
+    step: GenerationStep
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """A sequence is over: by a rule, or with an error."""
+
+    sequence: SequenceState
+    cause: FinishReason | Exception
+
+
+@dataclass(frozen=True, slots=True)
+class StepFailed:
+    """What is still under way for a step is to be stopped."""
+
+    step: StepTrace
+
+
+Event = Admitted | Drawn | Over | StepFailed
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaneJob:
-    """What a decode thread needs to run one request."""
+class LaneParts:
+    """What a lane works with; `lock` guards the schedule and is told of changes.
 
-    model: Model
-    experts: Callable[[StepTrace, float], ExpertCaller]
-    request: GenerationRequest
-    trace: RequestTrace
-    emit: Callable[[int], None]  # called on the decode thread with each token
-    monotonic: Callable[[], float]
-    deadline: float
-    chunk_tokens: int
-    began: Callable[[StepTrace], None] = lambda _: None  # called with each step
-    produced: list[int] = field(default_factory=list)
-
-
-def decode(job: LaneJob) -> FinishReason:
-    """Run the request to its end; tokens leave through `job.emit`.
-
-    Raises:
-        RequestFailed: cancelled, overdue, or an expert could not be had.
+    `experts` makes a step's caller from the step, its deadline (monotonic seconds) and
+    its patience for experts that nobody holds (seconds; None: until the deadline).
     """
-    request = job.request
-    cache = job.model.new_cache(len(request.prompt_ids) + request.max_tokens)
-    start = job.monotonic()
-    logits = None
-    for first in range(0, len(request.prompt_ids), job.chunk_tokens):
-        _go_on(job)
-        chunk = request.prompt_ids[first : first + job.chunk_tokens]
-        logits = _step(job, chunk, cache)
-    if logits is None:
-        raise RequestFailed("the prompt is empty")
-    decode_start = job.monotonic()
-    job.trace.prefill_s = decode_start - start
-    job.trace.decoding = True
-    while True:
-        history = [*request.prompt_ids, *job.produced]
-        token = sample(logits[-1], request.sampling, history, len(history))
-        job.produced.append(token)
-        job.trace.decode_s = job.monotonic() - decode_start
-        job.emit(token)
-        if token in request.stop_ids:
-            return FinishReason.STOP
-        if len(job.produced) >= request.max_tokens:
-            return FinishReason.LENGTH
-        _go_on(job)
-        logits = _step(job, [token], cache)
+
+    number: int
+    model: Model
+    schedule: Schedule
+    lock: Condition
+    experts: Callable[[StepTrace, float, float | None], ExpertCaller]
+    tell: Callable[[Sequence[Event]], None]
+    monotonic: Callable[[], float]
+    missing: MissingPolicy = MissingPolicy.FAIL
 
 
-def _step(job: LaneJob, tokens: Sequence[int], cache: KvCache) -> Floats:
-    step = StepTrace.of(job.trace, len(tokens))
-    job.began(step)
-    try:
-        return job.model.forward(tokens, cache, job.experts(step, job.deadline))
-    finally:
-        step.end()
+class Lane:
+    """One decode thread; `run` is its function."""
 
+    def __init__(self, parts: LaneParts) -> None:
+        """Begin idle."""
+        self._parts = parts
+        self._closed = False
+        self.current: StepTrace | None = None  # the step under way, for others to stop
+        self.n_steps = 0
+        self.n_rows = 0
+        self.n_last = 0  # sequences of the latest step
 
-def _go_on(job: LaneJob) -> None:
-    if job.trace.cancelled:
-        raise Cancelled("the request was cancelled")
-    if not job.monotonic() < job.deadline:
-        raise DeadlinePassed(
-            f"the request's deadline passed after {len(job.produced)} tokens"
+    def close(self) -> None:
+        """End after the step under way; the caller holds the lock and notifies."""
+        self._closed = True
+
+    def run(self) -> None:
+        """Run steps until `close`; blocks, and sleeps while there is nothing to do."""
+        while (plan := self._next()) is not None:
+            self.take(plan)
+
+    def _next(self) -> StepPlan | None:
+        parts = self._parts
+        with parts.lock:
+            while not self._closed:
+                plan = self.plan()
+                if not plan.is_empty:
+                    return plan
+                timeout = None
+                if plan.wake_at is not None:
+                    timeout = max(0.0, plan.wake_at - parts.monotonic())
+                parts.lock.wait(timeout)
+        return None
+
+    def plan(self) -> StepPlan:
+        """Ask what comes next and wake the other lanes; the caller holds the lock."""
+        parts = self._parts
+        version = parts.schedule.version
+        plan = parts.schedule.next_step(parts.number, parts.monotonic())
+        if parts.schedule.version != version:
+            parts.lock.notify_all()
+        return plan
+
+    def take(self, plan: StepPlan) -> None:
+        """Do what was decided, and tell what came of it."""
+        events: list[Event] = [Admitted(s) for s in plan.admitted]
+        events += [Over(s, _why_over(s)) for s in plan.over]
+        if events:
+            self._parts.tell(events)
+        shares = self._with_caches(plan.shares)
+        if shares:
+            self._run_step(shares, plan)
+
+    def _with_caches(self, shares: Sequence[Share]) -> list[Share]:
+        """Make, copy or grow caches; a sequence for which that fails is over."""
+        ready = []
+        for share in shares:
+            try:
+                self._provide_cache(share.sequence)
+            except Exception as error:  # noqa: BLE001 - MemoryError among others
+                self._end([(share.sequence, error)])
+            else:
+                ready.append(share)
+        return ready
+
+    def _provide_cache(self, sequence: SequenceState) -> None:
+        if sequence.cache is not None:
+            sequence.cache.grow(sequence.room)
+            return
+        origin, model = sequence.origin, self._parts.model
+        if origin is None:
+            limit = self._parts.schedule.limits.n_context
+            sequence.cache = model.new_cache(sequence.room, limit=limit)
+        elif origin.is_own:
+            origin.cache.truncate(origin.length)
+            origin.cache.grow(sequence.room)
+            sequence.cache = origin.cache
+        else:
+            sequence.cache = origin.cache.copy_prefix(origin.length, sequence.room)
+        sequence.origin = None
+
+    # One step.
+
+    def _run_step(self, shares: list[Share], plan: StepPlan) -> None:
+        parts = self._parts
+        for share in shares:
+            trace = share.sequence.trace
+            trace.position = share.sequence.length
+            trace.traces = share.sequence.request.traces
+        step = StepTrace([(s.sequence.trace, s.n_rows) for s in shares])
+        patience = plan.patience_s if parts.missing is MissingPolicy.WAIT else 0.0
+        self.current = step
+        try:
+            caller = parts.experts(step, _deadline(shares), patience)
+            logits = parts.model.step([_part(share) for share in shares], caller)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the engine goes on
+            step.end()
+            self._failed(shares, step, error)
+        else:
+            step.end()
+            self._succeeded(shares, step, logits)
+        finally:
+            self.current = None
+
+    def _succeeded(
+        self, shares: list[Share], step: StepTrace, logits: Sequence[Floats]
+    ) -> None:
+        self.n_steps += 1
+        self.n_rows += step.n_rows
+        self.n_last = len(shares)
+        events: list[Event] = []
+        over: list[tuple[SequenceState, FinishReason | Exception]] = []
+        for place, (share, own) in enumerate(zip(shares, logits, strict=True)):
+            sequence = share.sequence
+            try:
+                drawn = self._advance(share, own, step, place)
+            except Exception as error:  # noqa: BLE001 - a grammar's, a sampler's
+                over.append((sequence, error))
+                continue
+            if drawn is not None and not sequence.trace.cancelled:
+                events.append(Drawn(sequence, drawn))
+                reason = _finish(sequence, drawn.tokens)
+                if reason is not None:
+                    over.append((sequence, reason))
+        with self._parts.lock:
+            self._parts.schedule.charge(
+                self._parts.number, shares, getattr(step, "n_cold", 0)
+            )
+        self._end(over, events)
+
+    def _advance(
+        self, share: Share, logits: Floats, step: StepTrace, place: int
+    ) -> GenerationStep | None:
+        """Take a sequence's logits; the token that follows, or None in a prompt."""
+        sequence, request = share.sequence, share.sequence.request
+        if request.scores_prompt and len(sequence.prompt_logprobs) < sequence.n_prompt:
+            score_prompt(sequence, logits, sequence.length - share.n_rows)
+        if request.explains:
+            figures = step.figures(place)
+            sequence.figures = add_figures(sequence.figures, figures)
+        if request.traces:
+            sequence.hashes += step.hashes(place)
+        if sequence.n_pending:
+            return None
+        token, told = draw(sequence, logits[-1])
+        self._note_times(sequence)
+        drawn = GenerationStep(
+            tokens=(token,),
+            logprobs=() if told is None else (told,),
+            figures=sequence.figures,
+            hashes=tuple(sequence.hashes),
         )
+        sequence.figures, sequence.hashes = None, []
+        return drawn
+
+    def _note_times(self, sequence: SequenceState) -> None:
+        now, trace = self._parts.monotonic(), sequence.trace
+        if sequence.decode_started is None:
+            began = now if sequence.started is None else sequence.started
+            sequence.decode_started = now
+            trace.prefill_s = now - began
+            trace.decoding = True
+        trace.decode_s = now - sequence.decode_started
+
+    # What went wrong.
+
+    def _failed(self, shares: list[Share], step: StepTrace, error: Exception) -> None:
+        parts = self._parts
+        # Whoever cancelled has stopped what was under way.
+        events: list[Event] = [] if step.cancelled else [StepFailed(step)]
+        over: list[tuple[SequenceState, FinishReason | Exception]] = []
+        at_fault = _at_fault(shares, step, error)
+        now = parts.monotonic()
+        with parts.lock:
+            for share in shares:
+                sequence = share.sequence
+                if not at_fault:
+                    sequence.is_suspect = True
+                elif sequence not in at_fault or sequence.trace.cancelled:
+                    continue  # the next step begins without it, if it was cancelled
+                elif _deadline(shares) <= now < sequence.deadline:
+                    continue  # the time was over for another one
+                elif self._waits_for(sequence, error, now):
+                    parts.schedule.park(sequence, error, now)
+                else:
+                    over.append((sequence, error))
+        self._end(over, events)
+
+    def _waits_for(self, sequence: SequenceState, error: Exception, now: float) -> bool:
+        return (
+            isinstance(error, ExpertsUnavailable)
+            and self._parts.missing is MissingPolicy.WAIT
+            and now < sequence.deadline
+        )
+
+    def _end(
+        self,
+        over: Sequence[tuple[SequenceState, FinishReason | Exception]],
+        events: Sequence[Event] = (),
+    ) -> None:
+        """Free what ended sequences hold, then tell everything at once."""
+        parts = self._parts
+        if over:
+            now = parts.monotonic()
+            with parts.lock:
+                for sequence, cause in over:
+                    keeps = isinstance(cause, FinishReason)
+                    parts.schedule.leave(sequence, now, keeps=keeps)
+                parts.lock.notify_all()
+        told = [*events, *(Over(sequence, cause) for sequence, cause in over)]
+        if told:
+            parts.tell(told)
+
+
+def _part(share: Share) -> SequencePart:
+    sequence = share.sequence
+    if sequence.cache is None:
+        raise ValueError("a sequence without a cache is in a step")
+    first = sequence.length
+    tokens = sequence.tokens[first : first + share.n_rows]
+    wanted = Logits.LAST if share.n_rows == sequence.n_pending else Logits.NONE
+    scored = len(sequence.prompt_logprobs)
+    if sequence.request.scores_prompt and scored < sequence.n_prompt:
+        wanted = Logits.ALL
+    return SequencePart(tokens, sequence.cache, wanted)
+
+
+def _deadline(shares: Sequence[Share]) -> float:
+    return min(share.sequence.deadline for share in shares)
+
+
+def _finish(sequence: SequenceState, tokens: Sequence[int]) -> FinishReason | None:
+    request = sequence.request
+    rules = StopRules(max_tokens=request.max_tokens, stop_ids=request.stop_ids)
+    return cut_block(tokens, sequence.n_drawn - len(tokens), rules).finish
+
+
+def _at_fault(
+    shares: Sequence[Share], step: StepTrace, error: Exception
+) -> list[SequenceState]:
+    """Return whose rows an error names; none if it cannot be told."""
+    if len(shares) == 1:
+        return [shares[0].sequence]
+    if isinstance(error, Cancelled):
+        return [s.sequence for s in shares if s.sequence.trace.cancelled]
+    if isinstance(error, RowsFailed):
+        owners = {int(step.owners[row]) for row in error.rows}
+        return [shares[owner].sequence for owner in sorted(owners)]
+    return []
+
+
+def _why_over(sequence: SequenceState) -> Exception:
+    if sequence.trace.cancelled:
+        return Cancelled("the request was cancelled")
+    if sequence.parked_by is not None:
+        return sequence.parked_by
+    return DeadlinePassed(
+        f"the request's deadline passed after {sequence.n_drawn} tokens"
+    )

@@ -32,6 +32,7 @@ from mobile_worker.expert_id import ExpertId
 from mobile_worker.session.identity import load_or_create
 from mobile_worker.shards.manifest import Manifest
 from p2pmoe.api.app import ApiParts
+from p2pmoe.api.keys import ApiKeys
 from p2pmoe.api.server import ListenAddress, serve_api
 from p2pmoe.backbone.counters import BackboneCounters
 from p2pmoe.backbone.engine import Engine, EngineParts, open_engine
@@ -51,7 +52,13 @@ from p2pmoe.backbone.residency import Residency, keep_resident
 from p2pmoe.backbone.scattered import Network, ScatteredExperts
 from p2pmoe.backbone.start_report import StartReport
 from p2pmoe.backbone.trace import StepTrace
-from p2pmoe.config import DiskPolicy, NetworkAccess, ServeConfig, parse_listen
+from p2pmoe.config import (
+    DiskPolicy,
+    MissingPolicy,
+    NetworkAccess,
+    ServeConfig,
+    parse_listen,
+)
 from p2pmoe.errors import ConfigurationError
 from p2pmoe.model.model import describe_model
 from p2pmoe.weights.model_file import open_model
@@ -262,11 +269,18 @@ class Service:
 
         return EngineParts(
             model=local.model,
-            experts=lambda step, deadline: ScatteredExperts(places, step, deadline),
+            experts=functools.partial(ScatteredExperts, places),
             cancel=cancel,
             counters=self.counters,
             monotonic=self._clock.monotonic,
-            n_lanes=tuning.n_lanes,
+            n_lanes=local.options.n_lanes,
+            max_batch=tuning.max_batch,
+            kv_bytes=local.plan.kv,
+            n_context=local.n_context,
+            max_cold_experts=tuning.max_cold_experts,
+            park_after_s=tuning.park_after_s,
+            # Without a network nobody can come who holds what is lost here.
+            missing=MissingPolicy.FAIL if network is None else self.config.missing,
             max_queued=tuning.max_queued_requests,
             deadline_s=tuning.request_deadline_s,
             chunk_tokens=tuning.prefill_chunk_tokens,
@@ -304,7 +318,7 @@ class Service:
             readiness=self._readiness,
             clock=self._clock,
             metrics=(self._metrics,),
-            key=self.config.api_key,
+            keys=ApiKeys.parse(key) if (key := self.config.api_key) else None,
         )
 
     def _metrics(self) -> str:

@@ -26,10 +26,9 @@ from mobile_worker.expert_id import ExpertId
 from mobile_worker.session.records import PeerRecord
 from p2pmoe.backbone.exchange import LayerDone, LayerWork
 from p2pmoe.backbone.generation import GenerationRequest
-from p2pmoe.backbone.lane import LaneJob, decode
 from p2pmoe.backbone.local_side import LocalOptions, LocalSide
 from p2pmoe.backbone.plan import ExpertRows, LayerPlan, Tier, WorkerCalls
-from p2pmoe.backbone.scattered import Network, ScatteredExperts
+from p2pmoe.backbone.scattered import Network
 from p2pmoe.backbone.trace import RequestTrace, StepTrace
 from p2pmoe.model.sampler import SamplingSettings
 from p2pmoe.weights.model_file import open_model
@@ -38,6 +37,7 @@ from tests.benchmarks.figures import Figure, figure
 from tests.benchmarks.one_core import measured_on_one_core, tell
 from tests.benchmarks.serve_processes import bench_backbone, plain_crossing, record_of
 from tests.support.backbone_model import POCKET
+from tests.support.lanes import decode_alone
 
 __all__ = ["run"]
 
@@ -115,26 +115,12 @@ async def _crossings(record: PeerRecord, relay: Endpoint | None) -> list[list[fl
 
 def _decode(local: LocalSide, network: Network | None) -> float:
     """Return tokens a second of one greedy generation; in a thread."""
-    trace = RequestTrace()
-    deadline = time.monotonic() + 60
-    decode(
-        LaneJob(
-            model=local.model,
-            experts=lambda step, deadline: ScatteredExperts(
-                local.places(network), step, deadline
-            ),
-            request=GenerationRequest(
-                prompt_ids=_PROMPT,
-                sampling=SamplingSettings(temperature=0.0),
-                max_tokens=_TOKENS,
-            ),
-            trace=trace,
-            emit=lambda token: None,
-            monotonic=time.monotonic,
-            deadline=deadline,
-            chunk_tokens=64,
-        )
+    request = GenerationRequest(
+        prompt_ids=_PROMPT,
+        sampling=SamplingSettings(temperature=0.0),
+        max_tokens=_TOKENS,
     )
+    _, trace = decode_alone(local, request, network)
     return (_TOKENS - 1) / trace.decode_s
 
 

@@ -5,16 +5,12 @@ for the demo. Where everything is required, no kind of kernel may be missing.
 """
 
 import os
-import time
 from pathlib import Path
 
 import pytest
 
 from p2pmoe.backbone.generation import GenerationRequest
-from p2pmoe.backbone.lane import LaneJob, decode
 from p2pmoe.backbone.local_side import LocalOptions, LocalSide
-from p2pmoe.backbone.scattered import ScatteredExperts
-from p2pmoe.backbone.trace import RequestTrace
 from p2pmoe.demo.facts import hash_tokens
 from p2pmoe.demo.story import Script
 from p2pmoe.model.sampler import SamplingSettings
@@ -22,6 +18,7 @@ from p2pmoe.text.tokenizer import load_tokenizer
 from tests.support.backbone_model import POCKET, model_of
 from tests.support.demo_facts import DEMO_TOKENS_SHA256
 from tests.support.kernels import all_kernels
+from tests.support.lanes import decode_alone
 
 SCRIPT = Script()
 HERE = [kernel.name for kernel in all_kernels()]
@@ -44,22 +41,7 @@ def tokens_of(local: LocalSide) -> list[int]:
         sampling=SamplingSettings(temperature=SCRIPT.temperature, seed=SCRIPT.seed),
         max_tokens=SCRIPT.max_tokens,
     )
-    tokens: list[int] = []
-    trace = RequestTrace()
-    job = LaneJob(
-        model=local.model,
-        experts=lambda step, deadline: ScatteredExperts(
-            local.places(), step, deadline
-        ),
-        request=request,
-        trace=trace,
-        emit=tokens.append,
-        monotonic=time.monotonic,
-        deadline=float("inf"),
-        chunk_tokens=64,
-    )
-    decode(job)
-    return tokens
+    return decode_alone(local, request)[0]
 
 
 @pytest.mark.skipif(

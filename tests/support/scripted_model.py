@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from p2pmoe.model.step import SequencePart
 __all__ = ["N_LAYERS", "TOP_K", "CountingExperts", "ScriptedModel", "ask"]
 
 N_LAYERS, TOP_K, N_VOCAB = 3, 2, 64
+TOKEN_BYTES = 4  # of a cache
 
 
 @dataclass
@@ -30,7 +32,7 @@ class _Cache:
 
     @property
     def n_bytes(self) -> int:
-        return 4 * self.capacity
+        return TOKEN_BYTES * self.capacity
 
     def reserve(self, n_tokens: int) -> int:
         if self.length + n_tokens > self.capacity:
@@ -64,6 +66,11 @@ class ScriptedModel:
     script: Sequence[int]
     n_prompt: int = 4
     on_step: Callable[[int], object] = lambda _: None
+    description: SimpleNamespace = field(
+        default_factory=lambda: SimpleNamespace(
+            n_context=1 << 20, kv_bytes_per_token=TOKEN_BYTES
+        )
+    )
     steps: list[tuple[int, ...]] = field(default_factory=list)
     capacities: list[int] = field(default_factory=list)
 

@@ -26,7 +26,7 @@ from p2pmoe.backbone.generation import (
     GenerationRequest,
 )
 from p2pmoe.backbone.lane import DeadlinePassed
-from p2pmoe.backbone.trace import StepTrace
+from p2pmoe.backbone.trace import RequestTrace, StepTrace
 from p2pmoe.errors import (
     Cancelled,
     ExpertsUnavailable,
@@ -39,7 +39,6 @@ from tests.support.backbone_model import POCKET, local_backbone, local_side
 from tests.support.scripted_model import (
     N_LAYERS,
     TOP_K,
-    CountingExperts,
     ScriptedModel,
     ask,
 )
@@ -51,43 +50,48 @@ A_STEP = N_LAYERS * TOP_K
 
 
 @dataclass
+class BatchExperts:
+    """Counts calls by request, and refuses them once nobody wants the step."""
+
+    step: StepTrace
+    n_calls: dict[RequestTrace, int]
+
+    def begin(self, layer: int, hidden: object, routing: object) -> None:
+        del layer, hidden, routing
+        if self.step.cancelled:
+            raise Cancelled("the request was cancelled")
+        for trace in self.step.traces:
+            self.n_calls[trace] = self.n_calls.get(trace, 0) + TOP_K
+
+
+@dataclass
 class Rig:
-    """An engine over a scripted model; `callers` are its requests' experts."""
+    """An engine over a scripted model; `n_calls` are its requests' expert calls."""
 
     model: ScriptedModel
     engine: Engine
     counters: BackboneCounters
-    callers: list[CountingExperts]
-    told: list[StepTrace] = field(default_factory=list)  # cancelled
+    n_calls: dict[RequestTrace, int]
+    told: list[StepTrace] = field(default_factory=list)  # steps that were stopped
     now: float = 0.0
 
 
 @asynccontextmanager
 async def rig_of(model: ScriptedModel, **parts: object) -> AsyncIterator[Rig]:
-    callers: list[CountingExperts] = []
+    n_calls: dict[RequestTrace, int] = {}
     told: list[StepTrace] = []
     rigs: list[Rig] = []
-
-    def experts(step: StepTrace, deadline: float) -> CountingExperts:
-        del deadline
-        (trace,) = step.traces
-        for caller in callers:
-            if caller.trace is trace:
-                return caller
-        callers.append(CountingExperts(trace=trace))
-        return callers[-1]
-
     counters = BackboneCounters()
     engine_parts = EngineParts(
         model=model,
-        experts=experts,
+        experts=lambda step, deadline, patience_s: BatchExperts(step, n_calls),
         cancel=told.append,
         counters=counters,
-        monotonic=lambda: rigs[0].now,
+        monotonic=lambda: rigs[0].now if rigs else 0.0,
         **parts,
     )
     async with open_engine(engine_parts) as engine:
-        rigs.append(Rig(model, engine, counters, callers, told))
+        rigs.append(Rig(model, engine, counters, n_calls, told))
         with trio.fail_after(10):
             yield rigs[0]
 
@@ -174,7 +178,7 @@ async def test_b18_what_is_delivered_is_what_is_counted(
         assert run.end().finish_reason is reason
         assert rig.counters.completion_tokens == len(tokens)
         assert rig.counters.requests == {reason.value: 1}
-        assert rig.callers[0].n_calls == A_STEP * len(tokens)
+        assert rig.n_calls[run.trace] == A_STEP * len(tokens)
 
 
 @trio_test
@@ -196,7 +200,7 @@ async def test_figures_may_be_asked_in_mid_run() -> None:
 async def test_requests_wait_in_order_and_not_too_many() -> None:
     model, gate = gated([5], 1, 2, 3)
     order: list[str] = []
-    async with rig_of(model, n_lanes=1, max_queued=2) as rig:
+    async with rig_of(model, max_batch=1, max_queued=2) as rig:
 
         async def client(name: str) -> None:
             async with rig.engine.generate(ask(1)) as run:
@@ -224,7 +228,7 @@ async def test_requests_wait_in_order_and_not_too_many() -> None:
 @trio_test
 async def test_lanes_run_at_once_and_a_request_says_how_long_it_waited() -> None:
     model, gate = gated([5], 1)
-    async with rig_of(model, n_lanes=1) as rig, trio.open_nursery() as nursery:
+    async with rig_of(model, max_batch=1) as rig, trio.open_nursery() as nursery:
         nursery.start_soon(ended, rig, ask(1))
         await gate.reached()
         waited: list[float] = []
@@ -249,7 +253,7 @@ async def test_lanes_run_at_once_and_a_request_says_how_long_it_waited() -> None
 @trio_test
 async def test_b20_leaving_the_queue_stops_nobody_else() -> None:
     model, gate = gated([5, 6], 1)
-    async with rig_of(model, n_lanes=1) as rig, rig.engine.generate(ask(2)) as active:
+    async with rig_of(model, max_batch=1) as rig, rig.engine.generate(ask(2)) as active:
         await gate.reached()
         with trio.move_on_after(0):
             await ended(rig, ask(2))
@@ -257,22 +261,22 @@ async def test_b20_leaving_the_queue_stops_nobody_else() -> None:
         assert rig.told == []
         gate.open()
         assert await tokens_of(active) == [5, 6]
-        assert len(rig.callers) == 1  # the other was never begun
+        assert len(rig.n_calls) == 1  # the other was never begun
 
 
 @trio_test
 async def test_b20_no_call_after_the_step_in_which_a_client_leaves() -> None:
     model, gate = gated([5] * 1000, 10)
-    async with rig_of(model, n_lanes=1) as rig:
+    async with rig_of(model, max_batch=1) as rig:
         async with rig.engine.generate(ask(1000)) as run:
             await anext(run)
             await gate.reached()
-            before = rig.callers[0].n_calls
+            before = rig.n_calls[run.trace]
         assert run.trace.cancelled
         assert [step.traces for step in rig.told] == [(run.trace,)]
         gate.open()
         await rig.engine.idle()
-        assert rig.callers[0].n_calls - before <= A_STEP
+        assert rig.n_calls[run.trace] - before <= A_STEP
         assert len(model.steps) == 10
         assert rig.counters.requests == {"cancelled": 1}
         model.script = [7]
@@ -284,7 +288,7 @@ async def test_b20_no_call_after_the_step_in_which_a_client_leaves() -> None:
 async def test_b20_a_client_that_leaves_in_prefill_frees_the_lane() -> None:
     model, gate = gated([5], 2)
     model.n_prompt = 12
-    async with rig_of(model, n_lanes=1, chunk_tokens=4) as rig:
+    async with rig_of(model, max_batch=1, chunk_tokens=4) as rig:
         async with rig.engine.generate(ask(1, n_prompt=12)):
             await gate.reached()
         gate.open()
@@ -316,8 +320,7 @@ async def test_b20_many_cancelled_requests_leave_nothing_behind() -> None:
         await rig.engine.idle()
         await trio.testing.wait_all_tasks_blocked()
         assert rig.engine.n_active == rig.engine.n_waiting == 0
-        assert rig.engine._lanes.value == 2
-        assert rig.engine._threads.borrowed_tokens == 0
+        assert rig.engine.schedule.pool.granted_bytes == 0
         assert trio.lowlevel.current_statistics().tasks_living == tasks
         assert sum(rig.counters.requests.values()) == 100
 
@@ -424,7 +427,7 @@ async def test_b23_a_deadline_in_mid_stream_is_a_failure() -> None:
 
 @trio_test
 async def test_b23_an_engine_that_is_torn_down_fails_its_requests() -> None:
-    model = ScriptedModel([5])
+    model, gate = gated([5, 6, 7], 1)
     engines: list[Rig] = []
     scope = trio.CancelScope()
 
@@ -439,11 +442,16 @@ async def test_b23_an_engine_that_is_torn_down_fails_its_requests() -> None:
 
     async with trio.open_nursery() as nursery:
         await nursery.start(engine)
-        async with engines[0].engine.generate(ask(1)) as run:
-            scope.cancel()  # before the request reached its thread
+        async with engines[0].engine.generate(ask(3)) as run:
+            await gate.reached()
+            scope.cancel()
+            await trio.testing.wait_all_tasks_blocked()
+            gate.open()
             with pytest.raises(GenerationFailed):
                 await tokens_of(run)
-    assert model.steps == []
+    assert len(model.steps) == 1
+    with pytest.raises(GenerationFailed, match="ends"):
+        await ended(engines[0], ask(1))
 
 
 def test_what_a_client_may_know_of_an_error() -> None:
