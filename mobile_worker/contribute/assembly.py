@@ -28,6 +28,7 @@ from mobile_worker.session.descriptor import Services
 from mobile_worker.session.identity import Identity
 from mobile_worker.shards.desk import BlobDesk
 from mobile_worker.shards.fetch import FetchSettings
+from mobile_worker.shards.http_fetch import ModelSources
 from mobile_worker.shards.store import ShardStore
 from relay.keys import PeerId
 
@@ -47,6 +48,7 @@ class Base:
     proven: ProvenKernel
     node: Node
     figures: Figures
+    sources: ModelSources | None = None
 
     @property
     def expert_bytes(self) -> int:
@@ -79,6 +81,7 @@ def assemble(base: Base, services: Services) -> Contributor:
             market=services.market,
             give_back=market_side.give_back,
             settings=base.fetch,
+            sources=base.sources,
         )
     )
     market_side.on_leases = gatherer.leases_changed

@@ -1,8 +1,9 @@
 """From leased to held: manifest, shards, verification, memory.
 
 A few tasks take what is leased and not yet in memory, one expert each: read it from the
-store or fetch it by hash from the backbone that leased it, verify it, and take it into
-memory. A source that does not answer is asked again with growing pauses for as long as
+store, or fetch it by hash from the backbone that leased it or, if that has not got it,
+from the public files that the manifest names; verify it, and take it into memory. A
+source that does not answer is asked again with growing pauses for as long as
 the lease lasts; a shard on disk that is not what its name says is fetched anew. What
 cannot be held here at all (no room, a format not known) is given back to the market
 with the reason. Memory is promised before a fetch begins, so that experts under way
@@ -30,6 +31,7 @@ from mobile_worker.shards.errors import (
     StoreUnusable,
 )
 from mobile_worker.shards.fetch import FetchSettings, fetch_blob, fetch_shard
+from mobile_worker.shards.http_fetch import ModelSources, fetch_from_files
 from mobile_worker.shards.manifest import (
     MAX_MANIFEST_BYTES,
     ManifestError,
@@ -56,6 +58,7 @@ class GatherParts:
     """What gathering works with.
 
     give_back: told (lease, expert, reason) of what cannot be held here.
+    sources: where the public files of models are read; None reads none.
     """
 
     store: ShardStore
@@ -65,6 +68,7 @@ class GatherParts:
     market: PeerId
     give_back: Callable[[bytes, ExpertId, str], None]
     settings: FetchSettings
+    sources: ModelSources | None = None
 
 
 class Gatherer:
@@ -163,7 +167,7 @@ class Gatherer:
         parts.held.check_width(model.manifest.layouts[expert.layout])
         self._promised_bytes += expert.n_bytes
         try:
-            shard = await self._shard(want, expert)
+            shard = await self._shard(want, model, expert)
         finally:
             self._promised_bytes -= expert.n_bytes
         if not parts.leases.is_wanted(want.manifest_hash, want.expert):
@@ -172,7 +176,9 @@ class Gatherer:
         parts.held.hold(held, want.expert, shard)
         parts.leases.now_held(want.manifest_hash, want.expert)
 
-    async def _shard(self, want: Want, expert: ManifestExpert) -> bytes:
+    async def _shard(
+        self, want: Want, model: HeldModel, expert: ManifestExpert
+    ) -> bytes:
         store = self._parts.store
         name = expert.digest.hex()
         if store.has(name):
@@ -180,14 +186,23 @@ class Gatherer:
                 return await trio.to_thread.run_sync(store.read, name)
             except (ShardCorrupt, ShardMissing) as error:
                 logger.warning("fetched anew: %s", error)
-        source = self._parts.desk.source(want.backbone)
-        await fetch_shard(
-            store,
-            source,
-            expert.digest,
-            expert.n_bytes,
-            settings=self._parts.settings,
-        )
+        try:
+            await fetch_shard(
+                store,
+                self._parts.desk.source(want.backbone),
+                expert.digest,
+                expert.n_bytes,
+                settings=self._parts.settings,
+            )
+        except ShardUnavailable as error:
+            sources = self._parts.sources
+            if sources is None:
+                raise
+            public = sources.of(want.manifest_hash, model.manifest)
+            if public is None:
+                raise
+            logger.debug("expert %s from its model's files: %s", want.expert, error)
+            await fetch_from_files(store, public, expert)
         return await trio.to_thread.run_sync(store.read, name)
 
     async def _model(self, want: Want) -> HeldModel:

@@ -27,7 +27,9 @@ from mobile_worker.links.open_node import open_node
 from mobile_worker.session.descriptor import NetworkDescriptor, Services
 from mobile_worker.session.identity import Identity, load_or_create
 from mobile_worker.shards.fetch import FetchSettings
+from mobile_worker.shards.http_fetch import ModelSources
 from mobile_worker.shards.store import ShardStore
+from relay.endpoint import is_loopback
 from relay.keys import PeerId
 
 __all__ = ["Hooks", "Started", "contribute"]
@@ -110,8 +112,13 @@ async def _start(
         figures.facts.kernel = proven.kernel.name
         figures.doing("joining the network", clock.monotonic())
         node_settings = _node_settings(settings, identity, proven.self_test)
+        # A manifest is a stranger's: our own services are asked only by our own relay.
+        is_here = is_loopback(settings.endpoint.host)
         with Spool(settings.spool_folder) as spool:
-            async with hooks.open_node(node_settings) as node:
+            async with (
+                ModelSources(loopback=is_here) as sources,
+                hooks.open_node(node_settings) as node,
+            ):
                 base = Base(
                     settings=settings,
                     identity=identity,
@@ -122,6 +129,7 @@ async def _start(
                     proven=proven,
                     node=node,
                     figures=figures,
+                    sources=sources,
                 )
                 return await _work(base, hooks, stop)
     finally:

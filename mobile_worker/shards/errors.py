@@ -9,6 +9,8 @@
         StoreUnusable          the folder cannot be read or written
     RemoteError
       ShardUnavailable         no source gave the shard
+        SourceRefused          a server will never give these bytes
+        SourceBroke            a server did not give them this time
 
 Messages may name local folders: they are for this machine's user and are never sent
 to a peer (a peer gets a `BlobError` code, faults B06).
@@ -22,6 +24,8 @@ __all__ = [
     "ShardError",
     "ShardMissing",
     "ShardUnavailable",
+    "SourceBroke",
+    "SourceRefused",
     "StoreFull",
     "StoreUnusable",
 ]
@@ -57,3 +61,16 @@ class StoreUnusable(ShardError):
 
 class ShardUnavailable(RemoteError):
     """No source gave the shard in the number of tries allowed."""
+
+
+class SourceRefused(ShardUnavailable):
+    """A server answers so that it need not be asked again."""
+
+
+class SourceBroke(ShardUnavailable):
+    """A server broke off, was silent, or asks to come later."""
+
+    def __init__(self, message: str, *, retry_s: float = 0.0) -> None:
+        """Say what happened; ask again in `retry_s` at the earliest."""
+        super().__init__(message)
+        self.retry_s = retry_s

@@ -8,16 +8,21 @@ the network is `manifest_hash`.
 
 Wire form: canonical msgpack, an array of
 
-    version = 2 | name | architecture | n_layer | n_expert | n_embd
+    version = 3 | name | architecture | n_layer | n_expert | n_embd
     | layouts  [[gate, up, down format, n_embd, n_ff, kind, alpha f64, limit f64,
                  biased]...]
     | experts  [[packed id, layout, digest 32 B, n_bytes,
                  [[offset, length] x 3 or, if biased, 6]]...]
-    | sources  [url...] | tokenizer digest 0 or 32 B
+    | files    [[n_bytes, [url...]]...]
+    | base     [[offset, length, digest 32 B]...]
+    | tokenizer digest 0 or 32 B
 
-Formats are ggml type ids; a worker refuses those that its arithmetic lacks, so a
-manifest may name formats newer than its reader. Experts ascend strictly. Whatever is
-not exactly what `encode` would write is refused. No I/O.
+Offsets count through the `files` laid end to end; a manifest may name none, and then
+nothing says where the bytes can be had. `base` pieces are what a backbone without
+experts has of the model (base.py): they ascend, touch no expert and need files. Formats
+are ggml type ids; a worker refuses those that its arithmetic lacks, so a manifest may
+name formats newer than its reader. Experts ascend strictly. Whatever is not exactly
+what `encode` would write is refused. No I/O.
 """
 
 import hashlib
@@ -27,8 +32,23 @@ from typing import Any
 import msgpack
 
 from mobile_worker.arithmetic.activation_kind import Activation, ActivationKind
-from mobile_worker.errors import RemoteError
 from mobile_worker.expert_id import ExpertId
+from mobile_worker.shards.bounds import (
+    MAX_OFFSET,
+    MAX_URL,
+    ManifestError,
+    check_digest,
+    check_float,
+    check_int,
+    check_text,
+)
+from mobile_worker.shards.model_files import (
+    MAX_BASE_PIECES,
+    BasePiece,
+    ModelFilePart,
+    check_base,
+    check_files,
+)
 
 __all__ = [
     "MAX_MANIFEST_BYTES",
@@ -42,22 +62,12 @@ __all__ = [
 
 MAX_MANIFEST_BYTES = 16 << 20
 
-_VERSION = 2
+_VERSION = 3
 _MAX_EXPERTS = 1 << 17
 _MAX_LAYOUTS = 4096
 _MAX_LAYERS = 1024
 _MAX_WIDTH = 1 << 20
-_MAX_SOURCES = 16
-_MAX_URL = 2048
-_MAX_NAME = 200
-_MAX_OFFSET = 1 << 60
 _MAX_SHARD_BYTES = 1 << 34
-_MAX_F32 = 3.4028234663852886e38  # the arithmetic uses such numbers as f32
-_SCHEMES = ("https://", "http://")
-
-
-class ManifestError(RemoteError):
-    """A manifest breaks the format, a bound, or its own arithmetic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,20 +116,21 @@ class Manifest:
     n_embd: int
     layouts: tuple[ExpertLayout, ...]
     experts: tuple[ManifestExpert, ...]
-    sources: tuple[str, ...] = ()
+    files: tuple[ModelFilePart, ...] = ()
+    base: tuple[BasePiece, ...] = ()
     tokenizer_digest: bytes = b""
 
     def __post_init__(self) -> None:
         """Check every bound, so that no invalid manifest can exist."""
-        _check_text("name", self.name)
-        _check_text("architecture", self.architecture)
-        _check_int("n_layer", self.n_layer, 1, _MAX_LAYERS)
-        _check_int("n_expert", self.n_expert, 1, 1 << 16)
-        _check_int("n_embd", self.n_embd, 1, _MAX_WIDTH)
-        _check_digest("tokenizer digest", self.tokenizer_digest, empty=True)
-        _check_sources(self.sources)
-        _check_int("number of layouts", len(self.layouts), 0, _MAX_LAYOUTS)
-        _check_int("number of experts", len(self.experts), 0, _MAX_EXPERTS)
+        check_text("name", self.name)
+        check_text("architecture", self.architecture)
+        check_int("n_layer", self.n_layer, 1, _MAX_LAYERS)
+        check_int("n_expert", self.n_expert, 1, 1 << 16)
+        check_int("n_embd", self.n_embd, 1, _MAX_WIDTH)
+        check_digest("tokenizer digest", self.tokenizer_digest, empty=True)
+        check_files(self.files)
+        check_int("number of layouts", len(self.layouts), 0, _MAX_LAYOUTS)
+        check_int("number of experts", len(self.experts), 0, _MAX_EXPERTS)
         for layout in self.layouts:
             _check_layout(layout, self.n_embd)
         previous = -1
@@ -128,6 +139,8 @@ class Manifest:
             if expert.expert.packed <= previous:
                 raise ManifestError(f"{expert.expert} is out of order or double")
             previous = expert.expert.packed
+        spans = [place for expert in self.experts for place in expert.ranges]
+        check_base(self.base, self.files, spans)
 
     def encode(self) -> bytes:
         """Return the canonical bytes."""
@@ -143,7 +156,9 @@ class Manifest:
             for e in self.experts
         ]
         head = [self.name, self.architecture, self.n_layer, self.n_expert, self.n_embd]
-        tail = [list(self.sources), self.tokenizer_digest]
+        files = [[file.n_bytes, list(file.urls)] for file in self.files]
+        base = [[piece.offset, piece.n_bytes, piece.digest] for piece in self.base]
+        tail = [files, base, self.tokenizer_digest]
         packed: bytes = msgpack.packb([_VERSION, *head, layouts, experts, *tail])
         return packed
 
@@ -164,8 +179,8 @@ def parse_manifest(blob: bytes) -> Manifest:
     try:
         parts = msgpack.unpackb(
             blob,
-            max_array_len=_MAX_EXPERTS,
-            max_str_len=_MAX_URL,
+            max_array_len=max(_MAX_EXPERTS, MAX_BASE_PIECES),
+            max_str_len=MAX_URL,
             max_bin_len=32,
             max_map_len=0,
             max_ext_len=0,
@@ -179,13 +194,16 @@ def parse_manifest(blob: bytes) -> Manifest:
 
 
 def _build(parts: object) -> Manifest:
-    version, name, architecture, n_layer, n_expert, n_embd, *rest = _items(parts, 10)
+    version, *rest = _items(parts)
     if version != _VERSION:
         is_newer = isinstance(version, int) and version > _VERSION
         writer = "a newer" if is_newer else "an older"
         reason = f"manifest version {str(version)[:40]} is not {_VERSION}"
         raise ManifestError(f"{reason}: {writer} release wrote it")
-    layouts, experts, sources, tokenizer_digest = rest
+    if len(rest) != 10:
+        raise ManifestError("an array of 11 items was expected")
+    name, architecture, n_layer, n_expert, n_embd, *lists, tokenizer_digest = rest
+    layouts, experts, files, base = lists
     return Manifest(
         name=name,
         architecture=architecture,
@@ -194,15 +212,26 @@ def _build(parts: object) -> Manifest:
         n_embd=n_embd,
         layouts=tuple(_unpack_layout(item) for item in layouts),
         experts=tuple(_unpack_expert(item) for item in experts),
-        sources=tuple(sources),
+        files=tuple(_unpack_file(item) for item in files),
+        base=tuple(_unpack_piece(item) for item in base),
         tokenizer_digest=tokenizer_digest,
     )
 
 
-def _items(value: object, n: int) -> list[Any]:
-    if not isinstance(value, list) or len(value) != n:
-        raise ManifestError(f"an array of {n} items was expected")
+def _items(value: object, n: int | None = None) -> list[Any]:
+    if not isinstance(value, list) or not value or n not in (None, len(value)):
+        raise ManifestError(f"an array of {n or 11} items was expected")
     return value
+
+
+def _unpack_file(item: object) -> ModelFilePart:
+    n_bytes, urls = _items(item, 2)
+    return ModelFilePart(n_bytes=n_bytes, urls=tuple(urls))
+
+
+def _unpack_piece(item: object) -> BasePiece:
+    offset, n_bytes, digest = _items(item, 3)
+    return BasePiece(offset=offset, n_bytes=n_bytes, digest=digest)
 
 
 def _pack_layout(layout: ExpertLayout) -> list[Any]:
@@ -216,9 +245,9 @@ def _pack_layout(layout: ExpertLayout) -> list[Any]:
 def _unpack_layout(item: object) -> ExpertLayout:
     *formats, n_embd, n_ff, kind, alpha, limit, biased = _items(item, 9)
     gate, up, down = formats
-    _check_int("activation kind", kind, 0, 255)
-    _check_float("activation alpha", alpha)
-    _check_float("activation limit", limit)
+    check_int("activation kind", kind, 0, 255)
+    check_float("activation alpha", alpha)
+    check_float("activation limit", limit)
     if not isinstance(biased, bool):
         raise ManifestError(f"{str(biased)[:40]!r} does not say whether it is biased")
     return ExpertLayout(
@@ -234,7 +263,7 @@ def _unpack_layout(item: object) -> ExpertLayout:
 
 def _unpack_expert(item: object) -> ManifestExpert:
     packed, layout, digest, n_bytes, ranges = _items(item, 5)
-    _check_int("expert id", packed, 0, 0xFFFFFFFF)
+    check_int("expert id", packed, 0, 0xFFFFFFFF)
     return ManifestExpert(
         expert=ExpertId.unpack(packed),
         layout=layout,
@@ -250,17 +279,17 @@ def _check_expert(expert: ManifestExpert, manifest: Manifest) -> None:
         raise ManifestError(f"{name}: the model has {manifest.n_layer} layers")
     if expert.expert.index >= manifest.n_expert:
         raise ManifestError(f"{name}: a layer has {manifest.n_expert} experts")
-    _check_int(f"{name} layout", expert.layout, 0, len(manifest.layouts) - 1)
-    _check_digest(f"{name} digest", expert.digest)
-    _check_int(f"{name} size", expert.n_bytes, 1, _MAX_SHARD_BYTES)
+    check_int(f"{name} layout", expert.layout, 0, len(manifest.layouts) - 1)
+    check_digest(f"{name} digest", expert.digest)
+    check_int(f"{name} size", expert.n_bytes, 1, _MAX_SHARD_BYTES)
     biases = manifest.layouts[expert.layout].bias_bytes
     n_ranges = 3 + len(biases)
     if len(expert.ranges) != n_ranges:
         reason = f"{name}: {len(expert.ranges)} ranges instead of {n_ranges}"
         raise ManifestError(reason)
     for offset, length in expert.ranges:
-        _check_int(f"{name} offset", offset, 0, _MAX_OFFSET)
-        _check_int(f"{name} length", length, 1, _MAX_SHARD_BYTES)
+        check_int(f"{name} offset", offset, 0, MAX_OFFSET)
+        check_int(f"{name} length", length, 1, _MAX_SHARD_BYTES)
     if sum(length for _, length in expert.ranges) != expert.n_bytes:
         raise ManifestError(f"{name}: ranges do not add up to {expert.n_bytes} bytes")
     if tuple(length for _, length in expert.ranges[3:]) != biases:
@@ -270,41 +299,9 @@ def _check_expert(expert: ManifestExpert, manifest: Manifest) -> None:
 def _check_layout(layout: ExpertLayout, n_embd: int) -> None:
     for field in fields(ExpertLayout):
         if field.name.endswith("_format"):
-            _check_int(field.name, getattr(layout, field.name), 0, 255)
-    _check_int("n_ff", layout.n_ff, 1, _MAX_WIDTH)
+            check_int(field.name, getattr(layout, field.name), 0, 255)
+    check_int("n_ff", layout.n_ff, 1, _MAX_WIDTH)
     if layout.n_embd != n_embd:
         raise ManifestError(f"a layout has width {layout.n_embd}, the model {n_embd}")
-    _check_float("activation alpha", layout.activation.alpha)
-    _check_float("activation limit", layout.activation.limit)
-
-
-def _check_sources(sources: tuple[str, ...]) -> None:
-    _check_int("number of sources", len(sources), 0, _MAX_SOURCES)
-    for url in sources:
-        _check_text("source", url, limit=_MAX_URL)
-        if not url.startswith(_SCHEMES):
-            raise ManifestError(f"source {url[:80]!r} is no http address")
-
-
-def _check_int(what: str, value: object, low: int, high: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ManifestError(f"{what} is no integer: {str(value)[:40]!r}")
-    if not low <= value <= high:
-        raise ManifestError(f"{what} {value} is not in {low}..{high}")
-
-
-def _check_float(what: str, value: object) -> None:
-    if not isinstance(value, float) or not abs(value) <= _MAX_F32:  # nor NaN
-        raise ManifestError(f"{what} is no finite f32: {str(value)[:40]!r}")
-
-
-def _check_text(what: str, value: object, *, limit: int = _MAX_NAME) -> None:
-    if not isinstance(value, str) or not 0 < len(value) <= limit:
-        raise ManifestError(f"{what} is no text of 1 to {limit} characters")
-    if not value.isprintable():
-        raise ManifestError(f"{what} {value[:80]!r} holds control characters")
-
-
-def _check_digest(what: str, value: object, *, empty: bool = False) -> None:
-    if not isinstance(value, bytes) or len(value) not in ({0, 32} if empty else {32}):
-        raise ManifestError(f"{what} is not 32 bytes")
+    check_float("activation alpha", layout.activation.alpha)
+    check_float("activation limit", layout.activation.limit)

@@ -7,6 +7,7 @@ handed in, which must not change afterwards; biases, which are short, are copied
 that they lie aligned. No I/O.
 """
 
+from collections.abc import Sequence
 from itertools import accumulate
 
 import numpy as np
@@ -27,6 +28,7 @@ __all__ = [
     "expert_weights",
     "matrix_bytes",
     "shard_bytes",
+    "weights_of_parts",
 ]
 
 
@@ -62,8 +64,6 @@ def expert_weights(
         FormatUnsupported: This version's arithmetic cannot compute with a format.
         MatrixMalformed: A row is not a whole number of blocks.
     """
-    for number in (layout.gate_format, layout.up_format, layout.down_format):
-        is_integer(_format(number))  # refuses what cannot be computed with
     view = memoryview(shard)
     if not view.c_contiguous:
         raise ShardMisfit("the shard's bytes must lie side by side in memory")
@@ -72,9 +72,23 @@ def expert_weights(
     if view.nbytes != sum(sizes):
         raise ShardMisfit(f"the shard needs {sum(sizes)} bytes, has {view.nbytes}")
     ends = list(accumulate(sizes))
-    gate, up, down, *biases = (
-        view[end - size : end] for end, size in zip(ends, sizes, strict=True)
-    )
+    parts = [view[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+    return weights_of_parts(parts, layout)
+
+
+def weights_of_parts(
+    parts: Sequence[memoryview], layout: ExpertLayout
+) -> ExpertWeights:
+    """Return the expert whose matrices and biases these are, in a shard's order.
+
+    They may lie anywhere. Raises as `expert_weights`.
+    """
+    for number in (layout.gate_format, layout.up_format, layout.down_format):
+        is_integer(_format(number))  # refuses what cannot be computed with
+    sizes = (*matrix_bytes(layout), *layout.bias_bytes)
+    if tuple(part.nbytes for part in parts) != sizes:
+        raise ShardMisfit(f"the shard's parts have not {sizes} bytes")
+    gate, up, down, *biases = parts
     n_embd, n_ff = layout.n_embd, layout.n_ff
     gate_bias, up_bias, down_bias = map(_floats, biases) if biases else (None,) * 3
     return ExpertWeights(

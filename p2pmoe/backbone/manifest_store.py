@@ -4,7 +4,7 @@ Hashing every expert reads the whole file, seconds to minutes; so the result is 
 under the model's fingerprint, with the stamp (sizes and times of change) that the files
 had. The file is
 
-    "PMMANI2" and a zero byte | stamp 32 B | the manifest's canonical bytes
+    "PMMANI3" and a zero byte | stamp 32 B | the manifest's canonical bytes
     | SHA-256 of all before
 
 written beside and renamed. What is read back is believed only if it is whole, the stamp
@@ -35,7 +35,7 @@ __all__ = ["stored_manifest"]
 
 log = logging.getLogger("p2pmoe.backbone")
 
-_MAGIC: Final = b"PMMANI2\0"
+_MAGIC: Final = b"PMMANI3\0"
 _STAMP_BYTES: Final = 32
 _SUM_BYTES: Final = 32
 _MAX_BYTES: Final = len(_MAGIC) + _STAMP_BYTES + MAX_MANIFEST_BYTES + _SUM_BYTES

@@ -52,12 +52,20 @@ def read_into(path: Path, fd: int, offset: int, place: memoryview) -> None:
 class Cursor:
     """A position in a file of `size` bytes; all numbers are little-endian."""
 
-    def __init__(self, path: Path, fd: int, size: int) -> None:
-        """Start at the front of the open file `fd`."""
+    def __init__(
+        self, path: Path, fd: int, size: int, *, start: int = 0, held: int | None = None
+    ) -> None:
+        """Start at the front of the open file `fd`.
+
+        Of a file that is here in part, `held` bytes from its front lie in `fd` at
+        `start`; what is behind them is refused.
+        """
         self.path = path
         self.position = 0
         self._fd = fd
         self._size = size
+        self._start = start
+        self._held = size if held is None else held
         self._block = b""
         self._block_at = 0
 
@@ -71,7 +79,8 @@ class Cursor:
         digest = hashlib.sha256(n_bytes.to_bytes(8, "little"))
         for start in range(0, self.position, _BLOCK_BYTES):
             length = min(_BLOCK_BYTES, self.position - start)
-            digest.update(read_at(self.path, self._fd, start, length))
+            place = self._start + start
+            digest.update(read_at(self.path, self._fd, place, length))
         return digest.digest()
 
     def take(self, n_bytes: int, field: str) -> bytes:
@@ -82,8 +91,13 @@ class Cursor:
             raise ModelFileTruncated(self.path, reason, field=field)
         start = self.position - self._block_at
         if start + n_bytes > len(self._block):
-            wanted = min(max(n_bytes, _BLOCK_BYTES), self.remaining)
-            self._block = read_at(self.path, self._fd, self.position, wanted)
+            here = self._held - self.position
+            if n_bytes > here:
+                reason = "its header is not all on this machine"
+                raise ModelFileError(self.path, reason, field=field)
+            wanted = min(max(n_bytes, _BLOCK_BYTES), self.remaining, here)
+            place = self._start + self.position
+            self._block = read_at(self.path, self._fd, place, wanted)
             self._block_at = self.position
             start = 0
         self.position += n_bytes

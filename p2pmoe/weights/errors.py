@@ -3,6 +3,7 @@
     P2pmoeError
       ModelFileError           a model file is truncated, foreign or malicious
         ModelFileTruncated     it ends before what its header promises
+        NotHere                what is asked for was never fetched to this machine
         UnsupportedModel       well formed, but this version cannot serve it
 
 The message names the file, and the tensor and the field where there is one.
@@ -16,6 +17,7 @@ from p2pmoe.errors import P2pmoeError
 __all__ = [
     "ModelFileError",
     "ModelFileTruncated",
+    "NotHere",
     "UnsupportedModel",
     "another_file",
     "listed",
@@ -59,6 +61,12 @@ class ModelFileError(P2pmoeError):
 
 class ModelFileTruncated(ModelFileError):
     """The file ends before what its header promises."""
+
+
+class NotHere(ModelFileError):
+    """What is asked for was never fetched to this machine: experts, mostly."""
+
+    advice = "let a worker compute it, or serve the whole model"
 
 
 class UnsupportedModel(ModelFileError):

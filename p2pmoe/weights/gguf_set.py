@@ -11,6 +11,7 @@ A file whose `split.count` is missing, 0 or 1 is a whole model, whatever its nam
 """
 
 import hashlib
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -23,7 +24,7 @@ from p2pmoe.weights.find import parse_part_name, part_name
 from p2pmoe.weights.gguf import Header, Tensor, parse_header
 from p2pmoe.weights.metadata import Metadata
 
-__all__ = ["GgufModel", "open_gguf", "read_gguf"]
+__all__ = ["GgufModel", "HeldHeader", "open_gguf", "read_gguf", "read_held"]
 
 _NUMBER, _COUNT, _TENSORS = "split.no", "split.count", "split.tensors.count"
 _TYPE, _ARCHITECTURE = "general.type", "general.architecture"
@@ -41,15 +42,27 @@ class GgufModel:
     header: Header
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldHeader:
+    """Where the header of one file lies in another, open one.
+
+    `n_bytes` is the size of the whole file; its first `held` bytes are in `fd`, from
+    `start` on. `path` is for messages.
+    """
+
+    path: Path
+    n_bytes: int
+    fd: int
+    start: int
+    held: int
+
+
 @dataclass(frozen=True, slots=True)
 class _Part:
-    file: OpenFile
+    path: Path
+    n_bytes: int
     header: Header
     metadata: Metadata
-
-    @property
-    def path(self) -> Path:
-        return self.file.path
 
 
 def open_gguf(path: Path, *, is_whole: bool = True) -> GgufModel:
@@ -70,18 +83,44 @@ def open_gguf(path: Path, *, is_whole: bool = True) -> GgufModel:
             opened.callback(file.close)
             cursor = Cursor(place, file.fd, file.n_bytes)
             header = parse_header(cursor, is_whole=is_whole)
-            return _Part(file, header, Metadata(place, header.metadata))
+            files[place] = file
+            return _Part(place, file.n_bytes, header, Metadata(place, header.metadata))
 
+        files: dict[Path, OpenFile] = {}
         named = open_part(path)
         paths = _paths_of_set(named)
         parts = [named if place == path else open_part(place) for place in paths]
-        if len(parts) > 1:
-            _check_set(parts)
-        _check_type(parts[0])
-        source = FileBytes([part.file for part in parts])
-        header = _joined(parts) if len(parts) > 1 else named.header
+        header = _checked(parts)
+        source = FileBytes([files[place] for place in paths])
         opened.pop_all()
     return GgufModel(paths[0], source, header)
+
+
+def read_held(headers: Sequence[HeldHeader]) -> Header:
+    """Return the header of a model whose files' headers alone are here, in order.
+
+    Raises:
+        UnsupportedModel, ModelFileError: as `open_gguf`; or a header is not all here.
+    """
+    parts = []
+    for one in headers:
+        cursor = Cursor(one.path, one.fd, one.n_bytes, start=one.start, held=one.held)
+        header = parse_header(cursor)
+        metadata = Metadata(one.path, header.metadata)
+        parts.append(_Part(one.path, one.n_bytes, header, metadata))
+    count = parts[0].metadata.integer(_COUNT, 1, high=_MAX_PARTS)
+    if max(count, 1) != len(parts):
+        reason = f"is one of {count} parts, and {len(parts)} are named"
+        raise ModelFileError(parts[0].path, reason, field=f"key {_COUNT!r}")
+    return _checked(parts)
+
+
+def _checked(parts: list[_Part]) -> Header:
+    """Return one header for the parts of a set, all of one model."""
+    if len(parts) > 1:
+        _check_set(parts)
+    _check_type(parts[0])
+    return _joined(parts) if len(parts) > 1 else parts[0].header
 
 
 def read_gguf(path: Path) -> tuple[Path, Header, int]:
@@ -176,7 +215,7 @@ def _joined(parts: list[_Part]) -> Header:
     A part counts with its file's size, or, where only its header is there, with the
     bytes that its tensors need.
     """
-    sizes = [max(part.file.n_bytes, part.header.n_bytes) for part in parts]
+    sizes = [max(part.n_bytes, part.header.n_bytes) for part in parts]
     starts = [0, *accumulate(sizes)][:-1]
     tensors: dict[str, Tensor] = {}
     for part, start in zip(parts, starts, strict=True):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from mobile_worker.arithmetic.activation import Activation
 from mobile_worker.expert_id import ExpertId
 from mobile_worker.shards.manifest import ExpertLayout, Manifest, ManifestExpert
+from mobile_worker.shards.model_files import BasePiece, ModelFilePart
 from p2pmoe.weights.errors import UnsupportedModel
 from p2pmoe.weights.experts import (
     ExpertRanges,
@@ -32,9 +33,10 @@ __all__ = ["ManifestOptions", "build_manifest", "expert_layout"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestOptions:
-    """What the file does not say: public addresses, the tokenizer, merged halves."""
+    """What the file does not say: public addresses, base, tokenizer, merged halves."""
 
-    sources: tuple[str, ...] = ()
+    files: tuple[ModelFilePart, ...] = ()
+    base: tuple[BasePiece, ...] = ()
     tokenizer_digest: bytes = b""
     half_order: HalfOrder | None = None
 
@@ -94,7 +96,8 @@ def build_manifest(
         n_embd=model_size(model, "embedding_length"),
         layouts=tuple(layouts),
         experts=tuple(experts),
-        sources=options.sources,
+        files=options.files,
+        base=options.base,
         tokenizer_digest=options.tokenizer_digest,
     )
 

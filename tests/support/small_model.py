@@ -18,6 +18,7 @@ from mobile_worker.shards.manifest import (
     ManifestExpert,
     manifest_hash,
 )
+from mobile_worker.shards.model_files import ModelFilePart
 
 __all__ = ["SmallModel", "small_model"]
 
@@ -89,7 +90,11 @@ class SmallModel:
         return Dispatch(**(values | changes))  # type: ignore[arg-type]
 
 
-def small_model(name: str = "small", block_format: Format = Format.Q4_0) -> SmallModel:
+def small_model(
+    name: str = "small",
+    block_format: Format = Format.Q4_0,
+    files: tuple[ModelFilePart, ...] = (),
+) -> SmallModel:
     """Return the model; another name gives other weights."""
     shards = {}
     for layer in range(1, N_LAYER):
@@ -130,6 +135,7 @@ def small_model(name: str = "small", block_format: Format = Format.Q4_0) -> Smal
         n_embd=N_EMBD,
         layouts=(layout,),
         experts=experts,
+        files=files,
     )
     return SmallModel(manifest=manifest, shards=shards)
 

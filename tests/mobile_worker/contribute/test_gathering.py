@@ -11,6 +11,7 @@ import trio
 from mobile_worker import messages
 from mobile_worker.arithmetic.formats.block_format import Format
 from mobile_worker.expert_id import ExpertId
+from mobile_worker.shards.model_files import ModelFilePart
 from tests.support.inline_threads import inline_threads
 from tests.support.small_model import SmallModel, small_model
 from tests.support.trio_test import trio_test
@@ -87,7 +88,7 @@ async def test_an_expert_the_manifest_lacks_is_given_back(tmp_path: Path) -> Non
     ("blob", "says"),
     [
         (b"this is no manifest", "manifest is malformed"),
-        (msgpack.packb([3, *range(9)]), "manifest version 3 is not 2: a newer"),
+        (msgpack.packb([4, *range(9)]), "manifest version 4 is not 3: a newer"),
     ],
 )
 @trio_test(autojump=True)
@@ -138,3 +139,32 @@ async def test_a_second_model_is_held_beside_the_first(tmp_path: Path) -> None:
         stage.given |= first.by_digest
         await trio.sleep(5)
         assert running.facts[-1].n_held == 16
+
+
+@trio_test(autojump=True)
+async def test_what_the_backbone_has_not_got_comes_from_the_models_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = (ModelFilePart(n_bytes=1 << 20, urls=("https://models.example/m",)),)
+    whole = small_model(files=files)
+
+    class Bare(SmallModel):
+        @property
+        def by_digest(self) -> dict[bytes, bytes]:
+            return {self.name: self.manifest.encode()}  # and no shards
+
+    model = Bare(whole.manifest, whole.shards)
+    asked = []
+
+    async def fetch(store, source, expert) -> None:
+        asked.append(expert.expert)
+        part = store.begin(expert.digest.hex(), expert.n_bytes)
+        part.append(model.shards[expert.expert])
+        part.finish()
+
+    monkeypatch.setattr("mobile_worker.contribute.gathering.fetch_from_files", fetch)
+    async with open_stage(tmp_path, model=model) as stage:
+        async with stage.worker() as running:
+            await stage.held()
+            assert sorted(asked) == sorted(model.shards)
+            assert running.facts[-1].n_held == 8

@@ -17,6 +17,7 @@ from mobile_worker.shards.manifest import (
     manifest_hash,
     parse_manifest,
 )
+from mobile_worker.shards.model_files import BasePiece, ModelFilePart
 
 LAYOUT = ExpertLayout(
     gate_format=2,
@@ -38,6 +39,7 @@ def expert(layer: int, index: int, offset: int = 0) -> ManifestExpert:
     )
 
 
+FILE = ModelFilePart(n_bytes=4000, urls=("https://models.example/pocket.gguf",))
 MANIFEST = Manifest(
     name="pocket",
     architecture="minimax-m3",
@@ -46,7 +48,11 @@ MANIFEST = Manifest(
     n_embd=256,
     layouts=(LAYOUT,),
     experts=(expert(1, 0), expert(1, 1), expert(7, 31)),
-    sources=("https://models.example/pocket.gguf",),
+    files=(FILE,),
+    base=(
+        BasePiece(offset=30, n_bytes=70, digest=bytes(32)),
+        BasePiece(offset=130, n_bytes=60, digest=bytes(32)),
+    ),
     tokenizer_digest=bytes(32),
 )
 
@@ -79,14 +85,14 @@ def test_bytes_come_back_equal() -> None:
 
 def test_the_wire_form_is_stable() -> None:
     digest = hashlib.sha256(MANIFEST.encode()).hexdigest()
-    assert digest == "94568dad5cb6973a1f0eeda0b4cb926aa4391dada5279ccac76cb9039181bf3a"
+    assert digest == "092fbcdccdcb5ad285ad01479cc427bd378e79575ecd551833e6a0af5e395cea"
 
 
 def test_the_wire_form_of_biased_experts_is_stable() -> None:
     manifest = changed(layouts=(BIASED,), experts=(BIASED_EXPERT,))
     assert parse_manifest(manifest.encode()) == manifest
     digest = hashlib.sha256(manifest.encode()).hexdigest()
-    assert digest == "60e03cf9c583df7c92d956d7e3b994029ac917c9f06c56a3d7e9e8647ead0e96"
+    assert digest == "8f5dc3d99c8d12764f6b4b540544dd165c23064742de9713b318faafacdbb4da"
 
 
 floats = st.floats(-3.4e38, 3.4e38)
@@ -103,6 +109,7 @@ layouts = st.builds(
     biased=st.booleans(),
 )
 lengths = st.integers(1, 1 << 32)
+LARGE = ModelFilePart(n_bytes=1 << 60, urls=("https://a.example/b", "http://[::1]/c"))
 
 
 @st.composite
@@ -113,7 +120,7 @@ def manifests(draw: st.DrawFn) -> Manifest:
     for number in sorted(ids):
         layout = draw(st.integers(0, len(known) - 1))
         sizes = [draw(lengths) for _ in range(3)] + list(known[layout].bias_bytes)
-        ranges = tuple((draw(st.integers(0, 1 << 60)), size) for size in sizes)
+        ranges = tuple((draw(st.integers(0, 1 << 59)), size) for size in sizes)
         experts.append(
             ManifestExpert(
                 expert=ExpertId(number // 16, number % 16),
@@ -131,7 +138,7 @@ def manifests(draw: st.DrawFn) -> Manifest:
         n_embd=64,
         layouts=tuple(known),
         experts=tuple(experts),
-        sources=tuple(draw(st.lists(st.just("http://a/b"), max_size=3))),
+        files=tuple(draw(st.lists(st.just(LARGE), max_size=1))),
         tokenizer_digest=draw(st.sampled_from([b"", bytes(32)])),
     )
 
@@ -167,7 +174,7 @@ def test_a_changed_byte_never_gives_the_same_manifest(at: int, value: int) -> No
     [
         b"",
         packed(at0=1),
-        packed(at0=3),
+        packed(at0=2),
         packed(at1=""),
         packed(at1=7),
         packed(at1="a\nb"),
@@ -186,16 +193,31 @@ def test_a_changed_byte_never_gives_the_same_manifest(at: int, value: int) -> No
         packed(at6=[[2, 2, 8, 256, 128, 1, 1.0, 1.0]]),
         packed(at6=[[2, 2, 8, 256, 128, 1, 1.0, 1.0, 1]]),
         packed(at6=[[2, 2, 8, 256, 128, 1, 1.0, 1.0, True]]),
-        packed(at8=["ftp://x"]),
-        packed(at8=["https://x"] * 17),
-        packed(at9=bytes(31)),
-        packed(at9="x" * 32),
+        packed(at8=[[4000, ["ftp://x"]]]),
+        packed(at8=[[4000, ["https://x"] * 17]]),
+        packed(at8=[[4000, []]]),
+        packed(at8=[[0, ["https://x"]]]),
+        packed(at8=[[1 << 60, ["https://x"]]] * 2),
+        packed(at8=[["4000", ["https://x"]]]),
+        packed(at8=7),
+        packed(at8=[]),  # base without files
+        packed(at9=[[30, 71, bytes(32)]]),  # upon an expert
+        packed(at9=[[130, 60, bytes(32)], [30, 70, bytes(32)]]),
+        packed(at9=[[30, 70, bytes(32)], [90, 10, bytes(32)]]),
+        packed(at9=[[3999, 2, bytes(32)]]),
+        packed(at9=[[30, 0, bytes(32)]]),
+        packed(at9=[[30, 70, bytes(31)]]),
+        packed(at9=[[30, (4 << 20) + 1, bytes(32)]]),
+        packed(at9=[[-1, 1, bytes(32)]]),
+        packed(at9=[[30, 70]]),
+        packed(at10=bytes(31)),
+        packed(at10="x" * 32),
         MANIFEST.encode() + b"\0",
         b"\x91" * 5000,
         b"\xdd\xff\xff\xff\xff",
         bytes(MAX_MANIFEST_BYTES + 1),
     ],
-    ids=range(29),
+    ids=range(44),
 )
 def test_bad_bytes_are_refused(blob: bytes) -> None:
     with pytest.raises(ManifestError):
@@ -205,9 +227,9 @@ def test_bad_bytes_are_refused(blob: bytes) -> None:
 @pytest.mark.parametrize(
     ("version", "says"),
     [
-        (1, "manifest version 1 is not 2: an older release wrote it"),
-        (3, "manifest version 3 is not 2: a newer release wrote it"),
-        ("9" * 2000, f"manifest version {'9' * 40} is not 2"),
+        (1, "manifest version 1 is not 3: an older release wrote it"),
+        (4, "manifest version 4 is not 3: a newer release wrote it"),
+        ("9" * 2000, f"manifest version {'9' * 40} is not 3"),
     ],
 )
 def test_another_version_is_named_and_bounded(version: object, says: str) -> None:
@@ -218,9 +240,9 @@ def test_another_version_is_named_and_bounded(version: object, says: str) -> Non
 
 def test_a_longer_spelling_of_the_same_number_is_refused() -> None:
     blob = MANIFEST.encode()
-    assert blob[1] == 2  # the version
+    assert blob[1] == 3  # the version
     with pytest.raises(ManifestError, match="canonical"):
-        parse_manifest(blob[:1] + b"\xcc\x02" + blob[2:])
+        parse_manifest(blob[:1] + b"\xcc\x03" + blob[2:])
 
 
 @pytest.mark.parametrize(
@@ -237,13 +259,15 @@ def test_a_longer_spelling_of_the_same_number_is_refused() -> None:
         {"experts": (dataclasses.replace(expert(1, 0), ranges=((0, 60),)),)},
         {"experts": (expert(1, 0, offset=-1),)},
         {"experts": (BIASED_EXPERT,)},
+        {"files": (dataclasses.replace(FILE, n_bytes=189),)},
+        {"base": (), "files": (dataclasses.replace(FILE, n_bytes=129),)},
         {"layouts": (BIASED,)},
         {
             "layouts": (dataclasses.replace(BIASED, n_ff=64),),
             "experts": (BIASED_EXPERT,),
         },
     ],
-    ids=range(13),
+    ids=range(15),
 )
 def test_a_manifest_that_contradicts_itself_cannot_exist(
     wrong: dict[str, object],

@@ -81,7 +81,7 @@ def test_other_options_hash_again(
         lambda raw: raw + b"\0",
         lambda raw: raw[:8] + bytes(32) + raw[40:],
         lambda raw: bent(raw, raw[8:40], bytes(32)),
-        lambda raw: bent(raw, b"PMMANI2", b"PMMANI3"),
+        lambda raw: bent(raw, b"PMMANI3", b"PMMANI2"),
         lambda raw: bent(raw, b"minimax-m3", b"minimax-m4"),
         lambda raw: raw.replace(b"minimax-m3", b"minimax-m4"),
         lambda raw: raw[:-1] + bytes([raw[-1] ^ 1]),

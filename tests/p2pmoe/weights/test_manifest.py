@@ -6,6 +6,7 @@ import pytest
 from mobile_worker.arithmetic.activation import ActivationKind
 from mobile_worker.expert_id import ExpertId
 from mobile_worker.shards.manifest import parse_manifest
+from mobile_worker.shards.model_files import ModelFilePart
 from mobile_worker.shards.shard import expert_weights, shard_bytes
 from p2pmoe.weights.errors import UnsupportedModel
 from p2pmoe.weights.experts import expert_ranges, read_expert
@@ -14,18 +15,18 @@ from p2pmoe.weights.model_file import open_model
 from tests.support.gguf_writer import write_gguf
 from tests.support.shared import shared_path
 
+FILE = ModelFilePart(n_bytes=1 << 30, urls=("https://models.example/p.gguf",))
 DEMO = Path(__file__).parents[3] / "p2pmoe/models/pocket-q4_0.gguf"
 
 
 def test_the_demo_model_has_a_manifest() -> None:
     calls: list[tuple[int, int]] = []
-    options = ManifestOptions(
-        sources=("https://models.example/p.gguf",), tokenizer_digest=bytes(32)
-    )
+    options = ManifestOptions(files=(FILE,), tokenizer_digest=bytes(32))
     with open_model(DEMO) as model:
         manifest = build_manifest(
             model, options, progress=lambda done, total: calls.append((done, total))
         )
+        assert manifest.files == (FILE,)
         assert manifest.name == "p2pmoe-pocket"
         assert manifest.architecture == "minimax-m3"
         assert (manifest.n_layer, manifest.n_expert, manifest.n_embd) == (8, 32, 256)
