@@ -5,29 +5,46 @@ at the end. Every failure is an ApiError of one line.
 """
 
 import dataclasses
+import json
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeAlias
 
 import httpx
 
 from p2pmoe.client.events import StreamEnd, StreamProblem, TextDelta, parse_event
 from p2pmoe.errors import P2pmoeError
 
-__all__ = ["ApiError", "Completion", "complete", "complete_chat", "gather"]
+__all__ = [
+    "ApiError",
+    "Completion",
+    "complete",
+    "complete_chat",
+    "gather",
+    "served_model",
+]
 
 _CONNECT_TIMEOUT_S = 10.0
 _IDLE_TIMEOUT_S = 300.0  # the server sends a comment every 10 s while it works
+_MAX_CARD_BYTES = 1 << 20
 _ADVICE = {  # by the refusal's code
     "not_ready": "wait until `p2pmoe serve` says that it is ready",
     "no_chat_template": "have a text completed with `p2pmoe run`",
 }
 
 
+Watch: TypeAlias = Callable[[TextDelta], None]
+
+
 class ApiError(P2pmoeError):
     """The API refused, failed in mid-stream, or could not be reached."""
 
     exit_code = 1
+
+
+def _ignore(_: TextDelta) -> None:
+    """Watch nothing."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +58,12 @@ class Completion:
 
 
 def complete(
-    url: str, body: Mapping[str, Any], *, key: str = "", show: Callable[[str], None]
+    url: str,
+    body: Mapping[str, Any],
+    *,
+    key: str = "",
+    show: Callable[[str], None],
+    watch: Watch = _ignore,
 ) -> Completion:
     """Stream a text completion of `body` from the API at `url`.
 
@@ -51,21 +73,47 @@ def complete(
         body: The request's fields, without `stream`.
         key: The API key, if the server asks for one.
         show: Called with each piece of text as it comes.
+        watch: Called with each chunk, before `show`.
 
     Raises:
         ApiError: The API cannot be reached, refuses, fails, or ends without an end.
     """
-    return _stream(url, "/v1/completions", body, key, show)
+    call = _Call(url, "/v1/completions", key)
+    return _stream(call, body, show, watch)
 
 
 def complete_chat(
-    url: str, body: Mapping[str, Any], *, key: str = "", show: Callable[[str], None]
+    url: str,
+    body: Mapping[str, Any],
+    *,
+    key: str = "",
+    show: Callable[[str], None],
+    watch: Watch = _ignore,
 ) -> Completion:
     """Stream a chat completion; arguments and errors as for `complete`."""
-    return _stream(url, "/v1/chat/completions", body, key, show)
+    call = _Call(url, "/v1/chat/completions", key)
+    return _stream(call, body, show, watch)
 
 
-def gather(lines: Iterable[str], show: Callable[[str], None]) -> Completion:
+def served_model(url: str, *, key: str = "") -> Mapping[str, Any]:
+    """Return the card of the model that is served, of `GET /v1/models`; ApiError."""
+    call = _Call(url, "/v1/models", key)
+    with _asked(call, "GET", None) as response:
+        raw = bytearray()
+        for piece in response.iter_bytes():
+            raw += piece
+            if len(raw) > _MAX_CARD_BYTES:
+                raise ApiError("the backbone's list of models is too long")
+    try:
+        card = json.loads(raw)["data"][0]
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise ApiError("the backbone's list of models is not one") from error
+    return card if isinstance(card, dict) else {}
+
+
+def gather(
+    lines: Iterable[str], show: Callable[[str], None], watch: Watch = _ignore
+) -> Completion:
     """Put a stream's lines together into one Completion.
 
     Raises:
@@ -84,6 +132,7 @@ def gather(lines: Iterable[str], show: Callable[[str], None]) -> Completion:
             ended = True
             break
         if isinstance(event, TextDelta):
+            watch(event)
             if event.text:
                 pieces.append(event.text)
                 show(event.text)
@@ -97,36 +146,53 @@ def gather(lines: Iterable[str], show: Callable[[str], None]) -> Completion:
     )
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Call:
+    """Where a request goes, and with which key."""
+
+    url: str
+    path: str
+    key: str
+
+    @property
+    def base(self) -> str:
+        """The address without the path, with a scheme."""
+        url = self.url if "://" in self.url else f"http://{self.url}"
+        return url.rstrip("/").removesuffix("/v1")
+
+
 def _stream(
-    url: str,
-    path: str,
-    body: Mapping[str, Any],
-    key: str,
-    show: Callable[[str], None],
+    call: _Call, body: Mapping[str, Any], show: Callable[[str], None], watch: Watch
 ) -> Completion:
-    base = (url if "://" in url else f"http://{url}").rstrip("/").removesuffix("/v1")
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
     request = {**body, "stream": True, "stream_options": {"include_usage": True}}
+    with _asked(call, "POST", request) as response:
+        return gather(response.iter_lines(), show, watch)
+
+
+@contextmanager
+def _asked(call: _Call, method: str, body: object) -> Iterator[httpx.Response]:
+    """Open a response of status 200; whatever else happens in it is an ApiError."""
+    headers = {"Authorization": f"Bearer {call.key}"} if call.key else {}
     timeout = httpx.Timeout(_IDLE_TIMEOUT_S, connect=_CONNECT_TIMEOUT_S)
     answers = False
     try:
         with (
             httpx.Client(timeout=timeout, trust_env=False) as client,
             client.stream(
-                "POST", base + path, json=request, headers=headers
+                method, call.base + call.path, json=body, headers=headers
             ) as response,
         ):
             answers = True
             if response.status_code != httpx.codes.OK:
                 raise _refusal(response)
-            return gather(response.iter_lines(), show)
+            yield response
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         if answers:
             raise ApiError(
                 "the answer stopped before its end: the backbone or the way to it "
                 "was lost"
             ) from error
-        unreachable = ApiError(f"no backbone answers at {base}: {_why(error)}")
+        unreachable = ApiError(f"no backbone answers at {call.base}: {_why(error)}")
         unreachable.advice = "start one with `p2pmoe serve`, or name its --url"
         raise unreachable from error
 

@@ -76,9 +76,14 @@ def _delta(chunk: Mapping[str, Any]) -> TextDelta:
     text = choice.get("text")
     if text is None and isinstance(delta, dict):
         text = delta.get("content")
+    reason = choice.get("finish_reason")
     return TextDelta(
         text=text if isinstance(text, str) else "",
-        finish_reason=choice.get("finish_reason"),
-        usage=chunk.get("usage"),
-        extension=chunk.get("p2pmoe"),
+        finish_reason=reason if isinstance(reason, str) else None,
+        usage=_object(chunk.get("usage")),
+        extension=_object(chunk.get("p2pmoe")),
     )
+
+
+def _object(value: object) -> Mapping[str, Any] | None:
+    return value if isinstance(value, dict) else None
