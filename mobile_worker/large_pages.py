@@ -7,9 +7,11 @@ size share regions of 64 MiB for which large pages are asked. It is a request: w
 it, or where the system has no such pages, all works the same.
 
 A slot whose last view has gone gives its memory back to the system at once and is the
-first to be used again; the addresses stay reserved, which costs nothing. Memory is
-zeros at first. Anonymous memory only; no file is ever mapped here (fault B03). Safe to
-use from threads: the finalizer of a view, which may run anywhere, takes no lock.
+first to be used again; the addresses stay reserved, which costs nothing. Where experts
+come and go all the time, `keep_warm` lets a few bytes of free slots keep their memory,
+so that the next read need not have it made anew; they keep what was in them, so nobody
+may count on zeros. Anonymous memory only; no file is ever mapped here (fault B03). Safe
+to use from threads: the finalizer of a view, which may run anywhere, takes no lock.
 """
 
 import mmap
@@ -21,7 +23,7 @@ from typing import Final
 
 import numpy as np
 
-__all__ = ["weight_room"]
+__all__ = ["keep_warm", "weight_room"]
 
 _WORTH_A_SLOT: Final = 1 << 18  # bytes; less is the allocator's business
 _REGION: Final = 64 << 20
@@ -39,6 +41,16 @@ class _Slot:
 
 _free: Final[dict[int, deque[_Slot]]] = {}  # by the size of a slot
 _growing: Final = threading.Lock()
+
+
+_warm: Final[dict[_Slot, int]] = {}  # free slots that kept their memory: bytes
+_most_warm = 0
+
+
+def keep_warm(n_bytes: int) -> None:
+    """Let free slots keep up to `n_bytes` of memory from now on."""
+    global _most_warm  # noqa: PLW0603 - of the process, as the memory is
+    _most_warm = n_bytes
 
 
 def weight_room(n_bytes: int) -> memoryview:
@@ -63,11 +75,14 @@ def _take(n_bytes: int) -> _Slot:
     free = _free.setdefault(n_bytes, deque())
     while True:
         try:
-            return free.popleft()
+            slot = free.popleft()
         except IndexError:
             with _growing:
                 if not free:
                     free.extend(_new_region(n_bytes))
+        else:
+            _warm.pop(slot, None)
+            return slot
 
 
 def _new_region(n_bytes: int) -> list[_Slot]:
@@ -79,5 +94,8 @@ def _new_region(n_bytes: int) -> list[_Slot]:
 
 
 def _give_back(slot: _Slot) -> None:
-    slot.region.madvise(_FORGET or 0, slot.offset, slot.n_bytes)
+    if sum(list(_warm.values())) + slot.n_bytes <= _most_warm:
+        _warm[slot] = slot.n_bytes
+    else:
+        slot.region.madvise(_FORGET or 0, slot.offset, slot.n_bytes)
     _free[slot.n_bytes].appendleft(slot)

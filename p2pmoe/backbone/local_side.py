@@ -18,11 +18,19 @@ from mobile_worker.arithmetic.candidates import kernel_candidates
 from mobile_worker.arithmetic.profiles import Profile
 from mobile_worker.arithmetic.select import KernelChoice, choose_kernel
 from mobile_worker.expert_id import ExpertId
-from p2pmoe.backbone.budget import MemoryPlan, MemoryWish, measure_sizes, plan_memory
+from mobile_worker.large_pages import keep_warm
+from p2pmoe.backbone.budget import (
+    MemoryPlan,
+    MemoryWish,
+    ModelSizes,
+    measure_sizes,
+    plan_memory,
+)
 from p2pmoe.backbone.cost import LocalCost
 from p2pmoe.backbone.disk import DiskTier
 from p2pmoe.backbone.experts_at_hand import HotSet
 from p2pmoe.backbone.foresight import Foresight, Route
+from p2pmoe.backbone.free_memory import free_memory
 from p2pmoe.backbone.scattered import ExpertPlaces, Network, ScatteredExperts
 from p2pmoe.backbone.trace import RequestTrace, StepTrace
 from p2pmoe.backbone.use import UseCounts, load_use, save_use
@@ -111,6 +119,8 @@ class LocalSide:
         self.experts = ExpertFile(model_file)
         for layer in description.moe_layers:
             self.experts.kinds(layer)  # refuses what cannot be computed with
+        self.experts.past_cache = self._is_short(sizes)
+        keep_warm(self.plan.window)
         self.cost = LocalCost()
         self.use = UseCounts(
             description.n_layer, description.n_expert, len(description.moe_layers)
@@ -137,6 +147,16 @@ class LocalSide:
         self._stamp = model_file.stamp()
         name = model_file.fingerprint().hex()[:16]
         self._use_file = options.data / f"use-{name}.bin"
+
+    def _is_short(self, sizes: ModelSizes) -> bool:
+        """Whether the system has no memory for a copy of what is not kept here."""
+        hot = self.plan.hot
+        if hot is None:
+            return False
+        free = free_memory()
+        planned = sum(self.plan.items().values())
+        absent = sum(sizes.experts.values()) - hot
+        return free is not None and 0 < absent > free - planned
 
     def places(self, network: Network | None = None) -> ExpertPlaces:
         """Return everything that can compute an expert."""

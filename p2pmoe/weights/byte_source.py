@@ -6,11 +6,15 @@ folder is a source of its own that computes what it is asked for. Files are read
 position and never mapped: one cut short raises ModelFileTruncated for that read alone
 (fault B03), one replaced by a rename goes on being read as it was, and one that was
 written to in place is refused from then on: bytes of two models are never mixed.
+
+`read_past_cache` has the system keep no copy of what is read. Else it keeps one until
+it needs the memory, which on a machine that is short of it costs more than the read.
 """
 
 import hashlib
 import os
 import stat
+import threading
 import weakref
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
@@ -22,8 +26,10 @@ from p2pmoe.weights.cursor import read_into
 from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.find import names_like
 
-__all__ = ["ByteSource", "FileBytes", "OpenFile", "stamp_of"]
+__all__ = ["BLOCK", "ByteSource", "FileBytes", "OpenFile", "stamp_of"]
 
+BLOCK = 4096  # bytes; what is read past the cache is whole blocks, in memory as well
+_DIRECT = getattr(os, "O_DIRECT", None)
 _NAME_A_FILE = "name a model file that can be read, or `pocket`"
 
 
@@ -77,12 +83,61 @@ class OpenFile:
             raise ModelFileError(path, "is no regular file", advice=_NAME_A_FILE)
         self.n_bytes = state.st_size
         self._written_ns = state.st_mtime_ns
+        self._direct_fd: int | None = None
+        self._lacks_direct = _DIRECT is None
+        self._opening = threading.Lock()
 
     def read_into(self, offset: int, place: memoryview) -> None:
         """Fill `place` with the bytes at `offset`; raises as a `ByteSource`."""
         if not self._close.alive:
             raise ModelFileError(self.path, "is closed")
         read_into(self.path, self.fd, offset, place)
+        self._check_unchanged()
+
+    def read_past_cache(
+        self, offset: int, n_bytes: int, room: memoryview
+    ) -> memoryview | None:
+        """Return `n_bytes` at `offset` within `room`; None: the system cannot.
+
+        `room` begins at a block in memory and has two blocks more than `n_bytes`.
+        Raises as a `ByteSource`.
+        """
+        fd = self._direct()
+        if fd is None:
+            return None
+        before = offset % BLOCK
+        wanted = -(-(before + n_bytes) // BLOCK) * BLOCK
+        try:
+            got = os.preadv(fd, [room[:wanted]], offset - before)
+        except OSError:  # not this way
+            self._lacks_direct = True
+            return None
+        if got < before + n_bytes:  # the file's end, or a read that was cut off
+            return None
+        self._check_unchanged()
+        return room[before : before + n_bytes]
+
+    def _direct(self) -> int | None:
+        """Return a descriptor of the same file that bypasses the cache, if there is."""
+        if not self._close.alive:
+            raise ModelFileError(self.path, "is closed")
+        if self._direct_fd is None and not self._lacks_direct:
+            with self._opening:
+                if self._direct_fd is None:
+                    self._open_direct()
+        return None if self._lacks_direct else self._direct_fd
+
+    def _open_direct(self) -> None:
+        flags = os.O_RDONLY | os.O_CLOEXEC | (_DIRECT or 0)
+        try:
+            fd = os.open(f"/proc/self/fd/{self.fd}", flags)
+        except OSError:
+            self._lacks_direct = True
+            return
+        weakref.finalize(self, os.close, fd)
+        self._direct_fd = fd
+
+    def _check_unchanged(self) -> None:
         if os.fstat(self.fd).st_mtime_ns != self._written_ns:
             reason = "was written to since it was opened"
             advice = "start again; replace models by renaming, not in place"
@@ -110,7 +165,7 @@ class FileBytes:
 
     def __init__(self, files: Sequence[OpenFile]) -> None:
         """Take over `files`, one or more, in their order."""
-        self._files = tuple(files)
+        self.files = tuple(files)
         self._starts = (0, *accumulate(file.n_bytes for file in files))
 
     @property
@@ -127,20 +182,30 @@ class FileBytes:
         filled = 0
         while filled < place.nbytes:
             at = offset + filled
-            number = min(bisect_right(self._starts, at), len(self._files)) - 1
+            number = min(bisect_right(self._starts, at), len(self.files)) - 1
             within = at - self._starts[number]
-            file = self._files[number]
+            file = self.files[number]
             n_bytes = place.nbytes - filled
-            if number < len(self._files) - 1:
+            if number < len(self.files) - 1:
                 n_bytes = min(n_bytes, file.n_bytes - within)
             file.read_into(within, place[filled : filled + n_bytes])
             filled += n_bytes
 
+    def read_past_cache(
+        self, offset: int, n_bytes: int, room: memoryview
+    ) -> memoryview | None:
+        """Return a range of one file; see `OpenFile.read_past_cache`."""
+        number = min(bisect_right(self._starts, offset), len(self.files)) - 1
+        within = offset - self._starts[number]
+        if within + n_bytes > self.files[number].n_bytes:
+            return None
+        return self.files[number].read_past_cache(within, n_bytes, room)
+
     def stamp(self) -> bytes:
         """Return a digest of the files' sizes and times of change."""
-        return stamp_of(self._files)
+        return stamp_of(self.files)
 
     def close(self) -> None:
         """Close all files."""
-        for file in self._files:
+        for file in self.files:
             file.close()

@@ -6,15 +6,17 @@ wants an expert again keeps it. The file stays open for as long as this does, ev
 its opener closes it.
 """
 
+from mobile_worker.arithmetic.activation_kind import Activation
 from mobile_worker.arithmetic.coding import ExpertInput, Floats
 from mobile_worker.arithmetic.errors import FormatUnsupported, MatrixMalformed
 from mobile_worker.arithmetic.formats.codecs import is_integer
 from mobile_worker.arithmetic.kernel import Kernel
 from mobile_worker.arithmetic.matrix import ExpertWeights
 from mobile_worker.expert_id import ExpertId
-from mobile_worker.shards.shard import check_expert, expert_weights
+from mobile_worker.shards.shard import check_expert, expert_weights, weights_of_parts
 from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.experts import (
+    ExpertRanges,
     distinct_ranges,
     expert_layers,
     expert_ranges,
@@ -42,6 +44,16 @@ class ExpertFile:
         self._activation = expert_activation(model_file)
         self._kinds: dict[int, frozenset[bool]] = {}
         self._checked: set[ExpertId] = set()
+        self.past_cache = False  # whether the system is to keep no copy of what is read
+
+    @property
+    def activation(self) -> Activation:
+        """The activation of all experts."""
+        return self._activation
+
+    def ranges(self, expert: ExpertId) -> ExpertRanges:
+        """Return where an expert's parts lie; ModelFileError."""
+        return expert_ranges(self._file, expert)
 
     def n_bytes(self, expert: ExpertId) -> int:
         """Return the bytes of an expert's shard; ModelFileError."""
@@ -59,9 +71,14 @@ class ExpertFile:
             FormatUnsupported: naming the expert.
         """
         ranges = expert_ranges(self._file, expert)
-        shard = read_expert(self._file, ranges)
+        parts = self._file.load_parts(ranges.parts) if self.past_cache else None
+        shard = b"" if parts else read_expert(self._file, ranges)
         try:
-            weights = expert_weights(shard, expert_layout(ranges, self._activation))
+            layout = expert_layout(ranges, self._activation)
+            if parts:
+                weights = weights_of_parts(parts, layout)
+            else:
+                weights = expert_weights(shard, layout)
             if expert not in self._checked:
                 check_expert(weights, expert)
                 self._checked.add(expert)

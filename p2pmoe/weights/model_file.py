@@ -13,13 +13,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, Self
 
+import numpy as np
+
 from mobile_worker.large_pages import weight_room
-from p2pmoe.weights.byte_source import ByteSource
+from p2pmoe.weights.byte_source import BLOCK, ByteSource, FileBytes
 from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.find import SafetensorsFolder, find_model
 from p2pmoe.weights.gguf import Header, Tensor
 from p2pmoe.weights.gguf_set import open_gguf, read_gguf
 from p2pmoe.weights.model_header import ModelHeader
+
+_WORTH_IT = 1 << 18  # bytes
 
 __all__ = ["ModelFile", "Promise", "open_model", "read_header"]
 
@@ -113,6 +117,16 @@ class ModelFile(ModelHeader):
         promises = [p for p in self._users().promises if not p.is_read]
         return sorted(promises, key=lambda promise: promise.tensor.offset)
 
+    def descriptors(self) -> tuple[int, ...]:
+        """Return the open files that are the model, end to end; none if it is no such.
+
+        They stay open for as long as this, or a share of it, does.
+        """
+        source = self._users().source
+        if not isinstance(source, FileBytes):
+            return ()
+        return tuple(file.fd for file in source.files)
+
     def stamp(self) -> bytes:
         """Return bytes that change when a file of the model is written to."""
         return self._users().source.stamp()
@@ -156,6 +170,29 @@ class ModelFile(ModelHeader):
             source.read_into(offset, room[at : at + n_bytes])
             at += n_bytes
         return room.toreadonly()
+
+    def load_parts(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview] | None:
+        """Return ranges (offset, bytes), read past the system's cache; as `load`.
+
+        None where that is not to be had, or too little to be worth it: `load_ranges`
+        does it then.
+        """
+        source = self._users().source
+        rooms = [-(-n_bytes // BLOCK) * BLOCK + BLOCK for _, n_bytes in ranges]
+        if not isinstance(source, FileBytes) or sum(rooms) < _WORTH_IT:
+            return None
+        room = weight_room(sum(rooms))
+        if np.frombuffer(room, np.uint8).ctypes.data % BLOCK:
+            return None
+        parts: list[memoryview] = []
+        at = 0
+        for (offset, n_bytes), size in zip(ranges, rooms, strict=True):
+            part = source.read_past_cache(offset, n_bytes, room[at : at + size])
+            if part is None:
+                return None
+            parts.append(part.toreadonly())
+            at += size
+        return parts
 
     def _users(self) -> _Shared:
         if self._shared is None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mobile_worker import large_pages
-from mobile_worker.large_pages import weight_room
+from mobile_worker.large_pages import keep_warm, weight_room
 
 SLOT = (3 << 20) + 5  # bytes; a size that no other test uses
 large = pytest.mark.skipif(
@@ -115,3 +115,20 @@ def test_a_system_that_refuses_them_gives_plain_memory(monkeypatch):
 def test_more_than_there_is_is_refused(n_bytes):
     with pytest.raises((MemoryError, OverflowError)):
         weight_room(n_bytes)
+
+
+@large
+def test_a_few_free_slots_keep_their_memory_if_asked():
+    size = SLOT + (1 << 20)
+    try:
+        keep_warm(2 * size)
+        rooms = [weight_room(size) for _ in range(4)]
+        for room in rooms:
+            room[7] = 7
+        del room
+        rooms.clear()
+        gc.collect()
+        rooms = [weight_room(size) for _ in range(4)]
+        assert sum(room[7] == 7 for room in rooms) == 1  # pages of 4 KiB more each
+    finally:
+        keep_warm(0)

@@ -20,6 +20,7 @@ from mobile_worker.shards.shard import (
     expert_weights,
     matrix_bytes,
     shard_bytes,
+    weights_of_parts,
 )
 from tests.support.kernels import all_kernels, kernel_name
 
@@ -176,3 +177,10 @@ def test_a_shard_may_be_read_only_and_begin_anywhere() -> None:
         values = dequantize(weights.gate)
         assert values.tobytes() == bytes(view[: values.nbytes])
         assert np.isfinite(dequantize(weights.down)).all()
+
+
+def test_parts_of_other_lengths_are_refused():
+    parts = [memoryview(bytes(n)) for n in matrix_bytes(MIXED)]
+    assert weights_of_parts(parts, MIXED).gate.n_rows == 32
+    with pytest.raises(ShardMisfit, match="parts have not"):
+        weights_of_parts(parts[::-1], MIXED)

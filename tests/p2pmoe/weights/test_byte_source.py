@@ -1,3 +1,4 @@
+import mmap
 import os
 from pathlib import Path
 
@@ -5,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from p2pmoe.weights import byte_source
 from p2pmoe.weights.byte_source import FileBytes, OpenFile
 from p2pmoe.weights.errors import ModelFileError, ModelFileTruncated
 
@@ -95,4 +97,34 @@ def test_the_stamp_changes_with_size_and_time(tmp_path: Path) -> None:
     second = source.stamp()
     os.truncate(tmp_path / "part-0", 2)
     assert len({first, second, source.stamp()}) == 3
+    source.close()
+
+
+def test_reading_past_the_cache_gives_the_same_bytes_or_none(tmp_path: Path) -> None:
+    content = os.urandom(50_000)
+    source = opened(tmp_path, content[:20_001], content[20_001:])
+    place = mmap.mmap(-1, 1 << 16)
+    room = memoryview(place)
+    for offset, n_bytes in ((0, 4096), (5, 9_000), (20_001, 12), (30_003, 19_997)):
+        part = source.read_past_cache(offset, n_bytes, room)
+        if part is None:
+            pytest.skip("this file system has no such reads")
+        assert bytes(part) == content[offset : offset + n_bytes]
+        part.release()
+    assert source.read_past_cache(20_000, 2, room) is None  # of two files
+    os.truncate(tmp_path / "part-1", 40)
+    assert source.read_past_cache(30_000, 10, room) is None
+    with pytest.raises(ModelFileError, match="was written to"):
+        source.read_past_cache(20_001, 12, room)
+    source.close()
+    with pytest.raises(ModelFileError, match="is closed"):
+        source.read_past_cache(0, 10, room)
+
+
+def test_where_it_cannot_be_had_none_is_returned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(byte_source, "_DIRECT", None)
+    source = opened(tmp_path, b"a" * 5000)
+    assert source.read_past_cache(0, 10, memoryview(bytearray(9000))) is None
     source.close()

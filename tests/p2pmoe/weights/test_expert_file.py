@@ -1,4 +1,5 @@
 import hashlib
+import mmap
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ from mobile_worker.arithmetic.errors import FormatUnsupported
 from mobile_worker.arithmetic.formats.block_format import Format
 from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
 from mobile_worker.expert_id import ExpertId
+from p2pmoe.weights import model_file
 from p2pmoe.weights.errors import ModelFileError, UnsupportedModel
 from p2pmoe.weights.expert_file import ExpertFile
 from p2pmoe.weights.model_file import open_model
@@ -98,3 +100,30 @@ def test_experts_of_a_layer_may_differ_in_what_they_read(tmp_path: Path) -> None
         experts = ExpertFile(model_file)
     assert experts.kinds(1) == {True, False}
     assert experts.weights(ExpertId(1, 3)).gate.format is Format.F32
+
+
+def test_read_past_the_systems_cache_an_expert_is_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    file = ExpertFile(model_of(POCKET))
+    monkeypatch.setattr(model_file, "_WORTH_IT", 0)
+    rooms: list[int] = []
+
+    def in_pages(n_bytes: int) -> memoryview:
+        rooms.append(n_bytes)
+        return memoryview(mmap.mmap(-1, n_bytes))
+
+    monkeypatch.setattr(model_file, "weight_room", in_pages)
+    for expert in (ExpertId(1, 0), ExpertId(7, 31)):
+        file.past_cache = False
+        usual = file.weights(expert)
+        file.past_cache = True
+        other = file.weights(expert)
+        for mine, theirs in zip(
+            (usual.gate, usual.up, usual.down),
+            (other.gate, other.up, other.down),
+            strict=True,
+        ):
+            assert bytes(mine.raw) == bytes(theirs.raw)
+            assert theirs.raw.readonly
+    assert max(rooms) <= file.n_bytes(ExpertId(1, 0)) + 6 * 4096
