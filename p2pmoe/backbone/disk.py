@@ -112,6 +112,11 @@ class DiskTier:
                 return flight.read, 0
             return self._fly(expert, ahead=False), self._hot.sizes[expert]
 
+    def close(self) -> None:
+        """Let readers end with what they are at."""
+        self._readers.shutdown(wait=False, cancel_futures=True)
+        self._ahead.shutdown(wait=False, cancel_futures=True)
+
     def window(self, layer: int) -> int:
         """Return how many experts of a layer may be read and not yet computed."""
         return max(1, self._window_bytes // max(1, self._hot.sizes[ExpertId(layer, 0)]))

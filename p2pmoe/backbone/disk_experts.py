@@ -124,3 +124,7 @@ class DiskExperts(Protocol):
         `experts` [n_tokens, top_k] what it chose.
         """
         ...
+
+    def close(self) -> None:
+        """End threads and processes of its own; what is under way is given up."""
+        ...

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mobile_worker.arithmetic.candidates import kernel_candidates
 from mobile_worker.arithmetic.profiles import Profile
@@ -28,6 +27,7 @@ from p2pmoe.backbone.budget import (
 )
 from p2pmoe.backbone.cost import LocalCost
 from p2pmoe.backbone.disk import DiskTier
+from p2pmoe.backbone.disk_experts import DiskExperts
 from p2pmoe.backbone.experts_at_hand import HotSet
 from p2pmoe.backbone.foresight import Foresight, Route
 from p2pmoe.backbone.free_memory import free_memory
@@ -43,9 +43,6 @@ from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.expert_file import ExpertFile
 from p2pmoe.weights.look_through import look_through
 from p2pmoe.weights.model_file import ModelFile
-
-if TYPE_CHECKING:
-    from p2pmoe.backbone.disk_experts import DiskExperts
 
 __all__ = ["LocalOptions", "LocalSide"]
 
@@ -133,13 +130,7 @@ class LocalSide:
             aimed_bytes=room,
             next_use=self.use.next_use,
         )
-        self.disk: DiskExperts = DiskTier(
-            self.experts,
-            self.hot,
-            window_bytes=self.plan.window,
-            cost=self.cost,
-            foresight=Foresight(_routes(self.model)),
-        )
+        self.disk: DiskExperts = self._open_disk()
         self._in_network = False
         self._recalled = False
         self._unreadable = False  # the model file was found cut short
@@ -147,6 +138,31 @@ class LocalSide:
         self._stamp = model_file.stamp()
         name = model_file.fingerprint().hex()[:16]
         self._use_file = options.data / f"use-{name}.bin"
+
+    def _open_disk(self) -> "DiskExperts":
+        if self.options.disk_access is DiskAccess.MMAP:
+            from p2pmoe.backbone.mapped.mapped_experts import (  # noqa: PLC0415 - rare
+                map_experts,
+            )
+
+            return map_experts(
+                self.model_file,
+                self.experts,
+                kernel=self.chosen.name,
+                n_threads=self.options.n_threads,
+                cost=self.cost,
+            )
+        return DiskTier(
+            self.experts,
+            self.hot,
+            window_bytes=self.plan.window,
+            cost=self.cost,
+            foresight=Foresight(_routes(self.model)),
+        )
+
+    def close(self) -> None:
+        """End what computes beside this process."""
+        self.disk.close()
 
     def _is_short(self, sizes: ModelSizes) -> bool:
         """Whether the system has no memory for a copy of what is not kept here."""

@@ -206,6 +206,7 @@ class Service:
         finally:
             self._engine = None
             loaded.local.save()
+            loaded.local.close()
 
     @asynccontextmanager
     async def _network(
