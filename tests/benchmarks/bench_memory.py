@@ -245,7 +245,7 @@ def _measure(path: Path) -> list[Figure]:
     return _figures(sides, limit)
 
 
-_OURS: dict[str, list[str]] = {"read": []}
+_OURS: dict[str, list[str]] = {"read": [], "mmap": ["--disk", "mmap"]}
 
 
 def _told(side: Side) -> str:

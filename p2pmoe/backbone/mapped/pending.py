@@ -7,15 +7,17 @@ computed here. Nothing that was answered counts if the file was written to meanw
 
 import threading
 import time
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from mobile_worker.arithmetic.coding import Floats
 from mobile_worker.arithmetic.errors import NonFinite
 from mobile_worker.expert_id import ExpertId
 from p2pmoe.backbone.disk_experts import DiskAnswer, DiskCall, DiskWork
-from p2pmoe.backbone.mapped.life import ChildLife
 from p2pmoe.backbone.mapped.messages import Reason, Refused, Values
 from p2pmoe.weights.errors import ModelFileError
+
+if TYPE_CHECKING:
+    from p2pmoe.backbone.mapped.life import ChildLife
 
 __all__ = ["MappedTier", "PendingMapped"]
 
