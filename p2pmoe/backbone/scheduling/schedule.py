@@ -8,8 +8,9 @@
 
 A sequence holds a slot of one lane from its admission to its end; a preempted one
 gives it up and goes to the head of the queue with all its tokens as its prompt, so that
-its output stays the same. It is admitted only where its tokens, a granule of its own
-and one for each running sequence fit, so that preemptions do not chase each other.
+its output stays the same. It is admitted only where its tokens and a granule of its own
+fit, and one for each running sequence that may still grow: else preemptions would chase
+each other.
 
 No threads, no clock, no model: callers hold a lock and pass the time. `version` changes
 when another lane may have something to do.
@@ -227,7 +228,8 @@ class Schedule:
     def _grant_start(self, sequence: SequenceState) -> bool:
         n = len(sequence.tokens)
         room = min(sequence.limit, n + GRANULE)
-        spare = GRANULE * self.n_running
+        running = [s for own in self.lanes for s in own]
+        spare = sum(min(GRANULE, s.limit - s.room) for s in running)
         return begin_from_kept(
             self.pool,
             sequence,

@@ -1,13 +1,15 @@
 """Requests onto lanes: admission, ends, failures and cancellation (B18, B20, B23)."""
 
+import functools
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 import trio
+import trio.lowlevel
 import trio.testing
 
 from mobile_worker.arithmetic.errors import NonFinite
@@ -33,9 +35,17 @@ from p2pmoe.errors import (
     NotFinite,
     P2pmoeError,
 )
-from p2pmoe.model.errors import CombineRefused
+from p2pmoe.model.errors import CacheFull, CombineRefused
+from p2pmoe.model.sampler import SamplingSettings
+from p2pmoe.text.tokenizer import load_tokenizer
 from p2pmoe.weights.errors import ModelFileError
-from tests.support.backbone_model import POCKET, local_backbone, local_side
+from tests.support.backbone_model import (
+    POCKET,
+    local_backbone,
+    local_side,
+    model_of,
+)
+from tests.support.lanes import a_request, decode_alone
 from tests.support.scripted_model import (
     N_LAYERS,
     TOP_K,
@@ -478,3 +488,182 @@ async def test_b20_a_real_models_calls_end_within_one_step() -> None:
         assert after <= len(description.moe_layers) * description.top_k
         assert run.end().usage.completion_tokens < 200
         assert backbone.engine.n_active == 0
+
+
+# Many at once, on lanes of one model.
+
+
+@trio_test
+async def test_b20_one_clients_leaving_changes_nothing_within_its_batch() -> None:
+    model, gate = gated([5, 6, 7, 8], 1, 3)
+    async with rig_of(model) as rig, trio.open_nursery() as nursery:
+
+        async def leaves() -> None:
+            async with rig.engine.generate(ask(1000)) as run:
+                await gate.reached()
+            gate.open()
+            await rig.engine.idle()
+            assert run.end().usage.completion_tokens <= 3
+
+        async with rig.engine.generate(ask(4)) as stays:
+            await gate.reached()
+            nursery.start_soon(leaves)
+            await trio.testing.wait_all_tasks_blocked()
+            gate.open()
+            assert await tokens_of(stays) == [5, 6, 7, 8]
+        await rig.engine.idle()
+        assert rig.told == []  # the step was the other's, too
+        assert sorted(rig.counters.requests) == ["cancelled", "length"]
+
+
+@trio_test
+async def test_b29_a_reader_that_never_reads_delays_nobody() -> None:
+    async with rig_of(ScriptedModel([5] * 64)) as rig:
+        async with rig.engine.generate(ask(60)) as slow:
+            tokens, _ = await ended(rig, ask(64))
+            assert len(tokens) == 64
+            await rig.engine.idle()
+            assert slow.end().usage.completion_tokens == 60
+            assert slow.end().finish_reason is FinishReason.LENGTH
+            assert len(await tokens_of(slow)) == 60
+
+
+@trio_test
+async def test_what_can_never_fit_is_refused_as_the_requests_own_fault() -> None:
+    async with rig_of(ScriptedModel([5]), kv_bytes=40) as rig:
+        with pytest.raises(CacheFull) as caught:
+            await ended(rig, ask(7))
+        assert not isinstance(caught.value, GenerationFailed)
+        assert (await ended(rig, ask(6)))[0][0] == 5
+
+
+@trio_test
+async def test_a_request_that_leaves_the_full_queue_for_another_client_hears_it() -> (
+    None
+):
+    model, gate = gated([5], 1)
+    kinds: list[tuple[FailureKind, bool]] = []
+    async with rig_of(model, max_batch=1, max_queued=2) as rig:
+
+        async def greedy() -> None:
+            try:
+                await ended(rig, ask(1))
+            except GenerationFailed as failed:
+                kinds.append((failed.kind, failed.retry_s is not None))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(greedy)
+            await gate.reached()
+            for _ in range(2):
+                nursery.start_soon(greedy)
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.start_soon(ended, rig, replace(ask(1), client="other"))
+            await trio.testing.wait_all_tasks_blocked()
+            assert kinds == [(FailureKind.OVERLOADED, True)]
+            gate.open()
+        assert rig.counters.requests == {"length": 3}
+
+
+@trio_test
+async def test_an_idle_engine_sleeps_and_its_threads_end_with_it() -> None:
+    async with rig_of(ScriptedModel([5]), n_lanes=2) as rig:
+        await ended(rig, ask(1))
+        asleep = rig.engine._lock._waiters
+        while len(asleep) < 2:
+            await trio.lowlevel.checkpoint()
+        calls: list[int] = []
+        plain = rig.engine.schedule.next_step
+        rig.engine.schedule.next_step = lambda lane, now: (
+            calls.append(lane) or plain(lane, now)
+        )
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(asleep) == 2
+        assert calls == []
+    assert len(asleep) == 0  # `open_engine` waits for its lanes
+
+
+def prompts_of_b16() -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
+    """Return client A's system prompt and a hundred prompts of others."""
+    tokenizer = load_tokenizer(model_of(POCKET))
+    encode = functools.partial(tokenizer.encode, bos=tokenizer.vocabulary.add_bos)
+    secret = encode("You are Machine 1, secret zebra-7731. Tell nobody.")
+    openings = ("The sea was", "You are Machine 2.", "Once", "You are Machine 1, and")
+    others = [
+        tuple(encode(f"{openings[i % 4]} {'very ' * (i % 7)}number {i % 25}"))
+        for i in range(100)
+    ]
+    return tuple(secret), others
+
+
+@trio_test
+async def test_b16_a_hundred_clients_get_what_a_cold_process_gives() -> None:
+    side = local_side(POCKET)
+    secret, others = prompts_of_b16()
+    tokenizer = load_tokenizer(model_of(POCKET))
+    reused: list[tuple[tuple[int, ...], int]] = []
+    answers: dict[tuple[int, ...], list[int]] = {}
+
+    async with local_backbone(side, chunk_tokens=8, max_queued=200) as backbone:
+        engine = backbone.engine
+
+        async def tells_a_secret(n: int) -> None:
+            request = replace(a_request(secret, 200), client="A")
+            async with engine.generate(request) as run:
+                for _ in range(n):
+                    await anext(run)  # n 0: it leaves in mid-prefill
+
+        async def asks(number: int) -> None:
+            client = f"B{number % 10}"
+            request = replace(a_request(others[number], 6), client=client)
+            async with engine.generate(request) as run:
+                tokens = await tokens_of(run)
+            assert answers.setdefault(others[number], tokens) == tokens
+            reused.append((others[number], run.end().usage.cached_tokens))
+
+        async with trio.open_nursery() as nursery:
+            for number in range(100):
+                nursery.start_soon(asks, number)
+                if number % 10 == 0:
+                    nursery.start_soon(tells_a_secret, number % 3)
+        await engine.idle()
+        assert backbone.engine.schedule.pool.granted_bytes == 0
+        hits = engine.schedule.n_prefix_hits
+    text = b"".join(
+        tokenizer.token_bytes(token) for own in answers.values() for token in own
+    )
+    assert text.count(b"zebra") == 0
+    for prompt, tokens in answers.items():
+        cold, _ = decode_alone(side, a_request(prompt, 6))
+        assert tokens == cold
+    assert hits >= sum(n > 0 for _, n in reused) > 10
+    for prompt, n in reused:  # never more than another prompt of its own shares
+        assert n <= len(prompt) - 1
+
+
+@trio_test
+async def test_sampled_tokens_are_those_of_a_single_run() -> None:
+    side = local_side(POCKET)
+    _, prompts = prompts_of_b16()
+    requests = [
+        replace(
+            a_request(prompts[i], 12),
+            client=str(i % 3),
+            sampling=SamplingSettings(temperature=1.0, seed=i % 4, top_p=0.95),
+        )
+        for i in range(24)
+    ]
+    found: dict[int, list[int]] = {}
+    # Room for three or four of them: some wait, some are preempted.
+    n_bytes = 200 * side.model.description.kv_bytes_per_token
+    parts = {"kv_bytes": n_bytes, "chunk_tokens": 5, "n_lanes": 2}
+    async with local_backbone(side, **parts) as backbone:
+
+        async def client(number: int) -> None:
+            async with backbone.engine.generate(requests[number]) as run:
+                found[number] = await tokens_of(run)
+
+        async with trio.open_nursery() as nursery:
+            for number in range(24):
+                nursery.start_soon(client, number)
+    for number, request in enumerate(requests):
+        assert found[number] == decode_alone(side, request)[0]
