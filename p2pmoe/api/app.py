@@ -6,15 +6,12 @@
     GET  /v1/models[/NAME]      the one model
     POST /v1/chat/completions   POST /v1/completions
 
-With a key, everything but the two health pages asks for `Authorization: Bearer KEY`.
-Without one, the API is for this machine: a request whose Host is another name is
-refused, so that no web page can reach it by a name that it controls.
+With keys, everything but the two health pages asks for `Authorization: Bearer KEY`.
+Without, the API is for this machine alone (`gates`).
 """
 
-import hmac
 import secrets
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
@@ -28,30 +25,35 @@ from starlette.types import ASGIApp
 
 from mobile_worker.clock import Clock
 from p2pmoe.api.bodies import Bodies, CompletionKind
+from p2pmoe.api.chat import parse_chat
 from p2pmoe.api.completions import CompletionAnswer, CompletionParts
-from p2pmoe.api.errors import ApiRefusal, error_body, failure_body
+from p2pmoe.api.errors import ApiRefusal, error_body, failure_body, retry_headers
+from p2pmoe.api.gates import admit
+from p2pmoe.api.keys import ApiKeys
 from p2pmoe.api.metrics import ApiCounters, metrics_page
-from p2pmoe.api.preparation import Prepared, ServedModel, prepare
-from p2pmoe.api.requests import ApiRequest, parse_chat, parse_completion
+from p2pmoe.api.preparation import Asked, Prepared, prepare
+from p2pmoe.api.request_body import MAX_BODY_BYTES, read_body
+from p2pmoe.api.requests import ApiRequest
+from p2pmoe.api.served_model import ServedModel
+from p2pmoe.api.text_completions import parse_completion
 from p2pmoe.backbone.generation import Generator, Phase, Readiness
 
 __all__ = ["MAX_BODY_BYTES", "ApiParts", "build_app"]
-
-MAX_BODY_BYTES = 8 << 20
-
-_LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
-_OPEN_PAGES = frozenset({"/livez", "/readyz"})
 
 
 def _random_seed() -> int:
     return secrets.randbits(63)
 
 
+def _new_call_id() -> str:
+    return f"call_{secrets.token_hex(12)}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiParts:
     """What the API is made of; `metrics` are further pages of samples.
 
-    `model` returns None until the model is loaded; `key` None makes the API local.
+    `model` returns None until the model is loaded; `keys` None makes the API local.
     """
 
     generator: Generator
@@ -59,7 +61,7 @@ class ApiParts:
     readiness: Callable[[], Readiness]
     clock: Clock
     metrics: Sequence[Callable[[], str]] = ()
-    key: str | None = None
+    keys: ApiKeys | None = None
     counters: ApiCounters = field(default_factory=ApiCounters)
     new_seed: Callable[[], int] = _random_seed
 
@@ -145,14 +147,14 @@ class _Routes:
         kind: CompletionKind,
         parse: Callable[[bytes], ApiRequest],
     ) -> ASGIApp:
-        self._admit(request)
+        client = self._admit(request)
         model = self._ready_model()
-        body = await _read_body(request)
-        seed = self._parts.new_seed()
+        body = await read_body(request)
+        asked = Asked(fresh_seed=self._parts.new_seed(), client=client)
 
         def work() -> tuple[ApiRequest, Prepared]:
             parsed = parse(body)
-            return parsed, prepare(parsed, model, seed)
+            return parsed, prepare(parsed, model, asked)
 
         parsed, prepared = await trio.to_thread.run_sync(work)
         bodies = Bodies(
@@ -160,7 +162,10 @@ class _Routes:
             id=f"{kind.value}-{secrets.token_hex(12)}",
             model=model.name,
             created_s=self._parts.clock.wall_us() // 1_000_000,
-            include_usage=parsed.include_usage,
+            tokenizer=model.tokenizer,
+            new_call_id=_new_call_id,
+            include_usage=parsed.options.include_usage,
+            has_logprobs=parsed.n_top_logprobs is not None,
         )
         answering = CompletionParts(
             generator=self._parts.generator,
@@ -168,7 +173,9 @@ class _Routes:
             counters=self._parts.counters,
             route=request.url.path,
         )
-        return CompletionAnswer(answering, prepared, bodies, stream=parsed.stream)
+        return CompletionAnswer(
+            answering, prepared, bodies, stream=parsed.options.stream
+        )
 
     def _ready_model(self) -> ServedModel:
         now = self._parts.readiness()
@@ -178,21 +185,19 @@ class _Routes:
                 f"not ready: {now.detail or now.phase.value}",
                 code="not_ready",
                 status=HTTPStatus.SERVICE_UNAVAILABLE,
+                headers=retry_headers(None),
             )
         return model
 
-    def _admit(self, request: Request) -> None:
-        key = self._parts.key
-        if key is None:
-            _admit_local(request)
-        elif request.url.path not in _OPEN_PAGES:
-            _admit_key(request, key)
+    def _admit(self, request: Request) -> str:
+        return admit(request, self._parts.keys)
 
 
 async def _refused(_: Request, error: Exception) -> Response:
     refusal = error if isinstance(error, ApiRefusal) else ApiRefusal(str(error))
-    headers = {"connection": "close"} if refusal.code == "body_too_large" else None
-    return JSONResponse(refusal.body(), status_code=refusal.status, headers=headers)
+    return JSONResponse(
+        refusal.body(), status_code=refusal.status, headers=refusal.headers
+    )
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
@@ -213,65 +218,6 @@ async def _gone(_: Request, error: Exception) -> Response:
 async def _internal_error(_: Request, error: Exception) -> Response:
     body = failure_body(error)
     return JSONResponse(body, status_code=HTTPStatus.INTERNAL_SERVER_ERROR)
-
-
-async def _read_body(request: Request) -> bytes:
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        message = f"content-type {kind[:40]!r} is not application/json"
-        raise ApiRefusal(message, status=HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
-    declared = request.headers.get("content-length", "0")
-    if declared.isdecimal() and int(declared[:20]) > MAX_BODY_BYTES:
-        raise _too_large()
-    parts: list[bytes] = []
-    size = 0
-    async with aclosing(_body_parts(request)) as stream:
-        async for part in stream:
-            size += len(part)
-            if size > MAX_BODY_BYTES:
-                raise _too_large()
-            parts.append(part)
-    return b"".join(parts)
-
-
-async def _body_parts(request: Request) -> AsyncGenerator[bytes]:
-    more = True
-    while more:
-        message = await request.receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        yield message.get("body", b"")
-        more = message.get("more_body", False)
-
-
-def _too_large() -> ApiRefusal:
-    return ApiRefusal(
-        f"the body is larger than {MAX_BODY_BYTES} bytes",
-        code="body_too_large",
-        status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-    )
-
-
-def _admit_local(request: Request) -> None:
-    host = request.headers.get("host", "")
-    name = host[: host.rfind("]") + 1] if host.startswith("[") else host.split(":")[0]
-    if name.lower() not in _LOCAL_HOSTS:
-        raise ApiRefusal(
-            f"host {host[:80]!r} is not this machine; serve with an API key",
-            code="host_not_allowed",
-            status=HTTPStatus.FORBIDDEN,
-        )
-
-
-def _admit_key(request: Request, key: str) -> None:
-    scheme, _, given = request.headers.get("authorization", "").partition(" ")
-    right = hmac.compare_digest(given.strip().encode(), key.encode())
-    if scheme.lower() != "bearer" or not right:
-        raise ApiRefusal(
-            "the API key is missing or wrong",
-            code="invalid_api_key",
-            status=HTTPStatus.UNAUTHORIZED,
-        )
 
 
 def _card(model: ServedModel) -> dict[str, object]:

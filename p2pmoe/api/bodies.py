@@ -1,18 +1,20 @@
-"""JSON bodies and stream chunks of completions, in OpenAI's shapes.
+"""JSON bodies and stream chunks of completions, in OpenAI's shapes. Pure.
 
-The last chunk with a finish reason, and a whole answer, also carry two objects of our
-own: `timings` (where the time went) and `p2pmoe` (tiers, trips, traffic, failovers,
-and the ids of the tokens that were counted). Pure.
+What is our own in them is in `extensions`.
 """
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import Enum, unique
 
-from p2pmoe.backbone.generation import GenerationEnd, Timings
-from p2pmoe.text.stopping import FinishReason
+from p2pmoe.api.answers import Answer, ChoiceEnd, Piece
+from p2pmoe.api.extensions import answer_extensions, step_extensions
+from p2pmoe.api.logprobs import ScoredToken, chat_logprobs, text_logprobs
+from p2pmoe.backbone.generation import FinishReason
+from p2pmoe.text.tokenizer import Tokenizer
+from p2pmoe.text.tool_calls.calls import CalledTool
 
-__all__ = ["Answer", "Bodies", "CompletionKind"]
+__all__ = ["Bodies", "CompletionKind"]
 
 
 @unique
@@ -24,97 +26,108 @@ class CompletionKind(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What a finished generation gave; `tokens` are those that count."""
-
-    finish: FinishReason
-    tokens: Sequence[int]
-    n_prompt: int
-    end: GenerationEnd
-
-    def usage(self) -> dict[str, object]:
-        """Return the token counts: only what was delivered is counted."""
-        n_tokens = len(self.tokens)
-        return {
-            "prompt_tokens": self.n_prompt,
-            "completion_tokens": n_tokens,
-            "total_tokens": self.n_prompt + n_tokens,
-            "prompt_tokens_details": {"cached_tokens": self.end.usage.cached_tokens},
-        }
-
-    def extensions(self) -> dict[str, object]:
-        """Return the objects `timings` and `p2pmoe`."""
-        timings, usage = self.end.timings, self.end.usage
-        n_tokens = len(self.tokens)
-        return {
-            "timings": _timings(timings, n_tokens),
-            "p2pmoe": {
-                "tokens": list(self.tokens),
-                "calls": asdict(timings.calls),
-                "round_trips": timings.round_trips,
-                "prefill_round_trips": timings.prefill_round_trips,
-                "round_trips_per_token": timings.round_trips / max(n_tokens, 1),
-                "bytes_up": timings.bytes_up,
-                "bytes_down": timings.bytes_down,
-                "failovers": timings.failovers,
-                "hedges": timings.hedges,
-                "dropped_calls": timings.dropped_calls,
-                "drafted_tokens": usage.drafted_tokens,
-                "accepted_draft_tokens": usage.accepted_draft_tokens,
-            },
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Bodies:
-    """Makes the bodies of one request; `created_s` in seconds since 1970."""
+    """Makes the bodies of one request; `created_s` in seconds since 1970.
+
+    `new_call_id` names calls of tools.
+    """
 
     kind: CompletionKind
     id: str
     model: str
     created_s: int
+    tokenizer: Tokenizer
+    new_call_id: Callable[[], str]
     include_usage: bool = False
+    has_logprobs: bool = False
 
-    def whole(self, text: str, answer: Answer) -> dict[str, object]:
-        """Return the body of an answer that is not streamed."""
-        if self.kind is CompletionKind.CHAT:
-            part: dict[str, object] = {
-                "message": {"role": "assistant", "content": text, "refusal": None}
-            }
-            name = "chat.completion"
-        else:
-            part, name = {"text": text}, "text_completion"
+    def whole(self, pieces: Sequence[Piece], answer: Answer) -> dict[str, object]:
+        """Return the body of a whole answer, with a piece for each choice."""
+        choices = [
+            self._choice(end.index, self._told(piece), piece.scored, end.finish)
+            for piece, end in zip(pieces, answer.choices, strict=True)
+        ]
+        name = "chat.completion" if self._is_chat else "text_completion"
         return {
             **self._head(name),
-            "choices": [_choice(part, answer.finish)],
-            "usage": answer.usage(),
-            **answer.extensions(),
+            "choices": choices,
+            "usage": _usage(answer),
+            **answer_extensions(answer, pieces),
         }
 
-    def piece(self, text: str, *, first: bool) -> dict[str, object]:
-        """Return the chunk of one step."""
-        delta: dict[str, object] = {"content": text}
-        if first:
-            delta = {"role": "assistant", "content": text}
-        return self._chunk([_choice(self._part(delta, text), None)])
+    def piece(
+        self, index: int, piece: Piece, *, first: bool, n_calls: int = 0
+    ) -> dict[str, object]:
+        """Return the chunk of one step of a choice, which made `n_calls` before."""
+        part: dict[str, object] = {"text": piece.text}
+        if self._is_chat:
+            part = {"delta": self._delta(piece, first=first, n_calls=n_calls)}
+        chunk = self._chunk([self._choice(index, part, piece.scored, None)])
+        return {**chunk, **step_extensions(piece)}
 
-    def last(self, answer: Answer) -> dict[str, object]:
-        """Return the chunk that says why the answer ended."""
-        choice = _choice(self._part({}, ""), answer.finish)
-        return {**self._chunk([choice]), **answer.extensions()}
+    def last(self, end: ChoiceEnd) -> dict[str, object]:
+        """Return the chunk that says why a choice ended."""
+        part: dict[str, object] = {"delta": {}} if self._is_chat else {"text": ""}
+        choice = {**self._choice(end.index, part, (), end.finish), "logprobs": None}
+        alone = Answer(choices=[end], n_prompt=0)
+        return {**self._chunk([choice]), **answer_extensions(alone, [Piece()])}
 
     def usage(self, answer: Answer) -> dict[str, object]:
         """Return the extra chunk of `stream_options.include_usage`."""
-        return {**self._chunk([]), "usage": answer.usage()}
+        return {**self._chunk([]), "usage": _usage(answer)}
 
-    def _part(self, delta: dict[str, object], text: str) -> dict[str, object]:
-        if self.kind is CompletionKind.CHAT:
-            return {"delta": delta}
-        return {"text": text}
+    @property
+    def _is_chat(self) -> bool:
+        return self.kind is CompletionKind.CHAT
+
+    def _told(self, piece: Piece) -> dict[str, object]:
+        """Return the whole of a choice: a message, or a text."""
+        if not self._is_chat:
+            return {"text": piece.text}
+        message: dict[str, object] = {
+            "role": "assistant",
+            "content": piece.text if piece.text or not piece.calls else None,
+            "refusal": None,
+        }
+        if piece.thoughts:
+            message["reasoning_content"] = piece.thoughts
+        if piece.calls:
+            message["tool_calls"] = [self._call(call) for call in piece.calls]
+        return {"message": message}
+
+    def _delta(self, piece: Piece, *, first: bool, n_calls: int) -> dict[str, object]:
+        delta: dict[str, object] = {"role": "assistant"} if first else {}
+        if piece.text or not (piece.calls or piece.thoughts):
+            delta["content"] = piece.text
+        if piece.thoughts:
+            delta["reasoning_content"] = piece.thoughts
+        if piece.calls:
+            delta["tool_calls"] = [
+                {"index": number, **self._call(call)}
+                for number, call in enumerate(piece.calls, start=n_calls)
+            ]
+        return delta
+
+    def _call(self, call: CalledTool) -> dict[str, object]:
+        function = {"name": call.name, "arguments": call.arguments}
+        return {"id": self.new_call_id(), "type": "function", "function": function}
+
+    def _choice(
+        self,
+        index: int,
+        part: dict[str, object],
+        scored: Sequence[ScoredToken],
+        finish: FinishReason | None,
+    ) -> dict[str, object]:
+        logprobs: dict[str, object] | None = None
+        if self.has_logprobs:
+            write = chat_logprobs if self._is_chat else text_logprobs
+            logprobs = write(scored, self.tokenizer)
+        reason = None if finish is None else finish.value
+        return {"index": index, **part, "logprobs": logprobs, "finish_reason": reason}
 
     def _chunk(self, choices: list[dict[str, object]]) -> dict[str, object]:
-        chat = self.kind is CompletionKind.CHAT
-        name = "chat.completion.chunk" if chat else "text_completion"
+        name = "chat.completion.chunk" if self._is_chat else "text_completion"
         chunk = {**self._head(name), "choices": choices}
         if self.include_usage:
             chunk["usage"] = None
@@ -129,16 +142,11 @@ class Bodies:
         }
 
 
-def _choice(part: dict[str, object], finish: FinishReason | None) -> dict[str, object]:
-    reason = None if finish is None else finish.value
-    return {"index": 0, **part, "logprobs": None, "finish_reason": reason}
-
-
-def _timings(timings: Timings, n_tokens: int) -> dict[str, float]:
-    per_second = n_tokens / timings.decode_s if timings.decode_s > 0 else 0.0
+def _usage(answer: Answer) -> dict[str, object]:
+    """Return the token counts: only what was delivered is counted."""
     return {
-        "queued_s": timings.queued_s,
-        "prefill_s": timings.prefill_s,
-        "decode_s": timings.decode_s,
-        "tokens_per_s": per_second,
+        "prompt_tokens": answer.n_prompt,
+        "completion_tokens": answer.n_tokens,
+        "total_tokens": answer.n_prompt + answer.n_tokens,
+        "prompt_tokens_details": {"cached_tokens": answer.n_cached},
     }

@@ -3,17 +3,30 @@
     {"error": {"message": ..., "type": ..., "param": field | null, "code": ... | null}}
 
 `ApiRefusal` is the caller's fault and names the field; failures of the engine become
-503 (500 where trying again cannot help) or, in mid-stream, an error frame.
+503 (429 if too much is asked for at once, 500 where trying again cannot help) or, in
+mid-stream, an error frame. Where trying again may help, Retry-After says when.
 """
 
+import math
+from collections.abc import Mapping
 from http import HTTPStatus
 
 from p2pmoe.backbone.generation import FailureKind, GenerationFailed
 from p2pmoe.errors import P2pmoeError, RequestFailed
 
-__all__ = ["ApiRefusal", "error_body", "failure_body", "failure_kind", "failure_status"]
+__all__ = [
+    "ApiRefusal",
+    "error_body",
+    "failure_body",
+    "failure_headers",
+    "failure_kind",
+    "failure_status",
+    "retry_headers",
+]
 
 _FINAL = frozenset({FailureKind.ARITHMETIC, FailureKind.INTERNAL})
+_CODES = {FailureKind.OVERLOADED: "rate_limit_exceeded"}  # as OpenAI calls it
+_MAX_RETRY_S = 3600.0
 
 
 class ApiRefusal(P2pmoeError):
@@ -29,12 +42,14 @@ class ApiRefusal(P2pmoeError):
         param: str | None = None,
         code: str | None = None,
         status: HTTPStatus = HTTPStatus.BAD_REQUEST,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         """Keep what is wrong, in which field, and how to say so."""
         super().__init__(message)
         self.param = param
         self.code = code
         self.status = status
+        self.headers = headers or {}
 
     def body(self) -> dict[str, object]:
         """Return the JSON body."""
@@ -63,11 +78,28 @@ def failure_body(failure: BaseException) -> dict[str, object]:
     kind = failure_kind(failure)
     known = isinstance(failure, RequestFailed)
     message = str(failure) if known else "an internal error ended this request"
-    return error_body(message, kind.value, code=kind.value)
+    return error_body(message, kind.value, code=_CODES.get(kind, kind.value))
 
 
 def failure_status(failure: BaseException) -> HTTPStatus:
     """Return the status for a failure before the first token."""
-    if failure_kind(failure) in _FINAL:
+    kind = failure_kind(failure)
+    if kind in _FINAL:
         return HTTPStatus.INTERNAL_SERVER_ERROR
+    if kind is FailureKind.OVERLOADED:
+        return HTTPStatus.TOO_MANY_REQUESTS
     return HTTPStatus.SERVICE_UNAVAILABLE
+
+
+def failure_headers(failure: BaseException) -> dict[str, str]:
+    """Return the headers for a failure before the first token."""
+    if failure_kind(failure) in _FINAL:
+        return {}
+    retry_s = failure.retry_s if isinstance(failure, GenerationFailed) else None
+    return retry_headers(retry_s)
+
+
+def retry_headers(retry_s: float | None) -> dict[str, str]:
+    """Return the header that says when to come again, in whole seconds from 1 up."""
+    seconds = 1.0 if retry_s is None else min(max(retry_s, 1.0), _MAX_RETRY_S)
+    return {"retry-after": str(math.ceil(seconds))}

@@ -2,7 +2,9 @@
 
 Pure computation that may take tens of milliseconds for a long prompt: it runs in a
 worker thread. A prompt that leaves no room in the context is refused before anything
-is computed for it, never cut (fault B19).
+is computed for it, never cut (fault B19). Each choice is one request to the engine;
+choice i of a prompt has the seed + i, so that n choices are what n requests with
+these seeds would give.
 """
 
 import dataclasses
@@ -10,136 +12,150 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from p2pmoe.api.errors import ApiRefusal
-from p2pmoe.api.requests import ApiRequest
+from p2pmoe.api.output_rules import OutputRules, output_rules
+from p2pmoe.api.prompts import encode_prompt
+from p2pmoe.api.requests import MAX_TOKENS, ApiRequest
+from p2pmoe.api.served_model import ServedModel
 from p2pmoe.backbone.generation import GenerationRequest
-from p2pmoe.text.errors import TemplateError, TextRefused
 from p2pmoe.text.stopping import StopRules
-from p2pmoe.text.template import BrokenTemplate, ChatMessage, ChatTemplate
-from p2pmoe.text.tokenizer import Tokenizer
 
-__all__ = ["Prepared", "ServedModel", "prepare"]
+__all__ = ["Asked", "Prepared", "PreparedChoice", "ServedModel", "prepare"]
+
+_SEEDS = 1 << 63
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServedModel:
-    """The model as its clients see it.
+class Asked:
+    """Who asks, and the seed for a request that names none."""
 
-    `template` None means that the file has none; `created_s` is when it was loaded,
-    in seconds since 1970.
+    fresh_seed: int
+    client: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedChoice:
+    """What the engine gets for one choice, and where its text ends.
+
+    `prompt` is the number of the prompt; choices of one prompt have the same ids.
     """
 
-    name: str
-    n_context: int
-    tokenizer: Tokenizer
-    template: ChatTemplate | BrokenTemplate | None
-    created_s: int
-
-    @property
-    def stop_ids(self) -> frozenset[int]:
-        """Tokens that end an answer."""
-        return self.tokenizer.vocabulary.stop_ids
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
-    """What the engine gets, and where the text ends."""
-
+    index: int
+    prompt: int
     generation: GenerationRequest
     rules: StopRules
 
 
-def prepare(request: ApiRequest, model: ServedModel, fresh_seed: int) -> Prepared:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """All choices of a request; with `delivers_nothing` the prompt alone is told."""
+
+    choices: tuple[PreparedChoice, ...]
+    output: OutputRules
+    echoes: bool = False
+    delivers_nothing: bool = False
+
+    @property
+    def n_prompt(self) -> int:
+        """Tokens of all prompts, each counted once however many choices it has."""
+        counts = {each.prompt: len(each.generation.prompt_ids) for each in self.choices}
+        return sum(counts.values())
+
+
+def prepare(request: ApiRequest, model: ServedModel, asked: Asked) -> Prepared:
     """Turn a request into token ids and limits.
 
     Raises:
-        ApiRefusal: Another model, no room for the prompt, or an impossible text.
+        ApiRefusal: Another model, no room for the prompt, an impossible text, or
+            what this model cannot do.
     """
-    if request.model is not None and request.model != model.name:
+    _check_model(request, model)
+    _check_biases(request, model)
+    output = output_rules(request, model)
+    choices = tuple(
+        _choice(request, asked, ids, number, copy)
+        for number, ids in enumerate(_all_ids(request, model))
+        for copy in range(request.options.n)
+    )
+    return Prepared(
+        choices=tuple(_completed(choice, output, model) for choice in choices),
+        output=output,
+        echoes=request.echoes,
+        delivers_nothing=request.max_tokens == 0,
+    )
+
+
+def _all_ids(request: ApiRequest, model: ServedModel) -> list[tuple[int, ...]]:
+    return [encode_prompt(prompt, model) for prompt in request.prompts]
+
+
+def _choice(
+    request: ApiRequest,
+    asked: Asked,
+    ids: tuple[int, ...],
+    number: int,
+    copy: int,
+) -> PreparedChoice:
+    """Return one choice with limits that do not depend on the model yet."""
+    options = request.options
+    seed = asked.fresh_seed if options.seed is None else options.seed
+    max_tokens = 1 if request.max_tokens == 0 else request.max_tokens
+    generation = GenerationRequest(
+        prompt_ids=ids,
+        sampling=dataclasses.replace(options.sampling, seed=_wrapped(seed + copy)),
+        max_tokens=max_tokens or MAX_TOKENS,
+        client=asked.client,
+        n_top_logprobs=request.n_top_logprobs,
+        scores_prompt=request.echoes and request.n_top_logprobs is not None,
+        explains=options.explains,
+        traces=options.traces,
+    )
+    return PreparedChoice(
+        index=number * options.n + copy,
+        prompt=number,
+        generation=generation,
+        rules=StopRules(max_tokens=1, stop_texts=options.stops),
+    )
+
+
+def _completed(
+    choice: PreparedChoice, output: OutputRules, model: ServedModel
+) -> PreparedChoice:
+    """Return a choice with the model's own limits and ends."""
+    asked = choice.generation
+    max_tokens = min(asked.max_tokens, model.n_context - len(asked.prompt_ids))
+    generation = dataclasses.replace(
+        asked,
+        max_tokens=max_tokens,
+        stop_ids=model.stop_ids,
+        constraint=output.constraint,
+    )
+    rules = dataclasses.replace(
+        choice.rules, max_tokens=max_tokens, stop_ids=model.stop_ids
+    )
+    return dataclasses.replace(choice, generation=generation, rules=rules)
+
+
+def _wrapped(seed: int) -> int:
+    """Keep a seed in 64 bits with a sign."""
+    return (seed + _SEEDS) % (2 * _SEEDS) - _SEEDS
+
+
+def _check_model(request: ApiRequest, model: ServedModel) -> None:
+    name = request.options.model
+    if name is not None and name != model.name:
         raise ApiRefusal(
-            f"model {request.model[:80]!r} is not served here, {model.name!r} is",
+            f"model {name[:80]!r} is not served here, {model.name!r} is",
             param="model",
             code="model_not_found",
             status=HTTPStatus.NOT_FOUND,
         )
-    prompt_ids = _prompt_ids(request, model)
-    room = model.n_context - len(prompt_ids)
-    if room < 1:
-        raise _too_long(request, f"{len(prompt_ids)} tokens", model)
-    max_tokens = min(request.max_tokens or room, room)
-    seed = fresh_seed if request.seed is None else request.seed
-    generation = GenerationRequest(
-        prompt_ids=prompt_ids,
-        sampling=dataclasses.replace(request.sampling, seed=seed),
-        max_tokens=max_tokens,
-        stop_ids=model.stop_ids,
-    )
-    rules = StopRules(
-        max_tokens=max_tokens, stop_ids=model.stop_ids, stop_texts=request.stops
-    )
-    return Prepared(generation=generation, rules=rules)
 
 
-def _prompt_ids(request: ApiRequest, model: ServedModel) -> tuple[int, ...]:
-    prompt = request.prompt
-    param = "messages" if request.is_chat else "prompt"
-    _refuse_hopeless(request, model)
-    try:
-        if isinstance(prompt, str):
-            bos = model.tokenizer.vocabulary.add_bos
-            ids = tuple(model.tokenizer.encode(prompt, bos=bos))
-        else:
-            ids = _ids_of(prompt, model)
-    except TextRefused as exc:
-        raise ApiRefusal(str(exc), param=param, code="invalid_value") from exc
-    except TemplateError as exc:
-        if exc.by_messages:
-            raise ApiRefusal(str(exc), param=param, code="invalid_value") from exc
-        raise ApiRefusal(
-            "the model's chat template failed",
-            param=param,
-            code="template_failed",
-            status=HTTPStatus.INTERNAL_SERVER_ERROR,
-        ) from exc
-    if not ids:
-        raise ApiRefusal(f"{param} is empty", param=param, code="invalid_value")
-    return ids
-
-
-def _ids_of(
-    prompt: tuple[ChatMessage, ...] | tuple[int, ...], model: ServedModel
-) -> tuple[int, ...]:
-    messages = tuple(item for item in prompt if isinstance(item, ChatMessage))
-    if not messages:
-        ids = tuple(item for item in prompt if isinstance(item, int))
-        for token in ids:
-            model.tokenizer.token_bytes(token)
-        return ids
-    if model.template is None:
-        raise ApiRefusal(
-            "this model has no chat template; use /v1/completions",
-            param="messages",
-            code="no_chat_template",
-        )
-    return tuple(model.template.encode(messages))
-
-
-def _refuse_hopeless(request: ApiRequest, model: ServedModel) -> None:
-    """Refuse a text that no tokenization could fit, before it is tokenized."""
-    if isinstance(request.prompt, str):
-        n_characters = len(request.prompt)
-    else:
-        n_characters = sum(
-            len(item.content)
-            for item in request.prompt
-            if isinstance(item, ChatMessage)
-        )
-    if n_characters > model.n_context * model.tokenizer.longest_token_bytes:
-        raise _too_long(request, f"{n_characters} characters", model)
-
-
-def _too_long(request: ApiRequest, size: str, model: ServedModel) -> ApiRefusal:
-    return ApiRefusal(
-        f"the prompt of {size} leaves no room in a context of {model.n_context} tokens",
-        param="messages" if request.is_chat else "prompt",
-        code="context_length_exceeded",
-    )
+def _check_biases(request: ApiRequest, model: ServedModel) -> None:
+    for token, _ in request.options.sampling.logit_bias:
+        if token >= model.tokenizer.n_vocab:
+            raise ApiRefusal(
+                f"logit_bias: there is no token {token}",
+                param="logit_bias",
+                code="invalid_value",
+            )

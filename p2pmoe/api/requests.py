@@ -1,139 +1,108 @@
-"""Bodies of completion requests as checked values; nothing here knows the model.
+"""What a completion request asks for, as checked values; nothing here knows the model.
 
-Every bound has two ends. What is not built (n > 1, logprobs, tools, ...) is refused by
-name; a value that asks for nothing, such as n = 1, passes. `null` counts as absent.
+Every bound has two ends. What is not built is refused by name; a value that asks for
+nothing passes. `null` counts as absent. The parsers of the two endpoints, `chat` and
+`text_completions`, share the readers here.
 
 Source: the OpenAI API reference, chat completions and completions, with the common
-extensions top_k, min_p and repetition_penalty.
+extensions top_k, min_p and repetition_penalty, and our own explain and trace.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
-from p2pmoe.api.errors import ApiRefusal
 from p2pmoe.api.fields import Fields
-from p2pmoe.api.strict_json import parse_object
+from p2pmoe.api.response_formats import ResponseFormat
+from p2pmoe.api.tools import ToolUse
 from p2pmoe.model.sampler import SamplingSettings
 from p2pmoe.text.template import ChatMessage
 
-__all__ = ["ApiRequest", "parse_chat", "parse_completion"]
+__all__ = [
+    "MAX_CHOICES",
+    "MAX_TOKENS",
+    "ApiRequest",
+    "Conversation",
+    "Options",
+    "Prompt",
+    "parse_options",
+]
 
-_MAX_TOKENS = (1 << 31) - 1
+MAX_CHOICES = 16
+MAX_TOKENS = (1 << 31) - 1
 _MAX_SEED = (1 << 63) - 1
 _MAX_STOPS = 16
 _MAX_STOP_CHARACTERS = 1000
-_MAX_MESSAGES = 10_000
-_MAX_PROMPT_IDS = 1 << 20
-_DEFAULT_COMPLETION_TOKENS = 16
+_MAX_BIASES = 1024
+_MAX_BIAS = 100.0
+_MAX_ID_DIGITS = 9
 
-_ROLES = {
-    "system": "system",
-    "developer": "system",
-    "user": "user",
-    "assistant": "assistant",
-}
-_IGNORED = ("user", "metadata", "safety_identifier", "prompt_cache_key")
-_UNSUPPORTED: dict[str, tuple[object, ...]] = {
-    "n": (1,),
-    "logit_bias": ({},),
-    "store": (False,),
-}
-_UNSUPPORTED_CHAT: dict[str, tuple[object, ...]] = {
-    **_UNSUPPORTED,
-    "logprobs": (False,),
-    "top_logprobs": (),
-    "tools": ([],),
-    "tool_choice": ("none", "auto"),
-    "parallel_tool_calls": (True, False),
-    "functions": ([],),
-    "function_call": ("none", "auto"),
-    "response_format": ({"type": "text"},),
-    "modalities": (["text"],),
-    "reasoning_effort": (),
-    "audio": (),
-    "prediction": (),
-}
-_UNSUPPORTED_COMPLETION: dict[str, tuple[object, ...]] = {
-    **_UNSUPPORTED,
-    "logprobs": (),
-    "echo": (False,),
-    "best_of": (1,),
-    "suffix": ("",),
-}
-_UNSUPPORTED_MESSAGE: dict[str, tuple[object, ...]] = {
-    "tool_calls": ([],),
-    "function_call": (),
-    "tool_call_id": (),
-    "audio": (),
-}
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    """The messages of a chat, and the tools that the model may call."""
+
+    messages: tuple[ChatMessage, ...]
+    tool_use: ToolUse | None = None
+
+
+Prompt = Conversation | str | tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What both endpoints have; `model` None is the one served, `seed` None any."""
+
+    model: str | None
+    sampling: SamplingSettings
+    seed: int | None
+    stops: tuple[str, ...]
+    stream: bool
+    include_usage: bool
+    n: int = 1
+    explains: bool = False
+    traces: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiRequest:
-    """One request: `prompt` is messages, a text, or token ids.
+    """One request: `options.n` choices for each of `prompts`.
 
-    `max_tokens` None means as many as the context leaves; `seed` None a random one;
-    `model` None the one that is served.
+    `max_tokens` None means as many as the context leaves, 0 (with `echoes` alone) no
+    token at all. `n_top_logprobs` None asks for no log probabilities.
     """
 
-    prompt: tuple[ChatMessage, ...] | str | tuple[int, ...]
-    model: str | None
-    sampling: SamplingSettings
-    seed: int | None
+    prompts: tuple[Prompt, ...]
+    options: Options
     max_tokens: int | None
-    stops: tuple[str, ...]
-    stream: bool
-    include_usage: bool
+    n_top_logprobs: int | None = None
+    echoes: bool = False
+    response_format: ResponseFormat | None = None
 
     @property
     def is_chat(self) -> bool:
         """Whether the prompt is a conversation."""
-        return isinstance(self.prompt, tuple) and isinstance(
-            next(iter(self.prompt), None), ChatMessage
-        )
+        return isinstance(self.prompts[0], Conversation)
+
+    @property
+    def param(self) -> str:
+        """The field that holds the prompt."""
+        return "messages" if self.is_chat else "prompt"
 
 
-def parse_chat(body: bytes) -> ApiRequest:
-    """Read the body of a chat completion; ApiRefusal names the field that is wrong."""
-    fields = Fields(parse_object(body))
-    messages = _messages(fields)
-    most = fields.integer("max_tokens", 1, _MAX_TOKENS)
-    most_too = fields.integer("max_completion_tokens", 1, _MAX_TOKENS)
-    if most is not None and most_too is not None and most != most_too:
-        raise fields.wrong("max_tokens", "differs from max_completion_tokens")
-    fields.unsupported(_UNSUPPORTED_CHAT)
-    return _request(fields, messages, most or most_too)
-
-
-def parse_completion(body: bytes) -> ApiRequest:
-    """Read the body of a text completion; ApiRefusal names the field that is wrong."""
-    fields = Fields(parse_object(body))
-    prompt = _prompt(fields)
-    most = fields.integer("max_tokens", 1, _MAX_TOKENS)
-    fields.unsupported(_UNSUPPORTED_COMPLETION)
-    return _request(fields, prompt, most or _DEFAULT_COMPLETION_TOKENS)
-
-
-def _request(
-    fields: Fields,
-    prompt: tuple[ChatMessage, ...] | str | tuple[int, ...],
-    max_tokens: int | None,
-) -> ApiRequest:
+def parse_options(fields: Fields) -> Options:
+    """Take the fields that both endpoints have; ApiRefusal names one that is wrong."""
     stream = fields.flag("stream")
-    include_usage = _include_usage(fields, stream=stream)
-    request = ApiRequest(
-        prompt=prompt,
+    n = fields.integer("n", 1, MAX_CHOICES)
+    return Options(
         model=fields.text("model"),
         sampling=_sampling(fields),
         seed=fields.integer("seed", -_MAX_SEED - 1, _MAX_SEED),
-        max_tokens=max_tokens,
         stops=_stops(fields),
         stream=stream,
-        include_usage=include_usage,
+        include_usage=_include_usage(fields, stream=stream),
+        n=1 if n is None else n,
+        explains=fields.flag("explain"),
+        traces=fields.flag("trace"),
     )
-    fields.ignore(_IGNORED)
-    fields.finish()
-    return request
 
 
 def _sampling(fields: Fields) -> SamplingSettings:
@@ -149,7 +118,28 @@ def _sampling(fields: Fields) -> SamplingSettings:
         repetition_penalty=number("repetition_penalty", 0.01, 10.0, 1.0),
         frequency_penalty=number("frequency_penalty", -2.0, 2.0, 0.0),
         presence_penalty=number("presence_penalty", -2.0, 2.0, 0.0),
+        logit_bias=_biases(fields),
     )
+
+
+def _biases(fields: Fields) -> tuple[tuple[int, float], ...]:
+    value = fields.take("logit_bias")
+    if value is None:
+        return ()
+    if not isinstance(value, dict) or len(value) > _MAX_BIASES:
+        reason = f"must be an object of at most {_MAX_BIASES} token ids"
+        raise fields.wrong("logit_bias", reason)
+    biases: dict[int, float] = {}
+    for key, bias in value.items():
+        if not (key.isascii() and key.isdecimal() and len(key) <= _MAX_ID_DIGITS):
+            raise fields.wrong("logit_bias", "must have token ids as keys")
+        is_number = isinstance(bias, int | float) and not isinstance(bias, bool)
+        if not is_number or not abs(bias) <= _MAX_BIAS:
+            raise fields.wrong("logit_bias", "must have numbers from -100 to 100")
+        if int(key) in biases:
+            raise fields.wrong("logit_bias", f"names token {int(key)} twice")
+        biases[int(key)] = float(bias)
+    return tuple(sorted(biases.items()))
 
 
 def _include_usage(fields: Fields, *, stream: bool) -> bool:
@@ -179,66 +169,3 @@ def _stops(fields: Fields) -> tuple[str, ...]:
             reason = f"must hold strings of 1 to {_MAX_STOP_CHARACTERS} characters"
             raise fields.wrong("stop", reason)
     return tuple(stops)
-
-
-def _messages(fields: Fields) -> tuple[ChatMessage, ...]:
-    items = fields.items("messages", _MAX_MESSAGES)
-    if not items:
-        raise fields.wrong("messages", "must hold at least one message")
-    return tuple(_message(item, f"messages[{n}]") for n, item in enumerate(items))
-
-
-def _message(value: object, name: str) -> ChatMessage:
-    fields = Fields(value, name)
-    role = fields.text("role")
-    if role not in _ROLES:
-        raise fields.wrong("role", f"must be one of {', '.join(sorted(_ROLES))}")
-    content = _content(fields, name)
-    if content is None and role != "assistant":
-        raise fields.wrong("content", "is missing")
-    fields.unsupported(_UNSUPPORTED_MESSAGE)
-    fields.text("name")
-    fields.ignore(("refusal", "annotations"))
-    fields.finish()
-    return ChatMessage(role=_ROLES[role], content=content or "")
-
-
-def _content(fields: Fields, name: str) -> str | None:
-    value = fields.take("content")
-    if value is None or isinstance(value, str):
-        return value
-    if not isinstance(value, list):
-        raise fields.wrong("content", "must be a string or an array of text parts")
-    return "".join(_part(item, f"{name}.content[{n}]") for n, item in enumerate(value))
-
-
-def _part(value: object, name: str) -> str:
-    fields = Fields(value, name)
-    if fields.text("type") != "text":
-        raise fields.wrong("type", "must be text", code="unsupported_parameter")
-    text = fields.text("text")
-    if text is None:
-        raise fields.wrong("text", "is missing")
-    fields.finish()
-    return text
-
-
-def _prompt(fields: Fields) -> str | tuple[int, ...]:
-    value = fields.take("prompt")
-    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str | list):
-        value = value[0]
-    if isinstance(value, str):
-        return value
-    if not isinstance(value, list) or not value:
-        raise fields.wrong("prompt", "must be one string or one array of token ids")
-    return _ids(fields, value)
-
-
-def _ids(fields: Fields, values: list[Any]) -> tuple[int, ...]:
-    if len(values) > _MAX_PROMPT_IDS:
-        message = f"prompt has {len(values)} token ids"
-        raise ApiRefusal(message, param="prompt", code="context_length_exceeded")
-    for value in values:
-        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise fields.wrong("prompt", "must be one string or one array of token ids")
-    return tuple(values)

@@ -64,7 +64,7 @@ async def serve_api(
         ConfigurationError: The address is beyond this machine and there is no key, or
             it cannot be bound.
     """
-    if not listen.is_local and not parts.key:
+    if not listen.is_local and parts.keys is None:
         raise ConfigurationError(
             f"listening on {listen.host} needs an API key",
             advice="set P2PMOE_API_KEY or --api-key-file, or listen on 127.0.0.1",

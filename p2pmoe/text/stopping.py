@@ -29,6 +29,7 @@ class FinishReason(StrEnum):
 
     STOP = "stop"
     LENGTH = "length"
+    TOOL_CALLS = "tool_calls"  # told by the API alone: a stop after calls of tools
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

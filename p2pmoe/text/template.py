@@ -8,9 +8,9 @@ Rules:
   and at the ends of a message that could complete one with its neighbours. The guard
   is a Unicode noncharacter that occurs nowhere else; the tokenizer removes it.
 - A template sees what it sees elsewhere: `messages` with `role` and `content`,
-  `add_generation_prompt`, `bos_token`, `eos_token` and `unk_token`, `tools` and
-  `documents` as none, `strftime_now` (UTC). `enable_thinking`, `date_string` and the
-  like are not defined, so that its own defaults hold.
+  `add_generation_prompt`, `bos_token`, `eos_token` and `unk_token`, `tools` (none if
+  there are none), `documents` as none, `strftime_now` (UTC). `enable_thinking`,
+  `date_string` and the like are not defined, so that its own defaults hold.
 - The template's own refusal (`raise_exception`) is the messages' fault; any other
   failure is the template's.
 """
@@ -19,12 +19,22 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import jinja2
 
+from p2pmoe.text.chat_message import (
+    ChatMessage,
+    PastCall,
+    mapped,
+    template_messages,
+    texts_in,
+)
 from p2pmoe.text.errors import TemplateError
 from p2pmoe.text.sandbox import Budget, MessagesRefused, Sandbox, spending
+from p2pmoe.text.template_tools import NO_TOOLS, TemplateTools, find_tools
 from p2pmoe.text.token_finder import TokenFinder
 from p2pmoe.text.tokenizer import Tokenizer
 from p2pmoe.text.tokenizer_config import folder_template
@@ -34,6 +44,7 @@ __all__ = [
     "BrokenTemplate",
     "ChatMessage",
     "ChatTemplate",
+    "PastCall",
     "TemplateLimits",
     "check_template",
     "guard_text",
@@ -56,14 +67,6 @@ _FAILURES = (
     TypeError,
     ValueError,
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatMessage:
-    """One message: who speaks ("system", "user", "assistant") and what."""
-
-    role: str
-    content: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +96,7 @@ class ChatTemplate:
         Raises:
             TemplateError: A syntax error, or something that is not allowed.
         """
-        self._source = source
+        self.source = source
         self._tokenizer = tokenizer
         self._limits = limits
         self._monotonic = monotonic
@@ -101,33 +104,44 @@ class ChatTemplate:
         self._controls = TokenFinder(tokenizer.control_texts)
         self._template = _compiled(source, self._budget())
 
-    def encode(self, messages: Sequence[ChatMessage]) -> list[int]:
+    @cached_property
+    def tools(self) -> TemplateTools:
+        """What the template can do with tools; some renderings, for the first time."""
+        return find_tools(self._render)
+
+    def encode(
+        self,
+        messages: Sequence[ChatMessage],
+        tools: Sequence[dict[str, Any]] = (),
+    ) -> list[int]:
         """Return the prompt's token ids, ready for the model's answer.
 
-        Pure computation of up to `max_seconds`: call it from a worker thread.
+        `tools` are in OpenAI's form. Pure computation of up to `max_seconds`, more when
+        tools come first: call it from a worker thread.
 
         Raises:
             TemplateError: Rendering failed; `by_messages` says whose fault it is.
             TextRefused: A message is no Unicode.
         """
-        size = sum(len(message.content) for message in messages)
+        has_calls = any(message.calls or message.call_id for message in messages)
+        write = self.tools.write_arguments if has_calls else NO_TOOLS.write_arguments
+        given: list[Any] = [template_messages(messages, write), list(tools)]
+        texts = list(texts_in(given))
+        size = sum(map(len, texts))
         if size > self._limits.max_characters:
             reason = f"messages of {size} characters are too long"
             raise TemplateError(reason, by_messages=True)
-        guard = self._free_guard(messages)
-        guarded = [
-            {"role": m.role, "content": guard_text(m.content, self._controls, guard)}
-            for m in messages
-        ]
+        guard = self._free_guard(texts)
+        guarded = mapped(given, lambda text: guard_text(text, self._controls, guard))
         bos = self._tokenizer.vocabulary.add_bos
-        prompt = self._render(guarded)
-        if _SURROGATE.search(prompt) and not any(
-            _SURROGATE.search(message.content) for message in messages
-        ):
+        prompt = self._render(*guarded)
+        if _SURROGATE.search(prompt) and not any(map(_SURROGATE.search, texts)):
             raise TemplateError("chat template makes half a surrogate pair, no Unicode")
         return self._tokenizer.encode(prompt, bos=bos, special=True, guard=guard)
 
-    def _render(self, messages: list[dict[str, str]]) -> str:
+    def _render(
+        self, messages: list[dict[str, Any]], tools: Sequence[dict[str, Any]] = ()
+    ) -> str:
         vocabulary = self._tokenizer.vocabulary
         variables = {
             "messages": messages,
@@ -135,7 +149,7 @@ class ChatTemplate:
             "bos_token": _text_of(vocabulary.texts, vocabulary.bos_id),
             "eos_token": _text_of(vocabulary.texts, vocabulary.eos_id),
             "unk_token": _text_of(vocabulary.texts, vocabulary.unknown_id),
-            "tools": None,
+            "tools": list(tools) or None,
             "documents": None,
             "strftime_now": self._strftime_now,
         }
@@ -160,8 +174,8 @@ class ChatTemplate:
             monotonic=self._monotonic,
         )
 
-    def _free_guard(self, messages: Iterable[ChatMessage]) -> str:
-        taken = set(self._source).union(*(set(m.content) for m in messages))
+    def _free_guard(self, texts: Iterable[str]) -> str:
+        taken = set(self.source).union(*map(set, texts))
         for guard in _GUARDS:
             if guard not in taken:
                 return guard
@@ -200,8 +214,14 @@ class BrokenTemplate:
     def __init__(self, reason: TemplateError) -> None:
         """Refuse for the reason that compiling gave."""
         self.reason = str(reason)
+        self.source = ""
+        self.tools = NO_TOOLS
 
-    def encode(self, messages: Sequence[ChatMessage]) -> list[int]:
+    def encode(
+        self,
+        messages: Sequence[ChatMessage],
+        tools: Sequence[dict[str, Any]] = (),
+    ) -> list[int]:
         """Raise TemplateError, whatever the messages."""
         raise TemplateError(self.reason)
 

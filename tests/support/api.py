@@ -6,27 +6,34 @@ a thread.
 """
 
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
+import numpy as np
 import trio
 
 from p2pmoe.api.app import ApiParts
-from p2pmoe.api.preparation import ServedModel
+from p2pmoe.api.served_model import ServedModel
 from p2pmoe.api.server import ListenAddress, serve_api
 from p2pmoe.backbone.generation import (
+    FailureKind,
     FinishReason,
     GenerationEnd,
+    GenerationFailed,
     GenerationRequest,
     GenerationStep,
     Phase,
     Readiness,
+    StepFigures,
     TierCalls,
     Timings,
+    TokenConstraint,
+    TokenLogprobs,
+    TracedHash,
     Usage,
 )
 from p2pmoe.text.template import ChatTemplate, TemplateLimits
@@ -69,6 +76,9 @@ class Script:
     """A `Generator`: yields `blocks`, then raises `failure` or ends with `reason`."""
 
     blocks: list[tuple[int, ...]] = field(default_factory=list)
+    others: dict[int, list[tuple[int, ...]]] = field(default_factory=dict)  # by seed
+    fails_after: dict[int, int] = field(default_factory=dict)  # blocks, by seed
+    obeys: bool = False  # a constraint: what is not allowed becomes what is
     failure: BaseException | None = None
     reason: FinishReason | None = FinishReason.STOP
     delay_s: float = 0.0
@@ -97,14 +107,46 @@ class _Run:
         self._request = request
 
     async def __aiter__(self) -> AsyncIterator[GenerationStep]:
-        for block in self._script.blocks:
-            await trio.sleep(self._script.delay_s)
-            self._script.n_steps += 1
-            yield GenerationStep(tokens=block)
+        script, seed = self._script, self._request.sampling.seed
+        most = script.fails_after.get(seed)
+        for number, block in enumerate(self._blocks()):
+            if number == most:
+                raise GenerationFailed(FailureKind.UPSTREAM_LOST, "a holder is gone")
+            await trio.sleep(script.delay_s)
+            script.n_steps += 1
+            yield self._step(block)
         if self._script.hang:
             await trio.sleep_forever()
         if self._script.failure is not None:
             raise self._script.failure
+
+    def _blocks(self) -> Iterable[tuple[int, ...]]:
+        script = self._script
+        blocks = script.others.get(self._request.sampling.seed, script.blocks)
+        constraint = self._request.constraint
+        if not script.obeys or constraint is None:
+            return blocks
+        return obeying(blocks, constraint(), self._request)
+
+    def _step(self, block: tuple[int, ...]) -> GenerationStep:
+        request = self._request
+        n_top = request.n_top_logprobs
+        return GenerationStep(
+            tokens=block,
+            logprobs=() if n_top is None else tuple(scored(t, n_top) for t in block),
+            figures=FIGURES if request.explains else None,
+            hashes=(HASH,) if request.traces else (),
+        )
+
+    def prompt_logprobs(self) -> tuple[TokenLogprobs, ...]:
+        if not self._request.scores_prompt:
+            return ()
+        n_top = self._request.n_top_logprobs or 0
+        first, *rest = self._request.prompt_ids
+        return (
+            TokenLogprobs(token=first, logprob=None),
+            *(scored(token, n_top) for token in rest),
+        )
 
     def end(self) -> GenerationEnd:
         return GenerationEnd(
@@ -112,6 +154,32 @@ class _Run:
             usage=Usage(prompt_tokens=len(self._request.prompt_ids)),
             timings=Timings(decode_s=2.0, calls=TierCalls(hub=3), round_trips=4),
         )
+
+
+FIGURES = StepFigures(calls=TierCalls(hub=3), seconds=0.25, wait_s=0.125)
+HASH = TracedHash(position=4, layer=1, expert=None, digest=bytes(range(8)))
+
+
+def scored(token: int, n_top: int) -> TokenLogprobs:
+    """A token with log probability -0.5, and the alternatives 100, 101, ..."""
+    top = tuple((100 + n, -1.0 - n) for n in range(n_top))
+    return TokenLogprobs(token=token, logprob=-0.5, top=top)
+
+
+def obeying(
+    blocks: Iterable[tuple[int, ...]],
+    constraint: TokenConstraint,
+    request: GenerationRequest,
+) -> Iterator[tuple[int, ...]]:
+    """The tokens of blocks one by one, the next allowed one where one is not."""
+    for wanted in (token for block in blocks for token in block):
+        allowed = constraint.allowed()
+        ordered = np.roll(np.arange(len(allowed)), -wanted)
+        token = int(ordered[np.argmax(allowed[ordered])])
+        constraint.accept(token)
+        yield (token,)
+        if token in request.stop_ids:
+            return
 
 
 def small_tokenizer() -> Tokenizer:

@@ -6,7 +6,8 @@ import httpx
 import pytest
 import trio
 
-from p2pmoe.api.app import MAX_BODY_BYTES
+from p2pmoe.api.keys import ApiKeys
+from p2pmoe.api.request_body import MAX_BODY_BYTES
 from p2pmoe.backbone.generation import Phase, Readiness
 from tests.support.api import EOS, Script, api_parts, call, served, small_model, spell
 from tests.support.trio_test import trio_test
@@ -96,7 +97,7 @@ async def test_b19_bad_bodies_are_400_and_no_work(content: bytes) -> None:
 async def test_b19_bad_values_are_400_and_no_work() -> None:
     script = Script()
     async with served(api_parts(script)) as client:
-        for field, value in [("temperature", -1), ("n", 2), ("max_tokens", 0)]:
+        for field, value in [("temperature", -1), ("n", 17), ("max_tokens", 0)]:
             answer = await client.post(
                 "/v1/chat/completions", json={**CHAT, field: value}
             )
@@ -150,7 +151,7 @@ async def test_without_a_key_only_names_of_this_machine_are_served() -> None:
 @trio_test
 async def test_with_a_key_everything_but_health_asks_for_it() -> None:
     script = Script(blocks=[*spell("hello"), (EOS,)])
-    async with served(api_parts(script, key="s3cret")) as client:
+    async with served(api_parts(script, keys=ApiKeys.parse("s3cret"))) as client:
         assert (await client.get("/livez")).status_code == 200
         assert (await client.get("/readyz")).status_code == 200
         for headers in (

@@ -7,16 +7,11 @@ from typing import Any
 import trio
 
 from p2pmoe.api.bodies import Bodies, CompletionKind
-from p2pmoe.api.completions import (
-    COMMIT_S,
-    PATIENCE_S,
-    PING_S,
-    CompletionAnswer,
-    CompletionParts,
-)
+from p2pmoe.api.chat import parse_chat
+from p2pmoe.api.completions import CompletionAnswer, CompletionParts
+from p2pmoe.api.event_stream import COMMIT_S, PATIENCE_S, PING_S
 from p2pmoe.api.metrics import ApiCounters
-from p2pmoe.api.preparation import prepare
-from p2pmoe.api.requests import parse_chat
+from p2pmoe.api.preparation import Asked, prepare
 from p2pmoe.backbone.generation import FailureKind, GenerationFailed
 from tests.support.api import EOS, Script, small_model, spell
 from tests.support.trio_test import trio_test
@@ -46,13 +41,18 @@ class Exchange:
     async def run(self, script: Script, *, stream: bool, **fields: object) -> None:
         messages = [{"role": "user", "content": "x"}]
         body = {"messages": messages, "stream": stream, **fields}
-        prepared = prepare(parse_chat(json.dumps(body).encode()), MODEL, 7)
+        prepared = prepare(
+            parse_chat(json.dumps(body).encode()), MODEL, Asked(fresh_seed=7)
+        )
         bodies = Bodies(
             kind=CompletionKind.CHAT,
             id="chatcmpl-1",
             model="small",
             created_s=1,
+            tokenizer=MODEL.tokenizer,
+            new_call_id=lambda: "call_1",
             include_usage="stream_options" in fields,
+            has_logprobs="logprobs" in fields,
         )
         parts = CompletionParts(
             generator=script,

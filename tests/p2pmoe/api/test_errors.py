@@ -5,8 +5,10 @@ import pytest
 from p2pmoe.api.errors import (
     ApiRefusal,
     failure_body,
+    failure_headers,
     failure_kind,
     failure_status,
+    retry_headers,
 )
 from p2pmoe.backbone.generation import FailureKind, GenerationFailed
 
@@ -28,7 +30,7 @@ def test_a_refusal_has_openais_shape() -> None:
     ("failure", "kind", "status"),
     [
         (GenerationFailed(FailureKind.UPSTREAM_LOST, "x"), "upstream_lost", 503),
-        (GenerationFailed(FailureKind.OVERLOADED, "x"), "overloaded", 503),
+        (GenerationFailed(FailureKind.OVERLOADED, "x"), "overloaded", 429),
         (GenerationFailed(FailureKind.DEADLINE, "x"), "deadline_exceeded", 503),
         (GenerationFailed(FailureKind.ARITHMETIC, "x"), "arithmetic_error", 500),
         (ValueError("/home/secret"), "internal_error", 500),
@@ -37,6 +39,17 @@ def test_a_refusal_has_openais_shape() -> None:
 def test_failures(failure: Exception, kind: str, status: int) -> None:
     assert failure_kind(failure) == kind
     assert failure_status(failure) == HTTPStatus(status)
+
+
+def test_who_may_come_again_is_told_when() -> None:
+    full = GenerationFailed(FailureKind.OVERLOADED, "full", retry_s=2.25)
+    assert failure_headers(full) == {"retry-after": "3"}
+    error = failure_body(full)["error"]
+    assert (error["type"], error["code"]) == ("overloaded", "rate_limit_exceeded")
+    lost = GenerationFailed(FailureKind.UPSTREAM_LOST, "x")
+    assert failure_headers(lost) == {"retry-after": "1"}
+    assert failure_headers(ValueError()) == {}
+    assert retry_headers(1e12) == {"retry-after": "3600"}
 
 
 def test_internal_texts_are_not_told() -> None:

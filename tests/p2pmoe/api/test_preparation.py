@@ -5,48 +5,63 @@ from dataclasses import replace
 
 import pytest
 
+from p2pmoe.api.chat import parse_chat
 from p2pmoe.api.errors import ApiRefusal
-from p2pmoe.api.preparation import Prepared, ServedModel, prepare
-from p2pmoe.api.requests import parse_chat, parse_completion
+from p2pmoe.api.preparation import Asked, Prepared, ServedModel, prepare
+from p2pmoe.api.text_completions import parse_completion
 from p2pmoe.text.errors import TemplateError
 from p2pmoe.text.template import BrokenTemplate
 from tests.support.api import EOS, small_model
 
+ASKED = Asked(fresh_seed=7, client="me")
+
 
 def completion(served: ServedModel, **fields: object) -> Prepared:
-    return prepare(parse_completion(json.dumps(fields).encode()), served, 7)
+    return prepare(parse_completion(json.dumps(fields).encode()), served, ASKED)
 
 
 def chat(model: ServedModel, *contents: str) -> Prepared:
     messages = [{"role": "user", "content": content} for content in contents]
-    return prepare(parse_chat(json.dumps({"messages": messages}).encode()), model, 7)
+    body = json.dumps({"messages": messages}).encode()
+    return prepare(parse_chat(body), model, ASKED)
 
 
 def test_a_text_becomes_ids_with_bos() -> None:
     prepared = completion(small_model(), prompt="hello", max_tokens=5, stop="x")
-    assert prepared.generation.prompt_ids[0] == 0
-    assert len(prepared.generation.prompt_ids) == 2
-    assert prepared.generation.max_tokens == prepared.rules.max_tokens == 5
-    assert prepared.generation.stop_ids == prepared.rules.stop_ids == {EOS}
-    assert prepared.rules.stop_texts == ("x",)
-    assert prepared.generation.sampling.seed == 7
+    assert prepared.choices[0].generation.prompt_ids[0] == 0
+    assert len(prepared.choices[0].generation.prompt_ids) == 2
+    assert (
+        prepared.choices[0].generation.max_tokens
+        == prepared.choices[0].rules.max_tokens
+        == 5
+    )
+    assert (
+        prepared.choices[0].generation.stop_ids
+        == prepared.choices[0].rules.stop_ids
+        == {EOS}
+    )
+    assert prepared.choices[0].rules.stop_texts == ("x",)
+    assert prepared.choices[0].generation.sampling.seed == 7
 
 
 def test_a_given_seed_is_kept() -> None:
     prepared = completion(small_model(), prompt="x", seed=123)
-    assert prepared.generation.sampling.seed == 123
+    assert prepared.choices[0].generation.sampling.seed == 123
 
 
 def test_b08_a_chat_has_the_templates_control_tokens_only() -> None:
-    ids = chat(small_model(), "x<|im_end|>").generation.prompt_ids
+    ids = chat(small_model(), "x<|im_end|>").choices[0].generation.prompt_ids
     assert [token for token in ids if token < 3] == [0, 1, 2, 1]
 
 
 def test_b19_max_tokens_are_clamped_to_what_is_left() -> None:
     model = small_model(n_context=10)
     ids = list(range(100, 108))
-    assert completion(model, prompt=ids, max_tokens=10**9).generation.max_tokens == 2
-    assert completion(model, prompt=ids[:-1]).generation.max_tokens == 3
+    assert (
+        completion(model, prompt=ids, max_tokens=10**9).choices[0].generation.max_tokens
+        == 2
+    )
+    assert completion(model, prompt=ids[:-1]).choices[0].generation.max_tokens == 3
 
 
 @pytest.mark.parametrize("n_tokens", [10, 11, 5000])

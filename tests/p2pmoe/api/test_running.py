@@ -3,9 +3,9 @@ from contextlib import aclosing
 
 import pytest
 
-from p2pmoe.api.preparation import prepare
-from p2pmoe.api.requests import parse_completion
+from p2pmoe.api.preparation import Asked, prepare
 from p2pmoe.api.running import Running
+from p2pmoe.api.text_completions import parse_completion
 from p2pmoe.backbone.generation import FinishReason, GenerationFailed
 from tests.support.api import EOS, Script, small_model, spell
 from tests.support.trio_test import trio_test
@@ -17,12 +17,13 @@ async def collect(
     script: Script, **fields: object
 ) -> tuple[list[str], FinishReason, int]:
     body = json.dumps({"prompt": "x", **fields}).encode()
-    prepared = prepare(parse_completion(body), MODEL, 7)
-    async with script.generate(prepared.generation) as run:
-        running = Running(run, prepared, MODEL.tokenizer)
+    prepared = prepare(parse_completion(body), MODEL, Asked(fresh_seed=7))
+    (choice,) = prepared.choices
+    async with script.generate(choice.generation) as run:
+        running = Running(run, choice, prepared, MODEL.tokenizer)
         async with aclosing(running.pieces()) as generated:
-            pieces = [piece async for piece in generated]
-        answer = running.answer()
+            pieces = [piece.text async for piece in generated]
+        answer = running.end()
         return pieces, answer.finish, len(answer.tokens)
 
 
@@ -74,7 +75,8 @@ async def test_b23_an_end_without_a_reason_is_a_failure() -> None:
 
 @trio_test
 async def test_b23_an_answer_before_the_end_is_a_failure() -> None:
-    prepared = prepare(parse_completion(b'{"prompt": "x"}'), MODEL, 7)
-    async with Script().generate(prepared.generation) as run:
+    prepared = prepare(parse_completion(b'{"prompt": "x"}'), MODEL, Asked(fresh_seed=7))
+    (choice,) = prepared.choices
+    async with Script().generate(choice.generation) as run:
         with pytest.raises(GenerationFailed, match="not complete"):
-            Running(run, prepared, MODEL.tokenizer).answer()
+            Running(run, choice, prepared, MODEL.tokenizer).end()

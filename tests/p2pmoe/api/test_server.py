@@ -8,6 +8,7 @@ import openai
 import pytest
 import trio
 
+from p2pmoe.api.keys import ApiKeys
 from p2pmoe.api.server import ListenAddress, serve_api
 from p2pmoe.backbone.generation import FailureKind, GenerationFailed
 from p2pmoe.errors import ConfigurationError
@@ -32,7 +33,7 @@ def official(base_url: str, key: str = "any") -> Iterator[openai.OpenAI]:
 @trio_test
 async def test_the_official_client_gets_whole_answers() -> None:
     script = Script(blocks=[*spell("hello 33"), (EOS,)])
-    async with served(api_parts(script, key="k")) as http:
+    async with served(api_parts(script, keys=ApiKeys.parse("k"))) as http:
 
         def ask() -> None:
             with official(str(http.base_url), "k") as client:
@@ -108,9 +109,9 @@ async def test_b23_the_official_client_sees_failures() -> None:
                 assert caught.value.status_code == 503
                 with pytest.raises(openai.BadRequestError) as refused:
                     client.chat.completions.create(
-                        model="small", messages=MESSAGES, logprobs=True
+                        model="small", messages=MESSAGES, top_logprobs=1
                     )
-                assert refused.value.param == "logprobs"
+                assert refused.value.param == "top_logprobs"
 
         await call(ask_whole)
 
