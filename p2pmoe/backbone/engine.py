@@ -273,10 +273,10 @@ class Engine:
         with self._lock:
             leaving = self.schedule.submit(sequence)
             self._lock.notify_all()
-            overloaded = self.schedule.overloaded()
+            refusal = None if leaving is None else self.schedule.refuse()
         run = self._runs[sequence] = EngineRun(sequence)
-        if leaving is not None:
-            self._end(self._runs[leaving], overloaded)
+        if leaving is not None and refusal is not None:
+            self._end(self._runs[leaving], refusal)
         return run
 
     def _cancel(self, run: EngineRun) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from p2pmoe.backbone.counters import BackboneCounters, render_metric
 from p2pmoe.backbone.engine import Engine
 from p2pmoe.backbone.local_side import LocalSide
+from p2pmoe.backbone.schedule_metrics import schedule_page
 
 if TYPE_CHECKING:
     from p2pmoe.backbone.joining import Joined
@@ -38,12 +39,7 @@ def local_page(local: LocalSide) -> str:
 
 def engine_page(engine: Engine, counters: BackboneCounters) -> str:
     """Return requests, tokens, expert calls and what went wrong with them."""
-    return counters.render() + "".join(
-        (
-            render_metric("p2pmoe_requests_active", [({}, engine.n_active)]),
-            render_metric("p2pmoe_requests_waiting", [({}, engine.n_waiting)]),
-        )
-    )
+    return counters.render() + schedule_page(engine)
 
 
 def network_page(joined: "Joined") -> str:

@@ -127,7 +127,7 @@ class LaneRig:
         sequence = self.sequence(request)
         leaving = self.schedule.submit(sequence)
         if leaving is not None:
-            self.events.append(Over(leaving, self.schedule.overloaded()))
+            self.events.append(Over(leaving, self.schedule.refuse()))
         return sequence
 
     def step(self, lane: int = 0) -> bool:

@@ -102,6 +102,7 @@ class Schedule:
         self.n_preemptions = 0
         self.n_prefix_hits = 0
         self.n_reused = 0  # positions
+        self.n_refused = 0
         self._n_submitted = 0
         self._n_slots = limits.n_lanes * limits.max_batch
         self._retried = [False] * limits.n_lanes  # in the lane's last step
@@ -120,12 +121,13 @@ class Schedule:
         self._n_submitted += 1
         leaving = self.queue.push(sequence, self._n_slots - self.n_running)
         if leaving is sequence:
-            raise self.overloaded()
+            raise self.refuse()
         self.version += 1
         return leaving
 
-    def overloaded(self) -> GenerationFailed:
-        """Return what a request is told that finds no place in the queue."""
+    def refuse(self) -> GenerationFailed:
+        """Refuse a request that finds no place in the queue: what it is told."""
+        self.n_refused += 1
         n = len(self.queue)
         return GenerationFailed(
             FailureKind.OVERLOADED,
