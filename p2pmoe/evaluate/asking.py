@@ -85,15 +85,13 @@ class ModelApi(Protocol):
 async def open_api(url: str, key: str = "") -> AsyncIterator["HttpApi"]:
     """Make a client of the API at `url`, with /v1 behind it or not."""
     base = (url if "://" in url else f"http://{url}").rstrip("/").removesuffix("/v1")
+    if httpx.URL(base).scheme not in {"http", "https"} or not httpx.URL(base).host:
+        raise ApiError(f"--url {url!r} is no address of a backbone")
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     timeout = httpx.Timeout(_IDLE_TIMEOUT_S, connect=_CONNECT_TIMEOUT_S)
-    try:
-        client = httpx.AsyncClient(
-            base_url=base, headers=headers, timeout=timeout, trust_env=False
-        )
-    except (httpx.InvalidURL, ValueError) as error:
-        raise ApiError(f"--url {url!r} is no address") from error
-    async with client:
+    async with httpx.AsyncClient(
+        base_url=base, headers=headers, timeout=timeout, trust_env=False
+    ) as client:
         yield HttpApi(client)
 
 
@@ -173,7 +171,7 @@ class HttpApi:
 def _lost_is_an_api_error() -> Iterator[None]:
     try:
         yield
-    except httpx.HTTPError as error:
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
         reason = str(error) or type(error).__name__
         raise ApiError(
             f"the backbone cannot be reached, or was lost: {reason[:200]}",
@@ -223,27 +221,51 @@ def _wait_s(response: httpx.Response, attempt: int) -> float:
 
 
 async def _gather(response: httpx.Response, began: float) -> Streamed:
-    """Put a stream's events together, with the time at which each piece came."""
-    texts: list[str] = []
-    times: list[float] = []
-    last = TextDelta(text="")
-    ended = False
-    async with aclosing(cast("AsyncGenerator[str]", response.aiter_lines())) as lines:
-        async for line in lines:
-            event = parse_event(line)
-            if isinstance(event, StreamProblem):
-                raise AnswerRefused(f"failed: {event.message[:500]} ({event.kind})")
-            if isinstance(event, StreamEnd):
-                ended = True
-                break
-            if isinstance(event, TextDelta):
-                if event.text:
-                    texts.append(event.text)
-                    times.append(trio.current_time() - began)
-                last = _merged(last, event)
-    if not ended and last.finish_reason is None:
-        raise ApiError("an answer stopped before its end: the connection was lost")
-    return _streamed("".join(texts), tuple(times), last)
+    """Put a stream's events together, with the time at which each piece came.
+
+    It is read to its end, also behind an error frame: the client then has nothing
+    half-read.
+    """
+    gathering = _Gathering(began)
+    async for line in response.aiter_lines():
+        gathering.take(line)
+    return gathering.end()
+
+
+class _Gathering:
+    """A stream as far as it has come."""
+
+    def __init__(self, began: float) -> None:
+        self._began = began
+        self._texts: list[str] = []
+        self._times: list[float] = []
+        self._last = TextDelta(text="")
+        self._problem: StreamProblem | None = None
+        self._ended = False
+        self._n_characters = 0
+
+    def take(self, line: str) -> None:
+        self._n_characters += len(line)
+        if self._n_characters > MAX_BODY_BYTES:
+            raise ApiError(f"an answer is larger than {MAX_BODY_BYTES} bytes")
+        event = parse_event(line)
+        if isinstance(event, StreamProblem):
+            self._problem = self._problem or event
+        elif isinstance(event, StreamEnd):
+            self._ended = True
+        elif isinstance(event, TextDelta):
+            if event.text:
+                self._texts.append(event.text)
+                self._times.append(trio.current_time() - self._began)
+            self._last = _merged(self._last, event)
+
+    def end(self) -> Streamed:
+        problem = self._problem
+        if problem is not None:
+            raise AnswerRefused(f"failed: {problem.message[:500]} ({problem.kind})")
+        if not self._ended and self._last.finish_reason is None:
+            raise ApiError("an answer stopped before its end: the connection was lost")
+        return _streamed("".join(self._texts), tuple(self._times), self._last)
 
 
 def _merged(last: TextDelta, event: TextDelta) -> TextDelta:

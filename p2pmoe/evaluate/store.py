@@ -10,6 +10,7 @@ is no run is named and skipped, or refused where it was asked for.
 import json
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -48,7 +49,8 @@ def save_run(folder: Path, run: EvaluationRun) -> Path:
         beside.write_text(text + "\n", encoding="utf-8")
         return _place(beside, folder, stem)
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):
+            beside.unlink()
         reason = (error.strerror or str(error)).lower()
         raise ConfigurationError(
             f"cannot store the run in {folder}: {reason}",

@@ -1,0 +1,129 @@
+"""A configuration: what it names, its digest, and reading it from anywhere."""
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from p2pmoe.config import DiskPolicy, MissingPolicy, ServeConfig
+from p2pmoe.evaluate.configuration import (
+    Configuration,
+    configuration_of,
+    configuration_page,
+    differences,
+    read_configuration,
+)
+from p2pmoe.evaluate.reading import Misread
+from p2pmoe.weights.model_file import open_model
+from tests.support.evaluations import CONFIGURATION
+from tests.support.mini_m3 import write_mini_m3
+
+OTHER = {
+    "architecture": "olmoe",
+    "fingerprint": "00",
+    "weights": "11",
+    "formats": {"router": "F16 x 1"},
+    "network": True,
+    "manifest": True,
+    "ram_bytes": 5,
+    "disk_cache_bytes": 6,
+    "disk": "tier",
+    "disk_access": "mmap",
+    "n_context": 7,
+    "profile": "r8",
+    "missing": "drop",
+    "drop_bound": 0.5,
+    "pre_tokenizer": "qwen2",
+    "p2pmoe": "9.9.9",
+    "arithmetic": "00",
+    "numpy": "3.0.0",
+}
+
+
+def test_every_field_is_in_the_digest():
+    names = [field.name for field in dataclasses.fields(Configuration)]
+    assert names == list(OTHER)
+    digests = {
+        dataclasses.replace(CONFIGURATION, **{name: value}).digest
+        for name, value in OTHER.items()
+    }
+    assert len(digests | {CONFIGURATION.digest}) == len(OTHER) + 1
+    assert re.fullmatch("[0-9a-f]{64}", CONFIGURATION.digest)
+
+
+def test_the_digest_is_the_fields_alone():
+    same = dataclasses.replace(
+        CONFIGURATION, formats=dict(reversed(CONFIGURATION.formats.items()))
+    )
+    assert same.digest == CONFIGURATION.digest
+
+
+@pytest.mark.parametrize("ram", [None, 1 << 30])
+def test_a_document_is_read_back(ram):
+    own = dataclasses.replace(CONFIGURATION, ram_bytes=ram, drop_bound=0.25)
+    document = json.loads(json.dumps(own.document()))
+    assert read_configuration(document) == own
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"digest": "0" * 64}, "digest '0000000000000000' is not of its fields"),
+        ({"profile": "r8"}, "is not of its fields"),
+        ({"extra": 1}, "configuration.extra is unknown"),
+        ({"numpy": 2}, "configuration.numpy must be a string"),
+        ({"network": 1}, "configuration.network must be true or false"),
+        ({"drop_bound": 2}, "configuration.drop_bound must be from 0 to 1"),
+        ({"formats": []}, "configuration.formats must be an object"),
+        ({"formats": {"a": 1}}, "formats.a must be a string"),
+        ({"formats": {str(n): "x" for n in range(65)}}, "has 65 parts"),
+        ({"numpy": "x" * 1000}, "more than 200"),
+    ],
+)
+def test_a_document_of_another_kind_is_named(change, words):
+    with pytest.raises(Misread, match=words):
+        read_configuration({**CONFIGURATION.document(), **change})
+
+
+def test_a_model_and_its_options_make_one(tmp_path: Path):
+    config = ServeConfig(
+        model=tmp_path,
+        data=tmp_path,
+        ram_bytes=1 << 30,
+        disk=DiskPolicy.TIER,
+        missing=MissingPolicy.DROP,
+        drop_bound=0.1,
+    )
+    with open_model(write_mini_m3(tmp_path / "m.gguf")) as model:
+        own = configuration_of(config, model, "ab")
+        assert own.fingerprint == model.fingerprint().hex()
+    assert (own.architecture, own.weights, own.is_known) == ("minimax-m3", "ab", True)
+    assert (own.ram_bytes, own.disk, own.missing) == (1 << 30, "tier", "drop")
+    assert own.formats["router"].startswith("F32 x ")
+    assert not dataclasses.replace(own, weights="").is_known
+
+
+def test_differences_name_the_variable_and_the_part():
+    other = dataclasses.replace(
+        CONFIGURATION,
+        ram_bytes=5,
+        formats={"routed experts": "Q2_K x 21", "attention": "F16 x 2"},
+    )
+    found = {d.name: (d.before, d.after) for d in differences(CONFIGURATION, other)}
+    assert found == {
+        "ram_bytes": ("all", "5"),
+        "formats: routed experts": ("Q4_0 x 21", "Q2_K x 21"),
+        "formats: attention": ("-", "F16 x 2"),
+        "formats: router": ("F32 x 14", "-"),
+    }
+    assert differences(other, other) == []
+
+
+def test_the_digest_is_a_label():
+    page = configuration_page("ab12")
+    assert page == (
+        "# TYPE p2pmoe_configuration_info gauge\n"
+        'p2pmoe_configuration_info{digest="ab12"} 1\n'
+    )
