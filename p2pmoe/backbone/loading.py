@@ -1,12 +1,14 @@
 """Loads what a service needs of its model, on a thread: tokenizer, memory, template.
 
 Weights are not read but where `LocalSide.warm_up` says so. In a network the manifest,
-which others must know us by, is made or recalled, too.
+which others must know us by, is made or recalled, too. A model that is named by its
+manifest is fetched first, all but its experts (base_model.py).
 """
 
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from mobile_worker.arithmetic.profiles import Profile
 from mobile_worker.clock import Clock
@@ -23,6 +25,9 @@ from p2pmoe.text.tokenizer import Tokenizer, load_tokenizer
 from p2pmoe.weights.manifest import ManifestOptions
 from p2pmoe.weights.model_file import ModelFile
 
+if TYPE_CHECKING:
+    from p2pmoe.backbone.base_model import BaseModel
+
 __all__ = ["Loaded", "load_service"]
 
 log = logging.getLogger("p2pmoe.backbone")
@@ -38,21 +43,30 @@ class Loaded:
 
 
 def load_service(
-    model_file: ModelFile,
+    model_file: ModelFile | None,
     config: ServeConfig,
     clock: Clock,
     warming: Callable[[], None] = lambda: None,
+    told: Callable[[str, float], None] = lambda _, __: None,
 ) -> Loaded:
     """Load a model as `config` says; `warming` is called when headers are accepted.
 
+    `model_file` is None where `config` names a manifest: then the model is fetched, and
+    `told` hears what is being done, and its share done.
+
     Raises:
+        ModelUnavailable: it cannot be fetched.
         RamTooSmall, ConfigurationError, KernelUnavailable: see `LocalSide`.
         ModelRefused, ModelFileError, FormatUnsupported: the model cannot be run.
         TokenizerError: its tokenizer cannot be used.
     """
+    base = None
+    if model_file is None:
+        base = _fetched(config, told)
+        model_file = base.model_file
     override = config.pre_tokenizer
     tokenizer = load_tokenizer(model_file, pretokenizer_override=override)
-    local = LocalSide(model_file, _options(config))
+    local = _local_side(model_file, config, base)
     _check_vocabulary(tokenizer, local)
     warming()
     tokens = tokenizer.encode(WARM_UP_TEXT, bos=tokenizer.vocabulary.add_bos)
@@ -66,11 +80,38 @@ def load_service(
     )
     if served.template is None:
         log.info("the model has no chat template: it completes text alone")
-    manifest = None
-    if config.access is not None:
+    manifest = None if base is None else base.manifest
+    if manifest is not None:
+        _check_tokenizer(tokenizer, manifest)
+    elif config.access is not None:
         options = ManifestOptions(tokenizer_digest=tokenizer.digest)
         manifest = stored_manifest(config.data, model_file, options)
     return Loaded(local=local, served=served, manifest=manifest)
+
+
+def _fetched(config: ServeConfig, told: Callable[[str, float], None]) -> "BaseModel":
+    from p2pmoe.backbone.base_model import (  # noqa: PLC0415 - loads httpx
+        open_by_manifest,
+    )
+
+    return open_by_manifest(config.manifest or "", config.model, told)
+
+
+def _local_side(
+    model_file: ModelFile, config: ServeConfig, base: "BaseModel | None"
+) -> LocalSide:
+    if base is None:
+        return LocalSide(model_file, _options(config))
+    from p2pmoe.backbone.base_side import BaseSide  # noqa: PLC0415 - loads httpx
+    from p2pmoe.backbone.fetched_experts import ExpertFetcher  # noqa: PLC0415
+
+    return BaseSide(model_file, _options(config), ExpertFetcher(base.manifest))
+
+
+def _check_tokenizer(tokenizer: Tokenizer, manifest: Manifest) -> None:
+    """Refuse a manifest that was made with another tokenizer."""
+    if manifest.tokenizer_digest not in (b"", tokenizer.digest):
+        raise ModelRefused("the manifest was made with another tokenizer")
 
 
 def _template(

@@ -14,7 +14,7 @@ identity, measured use, spool.
 
 import functools
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
@@ -61,7 +61,7 @@ from p2pmoe.config import (
 )
 from p2pmoe.errors import ConfigurationError
 from p2pmoe.model.model import describe_model
-from p2pmoe.weights.model_file import open_model
+from p2pmoe.weights.model_file import ModelFile, open_model
 
 if TYPE_CHECKING:
     from p2pmoe.api.preparation import ServedModel
@@ -83,8 +83,15 @@ class Started:
 class Service:
     """One backbone process; see the module. `run` it once."""
 
-    def __init__(self, config: ServeConfig, clock: Clock) -> None:
+    def __init__(
+        self,
+        config: ServeConfig,
+        clock: Clock,
+        told: Callable[[str, float], None] = lambda _, __: None,
+    ) -> None:
         """Lock the data folder, and check what can be checked before anything runs.
+
+        `told` hears how far fetching a model is that is named by its manifest.
 
         Raises:
             IdentityInUse: another process serves from this data folder.
@@ -95,12 +102,12 @@ class Service:
         self.config = config
         self.counters = BackboneCounters()
         self._clock = clock
+        self._told = told
         _make_folder(config.data)
         self._identity = load_or_create(config.data / "identity")
         with ExitStack() as refused:
             refused.callback(self._identity.release)
-            self._file = open_model(config.model)
-            describe_model(self._file)
+            self._file = _opened(config)
             refused.pop_all()
         self._gate = ReadinessGate(
             wanted=config.wait_coverage if config.access else 0.0,
@@ -169,7 +176,12 @@ class Service:
     async def _loaded_unless(self, stop: trio.Event) -> Loaded | None:
         """Load on a thread; None if `stop` comes first."""
         load = functools.partial(
-            load_service, self._file, self.config, self._clock, self._gate.warming
+            load_service,
+            self._file,
+            self.config,
+            self._clock,
+            self._gate.warming,
+            self._told,
         )
         loaded: list[Loaded] = []
         async with trio.open_nursery() as nursery:
@@ -331,6 +343,30 @@ class Service:
         if self._joined is not None:
             pages.append(network_page(self._joined))
         return "".join(pages)
+
+
+def _opened(config: ServeConfig) -> ModelFile | None:
+    """Open the model and check its header; None if a manifest names it."""
+    if config.manifest is None:
+        model_file = open_model(config.model)
+        describe_model(model_file)
+        return model_file
+    if config.access is None:
+        raise ConfigurationError(
+            "--manifest without a network leaves nobody to compute experts",
+            advice="name a network with --relay or --invite",
+        )
+    if config.disk is not DiskPolicy.OFF:
+        raise ConfigurationError(
+            f"--disk {config.disk} with --manifest: no expert is on the disk",
+            advice="leave --disk out; with --ram, experts used often are kept",
+        )
+    from p2pmoe.backbone.base_model import (  # noqa: PLC0415 - loads httpx
+        parse_address,
+    )
+
+    parse_address(config.manifest)
+    return None
 
 
 def _make_folder(folder: Path) -> None:

@@ -1,6 +1,7 @@
 """Errors of model files, leaves of `p2pmoe.errors`.
 
     P2pmoeError
+      ModelUnavailable         a model named by its manifest cannot be had
       ModelFileError           a model file is truncated, foreign or malicious
         ModelFileTruncated     it ends before what its header promises
         NotHere                what is asked for was never fetched to this machine
@@ -17,6 +18,7 @@ from p2pmoe.errors import P2pmoeError
 __all__ = [
     "ModelFileError",
     "ModelFileTruncated",
+    "ModelUnavailable",
     "NotHere",
     "UnsupportedModel",
     "another_file",
@@ -57,6 +59,12 @@ class ModelFileError(P2pmoeError):
         self.tensor = tensor
         self.field = field
         self.reason = reason
+
+
+class ModelUnavailable(P2pmoeError):
+    """A model named by the address of its manifest cannot be had from its servers."""
+
+    advice = "check the address and its servers; what was fetched is kept"
 
 
 class ModelFileTruncated(ModelFileError):

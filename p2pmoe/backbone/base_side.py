@@ -1,0 +1,88 @@
+"""The local side of a backbone without experts: the base is here, and what was fetched.
+
+It differs from a `LocalSide` in what it may read: no routed expert is on the disk. So
+use is not measured at the start but by requests, no expert is at hand at first, and
+what --ram leaves beside the base is filled with the most used experts as use is
+measured, fetched one by one. A fetch that fails is told and tried again later; nothing
+is lost by it, since a worker holds each expert.
+"""
+
+import time
+from collections.abc import Callable, Collection, Sequence
+
+from mobile_worker.expert_id import ExpertId
+from p2pmoe.backbone.experts_at_hand import HotSet
+from p2pmoe.backbone.fetched_experts import ExpertFetcher, FetchedExperts
+from p2pmoe.backbone.fetched_tier import FetchedTier
+from p2pmoe.backbone.local_side import LocalOptions, LocalSide
+from p2pmoe.backbone.use import load_use
+from p2pmoe.weights.model_file import ModelFile
+
+__all__ = ["BaseSide"]
+
+_CHECK_SILENCE_S = 2.0  # what a decode thread may wait for a check
+_CHECK_BYTES_S = 1 << 20
+
+
+class BaseSide(LocalSide):
+    """A loaded model whose experts are on other machines."""
+
+    def __init__(
+        self, model_file: ModelFile, options: LocalOptions, fetcher: ExpertFetcher
+    ) -> None:
+        """Check and divide as `LocalSide` does; without --ram no expert is kept."""
+        super().__init__(model_file, options)
+        room = self.plan.hot
+        self.experts = FetchedExperts(model_file, fetcher)
+        self.hot = HotSet(
+            self.hot.sizes,
+            0 if room is None else room + self.plan.kept,
+            self.experts.weights,
+            aimed_bytes=room or 0,
+            next_use=self.use.next_use,
+        )
+        quick = fetcher.patient(
+            silence_s=_CHECK_SILENCE_S, slowest_bytes_s=_CHECK_BYTES_S
+        )
+        self.disk = FetchedTier(FetchedExperts(model_file, quick), self.hot)
+
+    def warm_up(
+        self,
+        tokens: Sequence[int],
+        *,
+        in_network: bool = False,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Recall recorded use, and have the base in memory; ModelFileError."""
+        description = self.model.description
+        known = load_use(self._use_file, description.n_layer, description.n_expert)
+        if known is not None:
+            self.use.restore(known)
+            self._recalled = True
+        self._in_network = in_network
+        self.read_base()
+
+    def look_through(self, go_on: Callable[[], bool] = lambda: True) -> bool:
+        """Do nothing: the base was checked as it was read, experts are not here."""
+        return go_on()
+
+    def fill(self, go_on: Callable[[], bool] = lambda: True) -> None:
+        """Fetch experts into free room, the most used first, while `go_on()`.
+
+        None of them is said to be at hand before it is here. ModelFileError.
+        """
+        self.hot.warm(self.use.decayed(), go_on)
+
+    def fill_behind(self, go_on: Callable[[], bool]) -> None:
+        """Fill while requests run; what cannot be fetched now is logged."""
+        super().fill_behind(go_on)
+        self._unreadable = False
+
+    def rebalance(self, keep: Collection[ExpertId] = ()) -> bool:
+        """Follow measured use by a few fetches; what fails is tried again later."""
+        self._unreadable = False
+        return super().rebalance(keep)
+
+    def damage(self) -> str:
+        """Return nothing: all of the base is in memory."""
+        return ""

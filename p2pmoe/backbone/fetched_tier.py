@@ -1,0 +1,124 @@
+"""What stands in for the disk of a backbone that has no experts: checks, and no more.
+
+A worker's answer is checked now and then by computing it here, so the expert's weights
+must come here: they are fetched into memory for that one time (and offered to the hot
+set). A decode thread waits for it, so fetching is bounded: one at a time, and after
+one that took t seconds none for `19 t`, so that checks take at most a twentieth of the
+time. What may not be fetched now is `NotHere`, and that check counts as skipped.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Collection
+
+import numpy as np
+import numpy.typing as npt
+
+from mobile_worker.arithmetic.coding import Floats
+from mobile_worker.arithmetic.kernel import KernelCall
+from mobile_worker.arithmetic.matrix import ExpertWeights
+from mobile_worker.expert_id import ExpertId
+from p2pmoe.backbone.disk_experts import DiskAnswer, DiskWork
+from p2pmoe.backbone.experts_at_hand import HotSet
+from p2pmoe.backbone.fetched_experts import FetchedExperts
+from p2pmoe.weights.errors import ModelFileError, NotHere
+
+__all__ = ["FetchedTier"]
+
+_PAUSE = 19.0  # times as long as a fetch took
+
+
+class FetchedTier:
+    """Experts fetched for checks; a `DiskExperts`."""
+
+    n_bytes = 0  # nothing is kept here
+
+    def __init__(
+        self,
+        experts: FetchedExperts,
+        hot: HotSet,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Read `experts`, which fetches, and offer them to `hot`."""
+        self._experts = experts
+        self._hot = hot
+        self._monotonic = monotonic
+        self._busy = threading.Lock()
+        self._not_before = float("-inf")
+        self.n_reads = 0
+        self.n_read_bytes = 0
+        self.n_hits = 0
+        self.n_skipped = 0
+
+    @property
+    def lost(self) -> Collection[ExpertId]:
+        """Nothing: what was never here cannot be lost."""
+        return ()
+
+    def load(self, expert: ExpertId) -> ExpertWeights:
+        """Return an expert from memory or its servers; NotHere if it is too soon."""
+        weights = self._hot.get(expert)
+        if weights is not None:
+            self.n_hits += 1
+            return weights
+        if not self._busy.acquire(blocking=False):
+            raise self._skipped(expert)
+        try:
+            start = self._monotonic()
+            if start < self._not_before:
+                raise self._skipped(expert)
+            try:
+                weights = self._experts.weights(expert)
+            finally:
+                end = self._monotonic()
+                self._not_before = end + _PAUSE * (end - start)
+            self.n_reads += 1
+            self.n_read_bytes += self._hot.sizes[expert]
+        finally:
+            self._busy.release()
+        self._hot.adopt(expert, weights)
+        return weights
+
+    def _skipped(self, expert: ExpertId) -> NotHere:
+        self.n_skipped += 1
+        reason = f"expert {expert} is not fetched for a check so soon"
+        return NotHere(self._experts.path, reason)
+
+    def begin(self, work: DiskWork) -> "_Pending":
+        """Note what is to be computed; see `DiskExperts`."""
+        return _Pending(self, work)
+
+    def foresee(
+        self, layer: int, hidden: Floats, experts: npt.NDArray[np.int64]
+    ) -> None:
+        """Read nothing ahead."""
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+class _Pending:
+    """One layer's calls; a `PendingDisk`."""
+
+    def __init__(self, tier: FetchedTier, work: DiskWork) -> None:
+        self._tier = tier
+        self._work = work
+
+    def finish(self) -> DiskAnswer:
+        work, jobs, lost = self._work, {}, []
+        for call in work.calls:
+            try:
+                weights = self._tier.load(ExpertId(work.layer, call.expert))
+                jobs[call.expert] = KernelCall(weights=weights, rows=call.rows)
+            except ModelFileError:
+                lost.append(call.expert)
+        found = work.kernel.expert_values(list(jobs.values()), work.coded, work.profile)
+        return DiskAnswer(
+            values=dict(zip(jobs, found, strict=True)),
+            read_bytes=dict.fromkeys(jobs, 0),
+            lost=tuple(sorted(lost)),
+        )
+
+    def abandon(self) -> None:
+        """There is nothing to give up."""
