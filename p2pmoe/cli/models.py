@@ -6,7 +6,7 @@ looks at a model of terabytes in a moment.
 
 import typer
 
-from p2pmoe.cli import models_check, models_inspect
+from p2pmoe.cli import models_check, models_inspect, models_manifest
 
 __all__ = ["register"]
 
@@ -21,6 +21,7 @@ def register(app: typer.Typer) -> None:
     group.callback()(_models)
     models_check.register(group)
     models_inspect.register(group)
+    models_manifest.register(group)
     app.add_typer(group, name="models")
 
 

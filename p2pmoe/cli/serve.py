@@ -178,6 +178,7 @@ def _serve(
     from p2pmoe.backbone.service import Service
     from p2pmoe.cli.api_key import read_api_key
     from p2pmoe.cli.computing import default_threads, wanted_kernel
+    from p2pmoe.cli.fetch_bar import FetchBar
     from p2pmoe.cli.sizes import parse_size
     from p2pmoe.config import ServeConfig, Tuning
     from p2pmoe.network.running import log_to_stderr
@@ -213,8 +214,14 @@ def _serve(
     )
     log_to_stderr()
     limit_arenas(_ARENAS)
-    service = Service(config, SystemClock())
-    if trio.run(_run, service, config):
+    bar = FetchBar()
+    try:
+        was_interrupted = trio.run(
+            _run, Service(config, SystemClock(), bar.tell), config
+        )
+    finally:
+        bar.close()
+    if was_interrupted:
         raise KeyboardInterrupt
 
 
