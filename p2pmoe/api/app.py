@@ -221,10 +221,13 @@ async def _internal_error(_: Request, error: Exception) -> Response:
 
 
 def _card(model: ServedModel) -> dict[str, object]:
-    return {
+    card: dict[str, object] = {
         "id": model.name,
         "object": "model",
         "created": model.created_s,
         "owned_by": "p2pmoe",
         "context_length": model.n_context,
     }
+    if model.configuration is not None:
+        card["p2pmoe"] = {"configuration": dict(model.configuration)}
+    return card

@@ -1,6 +1,6 @@
 """The model as its clients see it, with what is made of it once, when first needed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,7 +17,8 @@ class ServedModel:
     """What is served.
 
     `template` None means that the file has none; `created_s` is when it was loaded,
-    in seconds since 1970.
+    in seconds since 1970; `configuration` is what `/v1/models` tells of how it is
+    served, ready for JSON.
     """
 
     name: str
@@ -25,6 +26,7 @@ class ServedModel:
     tokenizer: Tokenizer
     template: ChatTemplate | BrokenTemplate | None
     created_s: int
+    configuration: Mapping[str, object] | None = None
 
     @property
     def stop_ids(self) -> frozenset[int]:

@@ -18,6 +18,7 @@ from p2pmoe.backbone.local_side import LocalOptions, LocalSide
 from p2pmoe.backbone.manifest_store import stored_manifest
 from p2pmoe.backbone.warm_up import WARM_UP_TEXT
 from p2pmoe.config import ServeConfig
+from p2pmoe.evaluate.evidence import checked_configuration
 from p2pmoe.model.errors import ModelRefused
 from p2pmoe.text.errors import TemplateError
 from p2pmoe.text.template import BrokenTemplate, ChatTemplate, load_template
@@ -59,11 +60,14 @@ def load_service(
         RamTooSmall, ConfigurationError, KernelUnavailable: see `LocalSide`.
         ModelRefused, ModelFileError, FormatUnsupported: the model cannot be run.
         TokenizerError: its tokenizer cannot be used.
+        NotEvaluated: an evaluation is required, and there is none.
     """
     base = None
     if model_file is None:
         base = _fetched(config, told)
         model_file = base.model_file
+    manifest = None if base is None else base.manifest
+    configuration = checked_configuration(config, model_file, manifest)
     override = config.pre_tokenizer
     tokenizer = load_tokenizer(model_file, pretokenizer_override=override)
     local = _local_side(model_file, config, base)
@@ -77,10 +81,10 @@ def load_service(
         tokenizer=tokenizer,
         template=_template(model_file, tokenizer, local.n_context, clock),
         created_s=clock.wall_us() // 1_000_000,
+        configuration=configuration.document(),
     )
     if served.template is None:
         log.info("the model has no chat template: it completes text alone")
-    manifest = None if base is None else base.manifest
     if manifest is not None:
         _check_tokenizer(tokenizer, manifest)
     elif config.access is not None:

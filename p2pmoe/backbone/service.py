@@ -60,6 +60,7 @@ from p2pmoe.config import (
     parse_listen,
 )
 from p2pmoe.errors import ConfigurationError
+from p2pmoe.evaluate.configuration import configuration_page
 from p2pmoe.model.model import describe_model
 from p2pmoe.weights.model_file import ModelFile, open_model
 
@@ -336,6 +337,9 @@ class Service:
 
     def _metrics(self) -> str:
         pages = []
+        if self._served is not None and self._served.configuration is not None:
+            digest = str(self._served.configuration["digest"])
+            pages.append(configuration_page(digest))
         if self._engine is not None:
             pages.append(engine_page(self._engine, self.counters))
         if self._local is not None:
