@@ -5,7 +5,7 @@ matrices are the same only if they are the same object; a kernel may keep what i
 decoded under that identity for as long as the object lives.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -71,6 +71,8 @@ class ExpertWeights:
     """One gated feed-forward: y = down(act(gate x, up x)); MatrixMalformed.
 
     Each matrix may have a format of its own, and a bias that is added to its products.
+    `held` is a kernel's: what it made of the weights to compute with, kept as long as
+    they are.
     """
 
     gate: Matrix  # [n_ff, n_embd]
@@ -80,6 +82,7 @@ class ExpertWeights:
     gate_bias: Floats | None = None  # [n_ff]
     up_bias: Floats | None = None  # [n_ff]
     down_bias: Floats | None = None  # [n_embd]
+    held: object | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Refuse matrices whose shapes do not chain and biases that do not fit."""

@@ -16,6 +16,7 @@ A weight of exactly 0 changes no sum, so a row's result depends neither on how m
 are computed together nor on where the sums begin.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,7 +28,15 @@ from mobile_worker.arithmetic.elementary import exp
 from mobile_worker.arithmetic.lanes import LANES, fold_lanes, sum_in_lanes
 from p2pmoe.model.soft_cap import soft_cap
 
-__all__ = ["AttentionRule", "Mask", "attend", "dot_scores", "softmax"]
+__all__ = [
+    "AttentionRule",
+    "AttentionRun",
+    "Mask",
+    "attend",
+    "attend_runs",
+    "dot_scores",
+    "softmax",
+]
 
 _ZERO: Final = np.float32(0.0)
 _MAX_TERMS: Final = 1 << 18  # products held at once; bounds memory, not results
@@ -35,6 +44,10 @@ _MIN_TILE: Final = 64
 _LEAST, _MOST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)
 
 Mask = npt.NDArray[np.bool_]
+
+# Consecutive rows of one sequence: its keys and values as `attend` takes them, the
+# first row's position, how many rows, and what they see.
+AttentionRun = tuple[Floats, Floats, int, int, Mask | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -99,6 +112,34 @@ def attend(
             scores = soft_cap(scores, rule.soft_cap)
         weights = softmax(scores, mask, rule.sinks)
         result[start:end] = _weighted_sum(weights, values[low:n_seen])
+    return result
+
+
+def attend_runs(
+    queries: Floats,
+    new_keys: Floats,
+    new_values: Floats,
+    runs: Sequence[AttentionRun],
+    rule: AttentionRule,
+) -> Floats:
+    """Keep the rows' keys and values, then attend, each run in its own cache.
+
+    Args:
+        queries: f32 [n, n_kv_heads, group, head_dim].
+        new_keys: f32 [n, n_kv_heads, head_dim], of the same rows.
+        new_values: f32 [n, n_kv_heads, value_dim].
+        runs: They follow each other and have all n rows.
+        rule: Scale, window, soft cap and sinks.
+    """
+    result = np.empty((*queries.shape[:3], new_values.shape[2]), np.float32)
+    start = 0
+    for keys, values, first, n, seen in runs:
+        end = start + n
+        keys[:, :, first : first + n] = new_keys[start:end].transpose(1, 2, 0)
+        values[first : first + n] = new_values[start:end]
+        own = queries[start:end]
+        result[start:end] = attend(own, keys, values, first, rule, seen)
+        start = end
     return result
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mobile_worker.arithmetic.coding import Floats
-from p2pmoe.model.attention import AttentionRule, Mask
+from p2pmoe.model.attention import AttentionRule
 from p2pmoe.model.indexer import Indexer
 from p2pmoe.model.kv_cache import LayerCache, empty_layer
 from p2pmoe.model.linear import Linear
@@ -69,20 +69,18 @@ class AttentionLayer:
         heads = self.qkv(a).reshape(n, -1, own.head_dim)
         turned, values = self._prepared(heads)
         self.operations.turn(turned, *rows.tables(self.rope), self.rope.interleaved)
-        keys = turned[:, own.n_heads :].transpose(1, 2, 0)
         queries = turned[:, : own.n_heads]
         queries = queries.reshape(n, own.n_kv_heads, -1, own.head_dim)
-        masks: Sequence[Mask | None] = [None] * len(kept)
+        masks = None
         if self.indexer is not None:
             masks = self.indexer.masks(a, kept, rows)
-        mixed = np.empty_like(queries)
-        for run, cache, seen in zip(rows.runs, kept, masks, strict=True):
-            start, end, first = run
-            cache.keys[:, :, first : run.n_seen] = keys[:, :, start:end]
-            cache.values[first : run.n_seen] = values[start:end]
-            mixed[start:end] = self.operations.attend(
-                queries[start:end], cache.keys, cache.values, first, self.rule, seen
-            )
+        mixed = self.operations.attend_runs(
+            queries,
+            turned[:, own.n_heads :],
+            values,
+            rows.attention_runs(kept, masks),
+            self.rule,
+        )
         return self.output(mixed.reshape(n, -1))
 
     def _prepared(self, heads: Floats) -> tuple[Floats, Floats]:

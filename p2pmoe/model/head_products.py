@@ -23,7 +23,7 @@ from mobile_worker.arithmetic.formats.codecs import dequantize, is_supported
 from mobile_worker.arithmetic.kernel import Kernel
 from mobile_worker.arithmetic.matrix import Matrix, rows_of
 from p2pmoe.model.errors import ModelRefused
-from p2pmoe.model.linear import code_input, kinds_of
+from p2pmoe.model.products import code_input, kinds_of
 from p2pmoe.weights.file_matrix import FileMatrix
 from p2pmoe.weights.model_file import ModelFile
 

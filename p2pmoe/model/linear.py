@@ -1,27 +1,14 @@
-"""A model's dense parts: matrices with the coding of their input attached."""
+"""A model's dense parts: matrices, and what their products are put together to."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
-from mobile_worker.arithmetic.coding import ExpertInput, Floats
-from mobile_worker.arithmetic.formats.codecs import is_integer
+from mobile_worker.arithmetic.coding import Floats
 from mobile_worker.arithmetic.kernel import Kernel
 from mobile_worker.arithmetic.matrix import ExpertWeights, Matrix
 from p2pmoe.model.mixing import gate_rows
+from p2pmoe.model.products import products_for
 
-__all__ = ["FeedForward", "GatedFeedForward", "Linear", "code_input", "kinds_of"]
-
-
-def kinds_of(matrices: Iterable[Matrix]) -> frozenset[bool]:
-    """Return the kinds of input that matrices read: True coded rows, False floats."""
-    return frozenset(map(is_integer, {matrix.format for matrix in matrices}))
-
-
-def code_input(kernel: Kernel, x: Floats, kinds: frozenset[bool]) -> ExpertInput:
-    """Return rows f32 [n, n_cols] in these kinds; NonFinite."""
-    return ExpertInput(
-        coded=kernel.code_rows(x) if True in kinds else None,
-        floats=x if False in kinds else None,
-    )
+__all__ = ["FeedForward", "GatedFeedForward", "Linear"]
 
 
 class Linear:
@@ -31,19 +18,14 @@ class Linear:
         self, kernel: Kernel, *matrices: Matrix, bias: Floats | None = None
     ) -> None:
         """Keep the matrices, which are read in place, and a bias [sum of n_rows]."""
-        self._kernel = kernel
-        self._matrices = matrices
-        self._bias = bias
-        self._kinds = kinds_of(matrices)
+        self._product = products_for(kernel).linear(matrices, bias)
 
     def __call__(self, x: Floats) -> Floats:
         """Return the products, the bias added last, f32 [n, sum of n_rows].
 
         Raises NonFinite for a bad input.
         """
-        rows = code_input(self._kernel, x, self._kinds)
-        y = self._kernel.matmul_stacked(self._matrices, rows)
-        return y if self._bias is None else y + self._bias
+        return self._product(x)
 
 
 class FeedForward:
@@ -51,14 +33,11 @@ class FeedForward:
 
     def __init__(self, kernel: Kernel, weights: ExpertWeights) -> None:
         """Keep the weights; they are read in place."""
-        self._kernel = kernel
-        self._weights = weights
-        self._kinds = kinds_of((weights.gate, weights.up))
+        self._product = products_for(kernel).feed_forward(weights)
 
     def __call__(self, x: Floats) -> Floats:
         """Return f32 [n, n_embd]; never coded, because it never travels. NonFinite."""
-        rows = code_input(self._kernel, x, self._kinds)
-        return self._kernel.feed_forward(self._weights, rows)
+        return self._product(x)
 
 
 class GatedFeedForward:

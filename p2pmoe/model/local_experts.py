@@ -5,17 +5,18 @@ else's, so that its tokens are those of any scattered run. An expert is read fro
 model file, and checked, when it is first called, and kept from then on.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
 from mobile_worker.arithmetic.coding import Floats
-from mobile_worker.arithmetic.kernel import Kernel, KernelCall
+from mobile_worker.arithmetic.kernel import Kernel
 from mobile_worker.arithmetic.matrix import ExpertWeights
 from mobile_worker.arithmetic.profiles import Profile
 from mobile_worker.expert_id import ExpertId
-from p2pmoe.model.combine import combine, rows_by_expert
 from p2pmoe.model.experts import Routing
 from p2pmoe.model.native_operations import operations_for
+from p2pmoe.model.products import products_for
 from p2pmoe.weights.expert_file import ExpertFile
 from p2pmoe.weights.model_file import ModelFile
 
@@ -37,8 +38,9 @@ class LocalExperts:
         self.experts = experts
         self.kernel = kernel
         self.operations = operations_for(kernel)
+        self.products = products_for(kernel)
         self.profile = profile
-        self._calls: dict[tuple[int, int], KernelCall] = {}  # by layer and index
+        self._layers: dict[int, dict[int, ExpertWeights]] = {}
 
     @classmethod
     def load(
@@ -47,18 +49,18 @@ class LocalExperts:
         """Promise all routed experts of a file; UnsupportedModel, ModelFileError."""
         return cls(ExpertFile(model_file), kernel, profile)
 
-    def call(self, layer: int, index: int) -> KernelCall:
-        """Return the call of an expert that takes every row.
+    def layer(self, layer: int, indices: Iterable[int]) -> dict[int, ExpertWeights]:
+        """Return a layer's experts so far, read for the first time or not.
 
-        Raises:
-            ModelFileError: it cannot be read, or holds no numbers.
+        `indices` are among them then. Raises:
+            ModelFileError: one cannot be read, or holds no numbers.
             FormatUnsupported: naming the expert.
         """
-        call = self._calls.get((layer, index))
-        if call is None:
-            weights = self.experts.weights(ExpertId(layer, index))
-            call = self._calls[layer, index] = KernelCall(weights=weights)
-        return call
+        known = self._layers.setdefault(layer, {})
+        for index in indices:
+            if index not in known:
+                known[index] = self.experts.weights(ExpertId(layer, index))
+        return known
 
     def begin(self, layer: int, hidden: Floats, routing: Routing) -> "LocalPending":
         """Note the calls of one layer; `finish` computes them."""
@@ -75,17 +77,8 @@ class LocalPending:
     routing: Routing
 
     def finish(self) -> Floats:
-        """Compute all calls and mix them; NonFinite, and as `LocalExperts.call`."""
-        caller = self.caller
-        rows = rows_by_expert(self.routing)
-        calls = [caller.call(self.layer, expert) for expert in rows]
-        if len(self.hidden) > 1:
-            calls = [
-                KernelCall(weights=call.weights, rows=own)
-                for call, own in zip(calls, rows.values(), strict=True)
-            ]
-        coded = caller.experts.code(self.layer, self.hidden, caller.kernel)
-        values = caller.kernel.expert_values(calls, coded, caller.profile)
-        pairs = zip(rows.items(), values, strict=True)
-        outputs = {expert: (own, part) for (expert, own), part in pairs}
-        return combine(self.routing, outputs, caller.operations)
+        """Compute all calls and mix them; NonFinite, and as `LocalExperts.layer`."""
+        caller, chosen = self.caller, self.routing.experts
+        weights = caller.layer(self.layer, set(chosen.ravel().tolist()))
+        values = caller.products.routed(weights, chosen, self.hidden, caller.profile)
+        return caller.operations.weighted_sum(values, self.routing.weights)

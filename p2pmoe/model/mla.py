@@ -115,21 +115,14 @@ class MlaLayer:
         self._turn(queries, key, rows)
         absorbed = self.absorb(queries[:, :, : own.n_nope])
         absorbed = np.concatenate((absorbed, queries[:, :, own.n_nope :]), axis=2)
-        mixed = np.empty((n, own.n_heads, own.n_latent), np.float32)
-        for run, cache in zip(rows.runs, kept, strict=True):
-            start, end, first = run
-            cache.keys[0, : own.n_latent, first : run.n_seen] = latent[start:end].T
-            cache.keys[0, own.n_latent :, first : run.n_seen] = key[start:end].T
-            cache.values[first : run.n_seen, 0] = latent[start:end]
-            mixed[start:end] = self.operations.attend(
-                absorbed[start:end, None],
-                cache.keys,
-                cache.values,
-                first,
-                self.rule,
-                None,
-            )[:, 0]
-        return self.output(self.expand(mixed).reshape(n, -1))
+        mixed = self.operations.attend_runs(
+            absorbed[:, None],
+            np.concatenate((latent, key), axis=1)[:, None],
+            latent[:, None],
+            rows.attention_runs(kept),
+            self.rule,
+        )
+        return self.output(self.expand(mixed[:, 0]).reshape(n, -1))
 
     def _project(self, a: Floats) -> tuple[Floats, Floats, Floats]:
         """Return queries [n, n_heads, n_head], latents normed, keys not yet turned."""

@@ -106,6 +106,18 @@ def _attend(own: RowOperations) -> bytes:
     )
 
 
+def _attend_runs(own: RowOperations) -> bytes:
+    rule = AttentionRule(scale=0.16, window=4)
+    places = [(_made("k", 2, 40, 9), _made("v", 9, 2, 24)) for _ in range(2)]
+    seen = _made("m", 1, 2, 9) > 0
+    seen[:, :, 8] = True
+    runs = ((*places[0], 0, 2, None), (*places[1], 8, 1, seen))
+    new_keys, new_values = _made("i", 3, 2, 40), _made("j", 3, 2, 24)
+    mixed = own.attend_runs(_made("q", 3, 2, 3, 40), new_keys, new_values, runs, rule)
+    kept = (part.tobytes() for place in places for part in place)
+    return b"".join((mixed.tobytes(), *kept))
+
+
 def _dot_scores(own: RowOperations) -> bytes:
     return own.dot_scores(
         _made("q", 2, 2, 2, 24), _made("k", 2, 24, 150), 149
@@ -140,6 +152,7 @@ _TRIALS: Final[dict[str, Callable[[RowOperations], bytes]]] = {
     "rms_norm": _rms_norm,
     "turn": _turn,
     "attend": _attend,
+    "attend_runs": _attend_runs,
     "dot_scores": _dot_scores,
     "lane_product": _lane_product,
     "choose": _choose,

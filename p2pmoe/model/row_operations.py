@@ -13,7 +13,7 @@ A layer takes them at load, beside its kernel (`native_operations` says which be
 which). New architectures call these and add none of their own arithmetic.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 import numpy as np
@@ -22,7 +22,7 @@ import numpy.typing as npt
 from mobile_worker.arithmetic.coding import Floats
 from mobile_worker.arithmetic.lanes import lane_matmul, lane_weights
 from p2pmoe.model import attention, choice, mixing, norm, rope
-from p2pmoe.model.attention import AttentionRule, Mask
+from p2pmoe.model.attention import AttentionRule, AttentionRun, Mask
 from p2pmoe.model.choice import RouterSettings
 
 __all__ = ["NUMPY_OPERATIONS", "NumpyOperations", "RowOperations"]
@@ -69,6 +69,25 @@ class RowOperations(Protocol):
             rule: Scale, window, soft cap and sinks.
             seen: Which positions each row may see beyond causality and window, bool
                 [n, n_kv_heads, first + n]; None for all. Each row sees its own.
+        """
+        ...
+
+    def attend_runs(
+        self,
+        queries: Floats,
+        new_keys: Floats,
+        new_values: Floats,
+        runs: Sequence[AttentionRun],
+        rule: AttentionRule,
+    ) -> Floats:
+        """Keep the rows' keys and values, then `attend`, each run in its own cache.
+
+        Args:
+            queries: [n, n_kv_heads, group, head_dim].
+            new_keys: [n, n_kv_heads, head_dim], of the same rows.
+            new_values: [n, n_kv_heads, value_dim].
+            runs: They follow each other and have all n rows.
+            rule: Scale, window, soft cap and sinks.
         """
         ...
 
@@ -130,6 +149,17 @@ class NumpyOperations:
     ) -> Floats:
         """See `attention.attend`."""
         return attention.attend(queries, keys, values, first, rule, seen)
+
+    def attend_runs(
+        self,
+        queries: Floats,
+        new_keys: Floats,
+        new_values: Floats,
+        runs: Sequence[AttentionRun],
+        rule: AttentionRule,
+    ) -> Floats:
+        """See `attention.attend_runs`."""
+        return attention.attend_runs(queries, new_keys, new_values, runs, rule)
 
     def dot_scores(self, queries: Floats, keys: Floats, n_keys: int) -> Floats:
         """See `attention.dot_scores`."""

@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mobile_worker.arithmetic.coding import Floats
+from p2pmoe.model.attention import AttentionRun, Mask
 from p2pmoe.model.errors import TokenRefused
-from p2pmoe.model.kv_cache import KvCache
+from p2pmoe.model.kv_cache import KvCache, LayerCache
 from p2pmoe.model.logits import Logits
 from p2pmoe.model.rope import Rope
 
@@ -85,6 +86,18 @@ class StepRows:
             spans = [np.arange(run.first, run.n_seen) for run in self.runs]
             self._positions = np.concatenate(spans)
         return self._positions
+
+    def attention_runs(
+        self, kept: Sequence[LayerCache], masks: Sequence[Mask | None] | None = None
+    ) -> list[AttentionRun]:
+        """Return the runs with a layer's caches, and what each sees; None: all."""
+        masks = masks or [None] * len(kept)
+        return [
+            (cache.keys, cache.values, first, end - start, seen)
+            for (start, end, first), cache, seen in zip(
+                self.runs, kept, masks, strict=True
+            )
+        ]
 
     def tables(self, rope: Rope) -> tuple[Floats, Floats]:
         """Return the rows' cosines and sines, [n, half] each; made once a step."""

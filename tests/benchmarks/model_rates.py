@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 
 from mobile_worker.arithmetic.kernel import Kernel
-from mobile_worker.expert_id import ExpertId
 from p2pmoe.model.local_experts import LocalExperts
 from p2pmoe.model.model import Logits, load_model
 from p2pmoe.weights.model_file import open_model
@@ -60,8 +59,7 @@ class OurModel:
                 promise.read()
         description = self._model.description
         for layer in description.moe_layers:
-            for index in range(description.n_expert):
-                self._experts.call(ExpertId(layer, index))
+            self._experts.layer(layer, range(description.n_expert))
         self._cache = self._model.new_cache(N_CONTEXT)
 
     def prompt_rate(self, ids: Sequence[int]) -> Timed:

@@ -38,7 +38,14 @@ def good_calls(own: str, n: int = 3):
     expert = (1, 1.702, 7.0, gate, up, down, rows)
     results = np.zeros((len(rows), 64), np.float32)
     out = np.zeros((n, 40), np.float32)
+    extension = load_extension()
+    matrices = (extension.hold_matrix(gate), extension.hold_matrix(up))
+    experts = (extension.hold_expert(expert[:6]),) * 2
+    ids, chosen = np.array([2, 5]), np.array([[2, 5]] * n, np.int64).reshape(n, 2)
+    values = np.zeros((n, 2, 64), np.float32)
     return {
+        "linear": (own, matrices, floats, n, 64, np.zeros((n, 64), np.float32)),
+        "routed": (own, experts, ids, chosen, floats, n, 64, 2, 3, values, 64),
         "product": (own, gate, codes, scales, None, n, out, 40, 5),
         "experts": (own, (expert,), codes, scales, floats, n, 64, 0, (results,)),
         "code_rows": (own, floats, n * 64, codes.copy(), scales.copy()),

@@ -14,14 +14,19 @@
 #include "strip.h"
 
 /* Blocks of a half and four dwords, 18 bytes, are read whole: group g begins at half-word
-   9 g of the strip. A short strip is copied first, to have room behind it. */
+   9 g of the strip. What is left of a short strip is read from its end; a strip of odd
+   length is copied first, to have room behind it. */
 INLINE void read_half_blocks(struct strip *strip, int n_groups)
 {
-    int n_bytes = HALF_BLOCK * n_groups;
-    if (n_bytes % 16)
+    int n_bytes = HALF_BLOCK * n_groups, i = 0;
+    if (n_bytes % 4)
         move_strip(strip, (size_t)n_bytes, LANES);
-    for (int i = 0; i < n_bytes; i += 16)
+    for (; i + 16 <= n_bytes; i += 16)
         load_rows(strip->first + i, strip->stride, strip->raw + i / 4);
+    if (n_bytes % 4)
+        load_rows(strip->first + i, strip->stride, strip->raw + i / 4);
+    else if (n_bytes % 16)
+        load_rows(strip->first + n_bytes - 16, strip->stride, strip->raw + n_bytes / 4 - 4);
 }
 
 /* The four dwords of group g; returns its half. */

@@ -21,6 +21,11 @@
 #error "sizes are checked in 64 bits: machines of 32 bits compute with numpy"
 #endif
 
+static PyObject *tell(enum outcome outcome)
+{
+    return outcome == NO_MEMORY ? PyErr_NoMemory() : PyLong_FromLong(outcome);
+}
+
 #define MAX_SIDE ((size_t)1 << 28) /* so that 4 * side * side is below 2^63 */
 
 /* Buffers held for the time of one call. */
@@ -162,27 +167,41 @@ struct call {
     uint8_t *out;
 };
 
+/* Read (kind, alpha, limit, gate, up, down, anything more); 0 with an exception. */
+static int read_expert(struct held *held, PyObject *object, struct expert *e)
+{
+    PyObject *gate, *up, *down, *more = NULL;
+    if (!PyTuple_Check(object)) {
+        PyErr_SetString(PyExc_TypeError, "a call is a tuple");
+        return 0;
+    }
+    if (!PyArg_ParseTuple(object, "iffOOO|O", &e->kind, &e->alpha, &e->limit, &gate, &up,
+                          &down, &more) ||
+        !read_matrix(held, gate, &e->gate) || !read_matrix(held, up, &e->up) ||
+        !read_matrix(held, down, &e->down))
+        return 0;
+    if (e->up.n_rows != e->gate.n_rows || e->up.n_cols != e->gate.n_cols ||
+        e->down.n_cols != e->gate.n_rows || e->down.n_rows % 32 ||
+        (e->kind != SWIGLU && e->kind != SWIGLU_OAI)) {
+        PyErr_SetString(PyExc_ValueError, "matrices that make no expert");
+        return 0;
+    }
+    return 1;
+}
+
 /* Read one call and hold its buffers; 0 with an exception. */
 static int read_call(struct held *held, PyObject *object, PyObject *out,
                      const struct input *x, enum result result, struct call *call)
 {
     struct expert *e = &call->expert;
-    PyObject *gate, *up, *down, *rows;
-    if (!PyTuple_Check(object)) {
-        PyErr_SetString(PyExc_TypeError, "a call is a tuple");
-        return 0;
-    }
-    if (!PyArg_ParseTuple(object, "iffOOOO", &e->kind, &e->alpha, &e->limit, &gate, &up,
-                          &down, &rows) ||
-        !read_matrix(held, gate, &e->gate) || !read_matrix(held, up, &e->up) ||
-        !read_matrix(held, down, &e->down) || !fits(&e->gate, x, "gate") ||
+    if (!read_expert(held, object, e) || !fits(&e->gate, x, "gate") ||
         !fits(&e->up, x, "up"))
         return 0;
-    if (e->up.n_rows != e->gate.n_rows || e->down.n_cols != e->gate.n_rows ||
-        e->down.n_rows % 32 || (e->kind != SWIGLU && e->kind != SWIGLU_OAI)) {
-        PyErr_SetString(PyExc_ValueError, "matrices that make no expert");
+    if (PyTuple_Size(object) != 7) {
+        PyErr_SetString(PyExc_TypeError, "a call is a tuple of seven");
         return 0;
     }
+    PyObject *rows = PyTuple_GetItem(object, 6);
     call->n_rows = x->n;
     call->rows = NULL;
     if (rows != Py_None) {

@@ -4,6 +4,9 @@
      product(set, matrix, codes, scales, floats, n, out, stride, column) -> outcome
      experts(set, calls, codes, scales, floats, n, n_cols, result, outs) -> outcome
      code_rows(set, x, n_values, codes, scales) -> outcome
+     hold_matrix(matrix), hold_expert(call without its rows) -> a capsule for the next two
+     linear(set, matrices, x, n, n_cols, out) -> outcome
+     routed(set, experts, ids, chosen, x, n, n_cols, top_k, result, out, n_embd) -> outcome
 
    A matrix is (format, n_rows, n_cols, raw, bias or None); a call is (kind, alpha,
    limit, gate, up, down, rows or None). `n` rows of input come coded, as floats, or
@@ -23,12 +26,8 @@
 #include "expert.h"
 #include "float_mode.h"
 #include "kernel_arguments.h"
+#include "kernel_held.h"
 #include "kernel_sets.h"
-
-static PyObject *tell(enum outcome outcome)
-{
-    return outcome == NO_MEMORY ? PyErr_NoMemory() : PyLong_FromLong(outcome);
-}
 
 static PyObject *sets(PyObject *module, PyObject *arguments)
 {
@@ -187,6 +186,10 @@ static PyMethodDef methods[] = {
     {"product", product, METH_VARARGS, "Multiply rows with a matrix."},
     {"experts", experts, METH_VARARGS, "Run rows through experts."},
     {"code_rows", code_rows, METH_VARARGS, "Code rows with q = 127."},
+    {"hold_matrix", hold_matrix, METH_O, "Check a matrix and hold its bytes."},
+    {"hold_expert", hold_expert, METH_O, "Check an expert and hold its bytes."},
+    {"linear", linear, METH_VARARGS, "Multiply rows of floats with matrices."},
+    {"routed", routed, METH_VARARGS, "Run rows of floats through their experts."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -70,17 +70,30 @@ INLINE void add_group(int format, const struct group *group, const struct input 
     }
 }
 
+/* The same for a strip and so few rows that each group is met while it is at hand. */
+INLINE void add_few(int format, const struct strip *strip, int n_groups,
+                    const struct input *x, size_t row, int n, size_t col, floats *acc)
+{
+    floats own[AT_ONCE];
+    memcpy(own, acc, (size_t)n * sizeof *own);
+    for (int g = 0; g < n_groups; g++) {
+        struct group group;
+        read_group(format, strip, g, &group);
+        add_group(format, &group, x, row, n, col + 32 * (size_t)g, own);
+    }
+    memcpy(acc, own, (size_t)n * sizeof *own);
+}
+
 INLINE void add_strip(int format, struct strip *strip, int n_groups,
                       const struct input *x, size_t row, int n, size_t col, floats *acc)
 {
     struct group groups[GROUPS];
     read_strip(format, strip, n_groups);
-    if (n == 1) {
-        for (int g = 0; g < n_groups; g++) {
-            read_group(format, strip, g, groups);
-            add_group(format, groups, x, row, 1, col + 32 * (size_t)g, acc);
-        }
-        return;
+    switch (n) {
+    case 1: add_few(format, strip, n_groups, x, row, 1, col, acc); return;
+    case 2: add_few(format, strip, n_groups, x, row, 2, col, acc); return;
+    case 3: add_few(format, strip, n_groups, x, row, 3, col, acc); return;
+    default: break;
     }
     for (int g = 0; g < n_groups; g++)
         read_group(format, strip, g, groups + g);

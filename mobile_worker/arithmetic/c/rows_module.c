@@ -137,8 +137,8 @@ static int attention_fits(const struct attention *s, const Py_buffer *keys,
         return refuse("queries, keys and values");
     if (s->first > capacity || s->n > capacity - s->first)
         return refuse("rows beyond the keys and values");
-    if (extent(out, 0) != s->n || extent(out, 1) != s->n_kv ||
-        extent(out, 2) != s->group || extent(out, 3) != s->value_dim)
+    if (out && (extent(out, 0) != s->n || extent(out, 1) != s->n_kv ||
+                extent(out, 2) != s->group || extent(out, 3) != s->value_dim))
         return refuse("queries and result");
     if (seen && (extent(seen, 0) != s->n || extent(seen, 1) != s->n_kv ||
                  extent(seen, 2) != s->first + s->n))
@@ -210,6 +210,8 @@ static PyObject *py_attend(PyObject *self, Arguments args, Py_ssize_t n_args)
     PyMem_Free(s.scratch);
     return release(&arrays, 1);
 }
+
+#include "rows_runs.h"
 
 /* lane_product(set, weight [n_rows, n_cols], x [n, n_cols], out [n, n_rows]) */
 static PyObject *py_lane_product(PyObject *self, Arguments args, Py_ssize_t n_args)
@@ -324,7 +326,7 @@ static PyObject *py_sets(PyObject *self, PyObject *unused)
 static PyMethodDef methods[] = {
     METHOD(rms_norm),     METHOD(turn),         METHOD(dot_scores),
     METHOD(attend),       METHOD(lane_product), METHOD(choose),
-    METHOD(weighted_sum), {"sets", py_sets, METH_NOARGS, NULL},
+    METHOD(weighted_sum), METHOD(attend_runs),  {"sets", py_sets, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

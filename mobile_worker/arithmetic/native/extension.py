@@ -51,6 +51,22 @@ class Extension(Protocol):
         """Code rows with q = 127 into places; returns the outcome."""
         ...
 
+    def hold_matrix(self, matrix: object) -> object:
+        """Check a matrix and hold its bytes for as long as the result lives."""
+        ...
+
+    def hold_expert(self, expert: object) -> object:
+        """Check an expert and hold its bytes for as long as the result lives."""
+        ...
+
+    def linear(self, *arguments: object) -> int:
+        """Multiply rows of floats with held matrices; returns the outcome."""
+        ...
+
+    def routed(self, *arguments: object) -> int:
+        """Run rows of floats through their held experts; returns the outcome."""
+        ...
+
 
 def load_extension() -> Extension:
     """Return the extension, or raise KernelUnavailable if it was not built."""

@@ -48,12 +48,12 @@ from mobile_worker.arithmetic.profiles import (
     round_result,
 )
 
-__all__ = ["NativeKernel", "native_sets"]
+__all__ = ["VALUES", "NativeKernel", "native_sets"]
 
 _WORTH_A_THREAD: Final = 1 << 21  # multiply-adds, some 0.1 ms
 # Profile -> the extension's numbers for coded results and for their values.
 _CODED: Final = {Profile.R32: 0, Profile.R16: 1, Profile.R8: 2}
-_VALUES: Final = {Profile.R32: 3, Profile.R16: 4, Profile.R8: 5}
+VALUES: Final = {Profile.R32: 3, Profile.R16: 4, Profile.R8: 5}
 
 
 def native_sets() -> tuple[str, ...]:
@@ -73,8 +73,8 @@ class NativeKernel:
         Raises:
             KernelUnavailable: the extension is not built or the CPU lacks the set.
         """
-        self._extension = load_extension()
-        sets = self._extension.sets()
+        self.extension = load_extension()
+        sets = self.extension.sets()
         if isa is not None and isa not in sets:
             raise KernelUnavailable(
                 f"there is no kernel native/{isa[:40]} on this machine",
@@ -104,7 +104,7 @@ class NativeKernel:
         n, n_cols = x.shape
         codes = np.empty((n, n_cols), np.int8)
         scales = np.empty((n, n_cols // BLOCK), np.float32)
-        outcome = self._extension.code_rows(
+        outcome = self.extension.code_rows(
             self.isa, contiguous(x), n * n_cols, codes, scales
         )
         if outcome:
@@ -123,7 +123,7 @@ class NativeKernel:
         n_parts = 1
         if self._pool is not None:
             work = rows.n_rows * sum(m.n_rows * m.n_cols for m in matrices)
-            n_parts = self._n_parts(work)
+            n_parts = self.n_parts(work)
         column = 0
         parts = []
         for matrix in matrices:
@@ -135,7 +135,7 @@ class NativeKernel:
                     part = rows_of(matrix, first, end)
                     parts.append((part, inputs, out, column + first))
             column += matrix.n_rows
-        self._each([partial(self._multiply, *part) for part in parts])
+        self.share_out([partial(self._multiply, *part) for part in parts])
         return out
 
     def expert(
@@ -177,7 +177,7 @@ class NativeKernel:
             np.empty((n, call.weights.down.n_rows), np.float32)
             for n, call in zip(count_rows(calls, rows), calls, strict=True)
         ]
-        self._run(calls, rows, _VALUES[profile], outs)
+        self._run(calls, rows, VALUES[profile], outs)
         return outs
 
     def _is_worth_spreading(
@@ -186,12 +186,13 @@ class NativeKernel:
         """Say whether this is one row through one expert that is wide enough."""
         if self._pool is None or len(calls) != 1 or rows.n_rows != 1:
             return False
-        return calls[0].rows is None and self._n_parts(macs(calls[0].weights)) > 1
+        return calls[0].rows is None and self.n_parts(macs(calls[0].weights)) > 1
 
-    def _n_parts(self, work: int) -> int:
+    def n_parts(self, work: int) -> int:
+        """Return among how many threads this many multiply-adds are shared out."""
         return max(1, min(self.n_threads, work // _WORTH_A_THREAD))
 
-    def _each(self, jobs: Sequence[Callable[[], None]]) -> None:
+    def share_out(self, jobs: Sequence[Callable[[], None]]) -> None:
         """Do all jobs, the first in this thread; raises what one of them raises."""
         if self._pool is None or len(jobs) < 2:
             for job in jobs:
@@ -211,7 +212,7 @@ class NativeKernel:
     ) -> None:
         own = matrix_arguments(matrix, None)
         width = out.shape[1]
-        refuse(self._extension.product(self.isa, own, *rows, out, width, column))
+        refuse(self.extension.product(self.isa, own, *rows, out, width, column))
 
     def _run(
         self,
@@ -234,11 +235,11 @@ class NativeKernel:
         n_rows = [len(out) for out in outs]
         work = [n * macs(c.weights) for n, c in zip(n_rows, calls, strict=True)]
         jobs = []
-        for part in split_calls(work, n_rows, self._n_parts(sum(work))):
+        for part in split_calls(work, n_rows, self.n_parts(sum(work))):
             cut = [cut_call(calls[at], outs[at], *span) for at, *span in part]
             own = tuple(call_arguments(call) for call, _ in cut)
             jobs.append((own, inputs, result, tuple(place for _, place in cut)))
-        self._each([partial(self._compute, *job) for job in jobs])
+        self.share_out([partial(self._compute, *job) for job in jobs])
 
     def _compute(
         self,
@@ -248,4 +249,4 @@ class NativeKernel:
         outs: tuple[np.ndarray, ...],
     ) -> None:
         n_cols = calls[0][3][2]
-        refuse(self._extension.experts(self.isa, calls, *rows, n_cols, result, outs))
+        refuse(self.extension.experts(self.isa, calls, *rows, n_cols, result, outs))

@@ -9,11 +9,11 @@ are made contiguous.
 """
 
 import importlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import pairwise
-from typing import Final, Protocol
+from itertools import accumulate, pairwise
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,9 @@ __all__ = ["AttentionRule", "ChoiceRule", "NativeRows", "row_sets"]
 _MODULE: Final = "mobile_worker.arithmetic.native._rows"
 _WORTH_A_THREAD: Final = 1 << 20  # multiply-adds of scores, some 0.1 ms with values
 _contiguous = np.ascontiguousarray
+
+# A sequence's keys and values, its first row's position, how many rows, what they see.
+Run = tuple[Floats, Floats, int, int, npt.NDArray[np.bool_] | None]
 
 
 class AttentionRule(Protocol):
@@ -180,9 +183,9 @@ class NativeRows:
     def _share(
         pool: ThreadPoolExecutor,
         attend: Callable[..., None],
-        parts: list[tuple[int, int, int, int]],
+        parts: Sequence[tuple[Any, ...]],
     ) -> None:
-        """Call `attend` with row_begin, row_end, head_begin, head_end of every part."""
+        """Call `attend` with the arguments of every part."""
         others = [pool.submit(attend, *part) for part in parts[1:]]
         try:
             attend(*parts[0])
@@ -191,6 +194,90 @@ class NativeRows:
                 other.exception()  # none is left writing into our arrays
         for other in others:
             other.result()
+
+    def attend_runs(
+        self,
+        queries: Floats,
+        new_keys: Floats,
+        new_values: Floats,
+        runs: Sequence[Run],
+        rule: AttentionRule,
+    ) -> Floats:
+        """Keep the rows' keys and values, then `attend`, each run in its own cache.
+
+        `queries` [n, n_kv_heads, group, head_dim], `new_keys` [n, n_kv_heads,
+        head_dim], `new_values` [n, n_kv_heads, value_dim]; `runs` follow each other and
+        have all rows.
+        """
+        if any(run[4] is not None for run in runs):
+            runs = [
+                (keys, values, first, n, None if seen is None else _contiguous(seen))
+                for keys, values, first, n, seen in runs
+            ]
+        result = np.empty((*queries.shape[:3], new_values.shape[2]), np.float32)
+        rows = (_contiguous(queries), _contiguous(new_keys), _contiguous(new_values))
+        if self._pool is None:
+            self._attend_some(rows, tuple(runs), rule, result)
+            return result
+        width = queries[0].size
+        work = [
+            n * min(first + n, rule.window or first + n) for *_, first, n, _ in runs
+        ]
+        n_parts = min(self._n_threads, sum(work) * width // _WORTH_A_THREAD)
+        if n_parts <= 1:
+            self._attend_some(rows, tuple(runs), rule, result)
+        elif max(work) * n_parts > sum(work):  # one is so long that it is cut itself
+            self._attend_each(rows, runs, rule, result)
+        else:
+            self._attend_shared(rows, runs, rule, result, n_parts)
+        return result
+
+    def _attend_some(
+        self,
+        rows: tuple[Floats, Floats, Floats],
+        runs: tuple[Run, ...],
+        rule: AttentionRule,
+        result: Floats,
+    ) -> None:
+        sinks = None if rule.sinks is None else _contiguous(rule.sinks)
+        figures = (rule.scale, rule.window or 0, rule.soft_cap or 0.0, sinks)
+        self._rows.attend_runs(self._set, *rows, runs, *figures, result)
+
+    def _attend_each(
+        self,
+        rows: tuple[Floats, Floats, Floats],
+        runs: Sequence[Run],
+        rule: AttentionRule,
+        result: Floats,
+    ) -> None:
+        queries, new_keys, new_values = rows
+        start = 0
+        for keys, values, first, n, seen in runs:
+            end = start + n
+            keys[:, :, first : first + n] = new_keys[start:end].transpose(1, 2, 0)
+            values[first : first + n] = new_values[start:end]
+            own = queries[start:end]
+            result[start:end] = self.attend(own, keys, values, first, rule, seen)
+            start = end
+
+    def _attend_shared(
+        self,
+        rows: tuple[Floats, Floats, Floats],
+        runs: Sequence[Run],
+        rule: AttentionRule,
+        result: Floats,
+        n_parts: int,
+    ) -> None:
+        """Give each thread as many of the runs."""
+        ends = [0, *accumulate(n for *_, n, _ in runs)]
+        cuts = [len(runs) * step // n_parts for step in range(n_parts + 1)]
+        jobs = []
+        for low, high in pairwise(cuts):
+            own = slice(ends[low], ends[high])
+            some = tuple([part[own] for part in rows])
+            jobs.append((some, tuple(runs[low:high]), rule, result[own]))
+        if self._pool is not None:
+            self._share(self._pool, self._attend_some, jobs)
 
     def dot_scores(self, queries: Floats, keys: Floats, n_keys: int) -> Floats:
         """Return the dot products with the first keys [n, n_kv_heads, group, n_keys].

@@ -13,25 +13,12 @@ from p2pmoe.model.linear import (
     FeedForward,
     GatedFeedForward,
     Linear,
-    code_input,
-    kinds_of,
 )
 from p2pmoe.model.mixing import gate_rows
 from p2pmoe.model.row_operations import NUMPY_OPERATIONS
 
 KERNEL = NumpyKernel()
 X = fixed_rows("x", 3, 64)
-
-
-def test_input_comes_in_the_kinds_that_are_read() -> None:
-    integer, floats = (fixed_matrix("m", f, 4, 64) for f in (Format.Q8_0, Format.F16))
-    only = code_input(KERNEL, X, kinds_of([integer]))
-    assert only.coded is not None
-    assert only.floats is None
-    assert code_input(KERNEL, X, kinds_of([floats])).coded is None
-    both = code_input(KERNEL, X, kinds_of([integer, floats]))
-    assert both.coded is not None
-    assert both.floats is X
 
 
 def test_outputs_stand_side_by_side() -> None:

@@ -8,8 +8,8 @@ from mobile_worker.arithmetic.profiles import Profile, decode_result
 from mobile_worker.arithmetic.self_test import fixed_rows
 from mobile_worker.expert_id import ExpertId
 from p2pmoe.model.experts import Routing
-from p2pmoe.model.linear import code_input, kinds_of
 from p2pmoe.model.local_experts import LocalExperts, read_expert_weights
+from p2pmoe.model.products import code_input, kinds_of
 from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.model_file import open_model
 from tests.support import arithmetic_oracle as oracle
@@ -67,7 +67,7 @@ def test_an_expert_is_read_and_checked_when_it_is_first_called(tmp_path: Path) -
     with open_model(path) as model_file:
         local = LocalExperts.load(model_file, KERNEL)
     local.begin(1, HIDDEN, ROUTING).finish()
-    assert local.call(1, 2) is local.call(1, 2)
+    assert local.layer(1, [2])[2] is local.layer(1, [2])[2]
     last = Routing(experts=np.array([[3]] * 3), weights=np.ones((3, 1), np.float32))
     for _ in range(2):
         with pytest.raises(ModelFileError, match=r"up of expert 1\.3: row 31"):

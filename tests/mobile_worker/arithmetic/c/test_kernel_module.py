@@ -16,7 +16,7 @@ REFUSALS = (ValueError, TypeError, OverflowError, BufferError, MemoryError)
 BIG = [-1, -(2**31), 2**31 - 1, 2**31, 2**32 + 32, 2**62, 2**63 - 1, 2**63, 2**64]
 NO_NUMBERS = [None, 1.5, "32", [32], object(), np.float32(32)]
 NO_BUFFERS = [1, "text", [1.0], object()]
-NAMES = ("product", "experts", "code_rows")
+NAMES = ("product", "experts", "code_rows", "linear", "routed")
 # Where sizes and buffers stand, within the tuples of a call: a matrix is (format,
 # n_rows, n_cols, raw, bias), an expert (kind, alpha, limit, gate, up, down, rows).
 SIZES = {
@@ -26,13 +26,23 @@ SIZES = {
         *((5,), (6,), (7,)),
     ],
     "code_rows": [(2,)],
+    "linear": [(3,), (4,)],
+    "routed": [(5,), (6,), (7,), (8,), (10,)],
 }
 BUFFERS = {
     "product": [(1, 3), (1, 4), (2,), (3,), (6,)],
     "experts": [(1, 0, 3, 3), (1, 0, 4, 4), (1, 0, 6), (2,), (3,), (4,), (8, 0)],
     "code_rows": [(1,), (3,), (4,)],
+    "linear": [(2,), (5,)],
+    "routed": [(2,), (3,), (4,), (9,)],
 }
-RESULTS = {"product": [(6,)], "experts": [(8, 0)], "code_rows": [(3,), (4,)]}
+RESULTS = {
+    "product": [(6,)],
+    "experts": [(8, 0)],
+    "code_rows": [(3,), (4,)],
+    "linear": [(5,)],
+    "routed": [(9,)],
+}
 PLACES = [(name, place) for name in NAMES for place in BUFFERS[name]]
 ZERO_IS_RIGHT = {  # the first column, SWIGLU, floats as they are
     *(("product", (8,)), ("experts", (1, 0, 0)), ("experts", (7,))),
@@ -194,3 +204,59 @@ def test_rows_without_buffers_are_refused() -> None:
             arguments = changed(arguments, place, None)
         with pytest.raises((ValueError, TypeError)):
             call("product", changed(arguments, (5,), n))
+
+
+@built
+def test_what_is_not_held_is_refused() -> None:
+    extension = load_extension()
+    arguments = good_calls(SETS[0])
+    matrix = arguments["product"][1]
+    expert = arguments["experts"][1][0]
+    wrong = (None, matrix, (), 7, "held", extension.hold_matrix(matrix))
+    for each in (*wrong, extension.hold_expert(expert[:6])):
+        if each is not wrong[-1]:
+            with pytest.raises(REFUSALS):
+                call("linear", changed(arguments["linear"], (1,), (each,)))
+        with pytest.raises(REFUSALS):
+            call("routed", changed(arguments["routed"], (1,), (each,)))
+    for name, place in (("linear", 2), ("routed", 4)):
+        with pytest.raises(ValueError, match="possible shape"):
+            call(name, changed(arguments[name], (place,), None))
+    for each in ((), matrix[:3], (*matrix, 1), None, changed(matrix, (1,), 0)):
+        with pytest.raises(REFUSALS):
+            extension.hold_matrix(each)
+        with pytest.raises(REFUSALS):
+            extension.hold_expert(changed(expert[:6], (4,), each))
+    for each in ((), expert[:5], None, changed(expert[:6], (0,), 9)):
+        with pytest.raises(REFUSALS):
+            extension.hold_expert(each)
+
+
+@built
+def test_places_of_other_experts_are_left_alone_and_twice_is_refused() -> None:
+    arguments = good_calls(SETS[0])["routed"]
+    some = changed(arguments, (1,), arguments[1][:1])
+    some = changed(some, (2,), np.array([5]))
+    arguments[9][:] = 7
+    assert call("routed", some) == 0
+    assert (arguments[9][:, 0] == 7).all()
+    assert not (arguments[9][:, 1] == 7).any()
+    assert call("routed", changed(some, (3,), np.full((3, 2), 5))) == 2
+
+
+@built
+def test_one_expert_takes_every_row_without_choices() -> None:
+    arguments = good_calls(SETS[0])["routed"]
+    both = arguments[9].copy()
+    assert call("routed", changed(arguments, (9,), both)) == 0
+    whole = np.zeros((3, 64), np.float32)
+    for place, value in (
+        ((1,), arguments[1][:1]),
+        ((2,), arguments[2][:1]),
+        ((3,), None),
+    ):
+        arguments = changed(arguments, place, value)
+    with pytest.raises(ValueError, match="do not fit"):
+        call("routed", arguments)
+    assert call("routed", (*arguments[:7], 1, 3, whole, 64)) == 0
+    assert whole.tobytes() == both[:, 0].tobytes()

@@ -41,6 +41,20 @@ GOOD = {
         floats(2, 1, 2, 24),
         *(0, 2, 0, 2),
     ],
+    "attend_runs": lambda: [
+        floats(3, 1, 2, 16),
+        floats(3, 1, 16),
+        floats(3, 1, 24),
+        (
+            (floats(1, 16, 9), floats(9, 1, 24), 7, 2, None),
+            (floats(1, 16, 4), floats(5, 1, 24), 3, 1, np.ones((1, 1, 4), np.bool_)),
+        ),
+        0.25,
+        5,
+        30.0,
+        floats(1, 2),
+        floats(3, 1, 2, 24),
+    ],
     "lane_product": lambda: [floats(5, 16), floats(2, 16), floats(2, 5)],
     "choose": lambda: [
         floats(2, 8),
@@ -334,3 +348,32 @@ def test_without_the_extension_there_is_no_set(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(KernelUnavailable) as caught:
         NativeRows("avx2")
     assert "compiler" in caught.value.advice
+
+
+@built
+def test_runs_that_do_not_fit_are_refused() -> None:
+    good = GOOD["attend_runs"]()
+    first, second = good[3]
+    keys, values, _, _, mask = second
+    wrong = [
+        *(None, 1, [first, second], (), (first,), (first, second, second)),
+        *((first, None), (first, second[:4]), (first, (*second, None))),
+    ]
+    frozen = keys.copy()
+    frozen.flags.writeable = False
+    runs = [
+        *((keys, values, at, 1, None) for at in (4, -1, 1 << 63, 2**64 - 1, "x", None)),
+        *((keys, values, 0, n, None) for n in (0, 2, -1, 1 << 63, 2**64 - 1, 1.5)),
+        (None, values, 3, 1, None),
+        (keys, keys, 3, 1, None),
+        (keys[:, :8], values, 3, 1, None),
+        (floats(2, 16, 4), values, 3, 1, None),
+        (keys, floats(5, 1, 16), 3, 1, None),
+        (keys, floats(3, 1, 24), 3, 1, None),
+        (frozen, values, 3, 1, None),
+        (keys, values, 3, 1, mask[:, :, :3]),
+        (keys, values, 3, 1, floats(1, 1, 4)),
+    ]
+    for each in (*wrong, *((first, run) for run in runs)):
+        with pytest.raises((ValueError, TypeError, OverflowError, BufferError)):
+            call("attend_runs", [*good[:3], each, *good[4:]])
