@@ -23,6 +23,8 @@ from p2pmoe.backbone.service import Service
 from p2pmoe.config import DiskPolicy, NetworkAccess, ServeConfig
 from p2pmoe.demo.facts import Metrics
 from p2pmoe.errors import ConfigurationError, RamTooSmall
+from p2pmoe.evaluate.configuration import read_configuration
+from p2pmoe.evaluate.errors import NotEvaluated
 from p2pmoe.model.sampler import SamplingSettings
 from p2pmoe.weights.errors import ModelFileError
 from relay.endpoint import parse_endpoint
@@ -90,6 +92,24 @@ async def test_it_answers_the_same_within_any_budget_and_drains(tmp_path: Path) 
             assert (calls["disk"] > 0) == (ram is not None)
     assert texts[0] == texts[1]
     assert list((tmp_path / "data").glob("use-*.bin"))
+
+
+@trio_test
+async def test_the_card_and_a_metric_name_the_configuration(tmp_path: Path) -> None:
+    service = Service(config(tmp_path), SystemClock())
+    async with running(service) as client:
+        cards = (await client.get("/v1/models")).json()["data"]
+        told = read_configuration(cards[0]["p2pmoe"]["configuration"])
+        label = f'p2pmoe_configuration_info{{digest="{told.digest}"}} 1'
+        await page_with(client, label)
+
+
+@trio_test
+async def test_without_the_evaluation_that_is_required_it_does_not_start(
+    tmp_path: Path,
+) -> None:
+    service = Service(config(tmp_path, require_evaluation=True), SystemClock())
+    await fails(service, NotEvaluated, "has no evaluation on record")
 
 
 @trio_test
