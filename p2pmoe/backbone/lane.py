@@ -191,7 +191,8 @@ class Lane:
             trace.position = share.sequence.length
             trace.traces = share.sequence.request.traces
         step = StepTrace([(s.sequence.trace, s.n_rows) for s in shares])
-        patience = plan.patience_s if parts.missing is MissingPolicy.WAIT else 0.0
+        # Other policies answer at once for what nobody holds.
+        patience = plan.patience_s if parts.missing is MissingPolicy.WAIT else None
         self.current = step
         try:
             caller = parts.experts(step, _deadline(shares), patience)
@@ -227,7 +228,7 @@ class Lane:
                     over.append((sequence, reason))
         with self._parts.lock:
             self._parts.schedule.charge(
-                self._parts.number, shares, getattr(step, "n_cold", 0)
+                self._parts.number, shares, step.n_cold
             )
         self._end(over, events)
 

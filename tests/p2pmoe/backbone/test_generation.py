@@ -37,7 +37,8 @@ def test_a_failure_says_its_kind_and_ends_one_request() -> None:
 
 def test_words_are_those_of_the_api() -> None:
     assert FinishReason is stopping.FinishReason
-    assert {reason.value for reason in FinishReason} == {"stop", "length"}
+    words = {"stop", "length", "tool_calls"}
+    assert {reason.value for reason in FinishReason} == words
     assert [phase.value for phase in Phase] == [
         "loading",
         "warming",
