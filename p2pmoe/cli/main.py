@@ -26,6 +26,7 @@ COMMANDS = (
     "contribute",
     "run",
     "chat",
+    "trace",
     "demo",
     "bench",
     "ledger",

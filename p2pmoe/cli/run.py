@@ -7,9 +7,15 @@ object instead. Exit code 1 if the answer did not come to its own end.
 import json
 import sys
 from collections.abc import Mapping
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from p2pmoe.cli.explain_table import ExplainedStep
+    from p2pmoe.cli.trace_file import TraceFile
+    from p2pmoe.client import Completion, TextDelta
 
 __all__ = ["register"]
 
@@ -29,7 +35,15 @@ Seed = Annotated[
     int | None, typer.Option(metavar="N", help="The same seed, the same text.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-Explain = Annotated[bool, typer.Option(help="Say afterwards where experts ran.")]
+Explain = Annotated[
+    bool, typer.Option(help="Say afterwards where each token's experts ran.")
+]
+Trace = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Keep a hash of each layer and expert call in a new file."
+    ),
+]
 KeyFile = Annotated[
     str | None, typer.Option(metavar="FILE", help="File that holds the API key.")
 ]
@@ -48,12 +62,11 @@ def _run(
     seed: Seed = None,
     as_json: AsJson = False,
     explain: Explain = False,
+    trace: Trace = None,
     key_file: KeyFile = None,
 ) -> None:
     """Complete PROMPT on a running backbone, shown as it comes."""
     from p2pmoe.cli.api_key import read_api_key
-    from p2pmoe.cli.text_on_stdout import text_on_stdout
-    from p2pmoe.client import complete
 
     body: dict[str, object] = {
         "prompt": prompt,
@@ -62,28 +75,110 @@ def _run(
     }
     if seed is not None:
         body["seed"] = seed
-    with text_on_stdout(quiet=as_json) as show:
-        answer = complete(url, body, key=read_api_key(key_file), show=show)
+    key = read_api_key(key_file)
+    watcher = _Watcher(explains=explain)
+    if trace is None:
+        answer = _complete(url, body, key, watcher, quiet=as_json)
+    else:
+        from p2pmoe.cli.trace_file import trace_file
+
+        with trace_file(trace, url, key, body) as watcher.trace:
+            answer = _complete(url, body, key, watcher, quiet=as_json)
+            watcher.trace.ended(answer)
+    _report(answer, watcher, max_tokens, as_json=as_json)
+
+
+class _Watcher:
+    """Takes from each chunk what the options ask for."""
+
+    def __init__(self, *, explains: bool) -> None:
+        self.explains = explains
+        self.steps: list[ExplainedStep] = []
+        self.trace: TraceFile | None = None
+
+    def asked(self) -> dict[str, object]:
+        """Return the fields that the request needs for it."""
+        wanted = {"explain": self.explains, "trace": self.trace is not None}
+        return {name: True for name, is_wanted in wanted.items() if is_wanted}
+
+    def watch(self, chunk: "TextDelta") -> None:
+        """Take one chunk; ApiError, NoTrace."""
+        if self.explains:
+            from p2pmoe.cli.explain_table import ExplainedStep
+            from p2pmoe.client import read_step_costs
+
+            costs = read_step_costs(chunk.extension)
+            for cost in costs[:-1]:
+                self.steps.append(ExplainedStep(text="", cost=cost))
+            if costs:
+                self.steps.append(ExplainedStep(text=chunk.text, cost=costs[-1]))
+        if self.trace is not None:
+            self.trace.watch(chunk)
+
+
+def _complete(
+    url: str, body: Mapping[str, object], key: str, watcher: _Watcher, *, quiet: bool
+) -> "Completion":
+    from p2pmoe.cli.text_on_stdout import text_on_stdout
+    from p2pmoe.cli.waiting import Waiting
+    from p2pmoe.client import complete
+
+    with Waiting("the prompt is read") as waiting, text_on_stdout(quiet=quiet) as show:
+
+        def show_piece(piece: str) -> None:
+            if not quiet:
+                waiting.over()
+            show(piece)
+
+        return complete(
+            url,
+            {**body, **watcher.asked()},
+            key=key,
+            show=show_piece,
+            watch=watcher.watch,
+        )
+
+
+def _report(
+    answer: "Completion", watcher: _Watcher, max_tokens: int, *, as_json: bool
+) -> None:
     if as_json:
-        report = {
-            "text": answer.text,
-            "finish_reason": answer.finish_reason,
-            "usage": dict(answer.usage),
-            "p2pmoe": dict(answer.extension),
-        }
-        print(json.dumps(report))
+        print(json.dumps(_document(answer, watcher)))
         return
     n_tokens = answer.usage.get("completion_tokens", max_tokens)
     if answer.finish_reason == "length" and n_tokens < max_tokens:
         print(f"the context is full after {n_tokens} tokens", file=sys.stderr)
-    if explain:
+    if watcher.explains:
+        if watcher.steps:
+            from p2pmoe.cli.explain_table import print_explained
+
+            print_explained(watcher.steps)
         _explain(answer.extension)
+
+
+def _document(answer: "Completion", watcher: _Watcher) -> dict[str, object]:
+    import dataclasses
+
+    document: dict[str, object] = {
+        "text": answer.text,
+        "finish_reason": answer.finish_reason,
+        "usage": dict(answer.usage),
+        "p2pmoe": dict(answer.extension),
+    }
+    if watcher.explains:
+        document["steps"] = [
+            {"text": step.text, **dataclasses.asdict(step.cost)}
+            for step in watcher.steps
+        ]
+    return document
 
 
 def _explain(figures: Mapping[str, Any]) -> None:
     """Print the figures of the answer; of the rare ones, those that are not zero."""
     for name, value in figures.items():
-        if name in _COMMON or (value and name != "tokens"):
+        if name in {"tokens", "steps", "hashes"}:
+            continue
+        if name in _COMMON or value:
             print(f"{name.replace('_', ' '):<24}{_shown(value)}", file=sys.stderr)
 
 

@@ -23,11 +23,13 @@ __all__ = [
     "complete_chat",
     "gather",
     "served_model",
+    "text_lines",
 ]
 
 _CONNECT_TIMEOUT_S = 10.0
 _IDLE_TIMEOUT_S = 300.0  # the server sends a comment every 10 s while it works
 _MAX_CARD_BYTES = 1 << 20
+MAX_LINE_BYTES = 256 << 20  # hashes of a long prompt come in one
 _ADVICE = {  # by the refusal's code
     "not_ready": "wait until `p2pmoe serve` says that it is ready",
     "no_chat_template": "have a text completed with `p2pmoe run`",
@@ -146,6 +148,26 @@ def gather(
     )
 
 
+def text_lines(pieces: Iterable[bytes]) -> Iterator[str]:
+    """Yield the lines of a stream that comes in pieces, without their ends.
+
+    Raises:
+        ApiError: a line is longer than any that a backbone sends.
+    """
+    kept = bytearray()
+    for piece in pieces:
+        *whole, rest = piece.split(b"\n")
+        for line in whole:
+            kept += line
+            yield kept.decode("utf-8", "replace").removesuffix("\r")
+            kept.clear()
+        kept += rest
+        if len(kept) > MAX_LINE_BYTES:
+            raise ApiError(f"the backbone sent a line of over {MAX_LINE_BYTES} bytes")
+    if kept:
+        yield kept.decode("utf-8", "replace").removesuffix("\r")
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Call:
     """Where a request goes, and with which key."""
@@ -166,7 +188,7 @@ def _stream(
 ) -> Completion:
     request = {**body, "stream": True, "stream_options": {"include_usage": True}}
     with _asked(call, "POST", request) as response:
-        return gather(response.iter_lines(), show, watch)
+        return gather(text_lines(response.iter_bytes()), show, watch)
 
 
 @contextmanager
@@ -186,6 +208,10 @@ def _asked(call: _Call, method: str, body: object) -> Iterator[httpx.Response]:
             if response.status_code != httpx.codes.OK:
                 raise _refusal(response)
             yield response
+    except UnicodeEncodeError as error:
+        refused = ApiError("the text is not UTF-8")
+        refused.exit_code = 2
+        raise refused from error
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         if answers:
             raise ApiError(

@@ -6,15 +6,19 @@ import pytest
 from typer.testing import CliRunner
 
 from p2pmoe.cli.main import build_app
-from p2pmoe.client import Completion
+from p2pmoe.client import Completion, TextDelta
 
 
 @pytest.fixture
 def asked(monkeypatch):
     bodies: list[dict] = []
 
-    def complete(url, body, *, key, show):
+    def complete(url, body, *, key, show, watch):
         bodies.append({"url": url, "key": key, **body})
+        steps = [{"calls": {"ram": 2}, "seconds": 0.5}] if "explain" in body else []
+        hashes = [[0, 1, None, "0" * 16]] if "trace" in body else []
+        extension = {"steps": steps, "hashes": hashes}
+        watch(TextDelta(text="once upon", extension=extension))
         show("once upon")
         return Completion(
             text="once upon",
@@ -51,7 +55,12 @@ def test_json_is_one_object(asked):
 def test_explain_goes_to_stderr(asked):
     result = CliRunner().invoke(build_app(), ["run", "x", "--explain"])
     assert result.stdout == "once upon\n"
-    assert result.stderr.splitlines() == [
+    assert asked[0]["explain"] is True
+    header, prompt, total, *rest = result.stderr.splitlines()
+    assert header.startswith("token\ttext\tram\t")
+    assert prompt.startswith("prompt\tonce upon\t2\t")
+    assert total.startswith("total\t\t2\t")
+    assert rest == [
         "round trips             0",
         "round trips per token   0.667",
         "failovers               1",
@@ -64,3 +73,24 @@ def test_a_context_that_ended_the_answer_is_told(asked):
     assert result.stdout == "once upon\n"
     assert result.stderr == "the context is full after 64 tokens\n"
     assert len(asked) == 1
+
+
+def test_explain_as_json_has_the_steps(asked):
+    result = CliRunner().invoke(build_app(), ["run", "x", "--json", "--explain"])
+    (step,) = json.loads(result.stdout)["steps"]
+    assert (step["text"], step["ram"], step["seconds"]) == ("once upon", 2, 0.5)
+
+
+def test_trace_keeps_the_run_in_a_file(asked, tmp_path, monkeypatch):
+    card = {"p2pmoe": {"configuration": {"profile": "r16"}}}
+    monkeypatch.setattr("p2pmoe.cli.trace_file.served_model", lambda url, *, key: card)
+    path = tmp_path / "run.trace"
+    result = CliRunner().invoke(build_app(), ["run", "x", "--trace", str(path)])
+    assert result.exit_code == 0
+    assert result.stdout == "once upon\n"
+    assert asked[0]["trace"] is True
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert lines[1]["input"] == {"prompt": "x", "max_tokens": 64, "temperature": 0.0}
+    assert lines[2]["configuration"] == {"profile": "r16"}
+    assert lines[3] == {"position": 0, "hashes": [[1, None, "0" * 16]]}
+    assert lines[4]["end"] == "length"

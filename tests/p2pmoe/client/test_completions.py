@@ -4,11 +4,22 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from itertools import pairwise
 from typing import ClassVar
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from p2pmoe.client.completions import ApiError, complete, complete_chat, gather
+from p2pmoe.client import completions
+from p2pmoe.client.completions import (
+    ApiError,
+    complete,
+    complete_chat,
+    gather,
+    served_model,
+    text_lines,
+)
 
 
 class Script(BaseHTTPRequestHandler):
@@ -152,3 +163,84 @@ def test_a_backbone_that_dies_while_it_answers(url: str) -> None:
             complete(url, {}, show=shown.append)
     finally:
         Script.length = None
+
+
+def test_chunks_are_watched_before_their_text_is_shown() -> None:
+    lines = [
+        'data: {"choices":[{"text":"a"}],"p2pmoe":{"steps":[1]}}',
+        'data: {"choices":[{"text":"","finish_reason":"stop"}]}',
+    ]
+    seen: list[object] = []
+    gather(lines, seen.append, lambda chunk: seen.append(chunk.extension))
+    assert seen == [{"steps": [1]}, "a", None]
+
+
+def test_fields_of_the_wrong_kind_are_as_if_they_were_not_there() -> None:
+    lines = [
+        'data: {"choices":[{"text":5,"finish_reason":3}],"usage":[],"p2pmoe":"x"}',
+        "data: [DONE]",
+    ]
+    answer = gather(lines, lambda _: None)
+    assert answer.text == ""
+    assert answer.finish_reason is None
+    assert answer.usage == {}
+    assert answer.extension == {}
+
+
+def test_a_text_that_is_no_text_is_told(url: str) -> None:
+    with pytest.raises(ApiError, match="not UTF-8") as caught:
+        complete(url, {"prompt": "\udcff"}, show=lambda _: None)
+    assert caught.value.exit_code == 2
+
+
+class Card(Script):
+    def do_GET(self) -> None:
+        self.send_response(Script.status)
+        self.end_headers()
+        self.wfile.write(Script.body)
+
+
+@pytest.fixture
+def cards() -> Iterator[str]:
+    server = HTTPServer(("127.0.0.1", 0), Card)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_the_model_that_is_served_has_a_card(cards: str) -> None:
+    Script.status, Script.body = 200, b'{"data":[{"id":"pocket","p2pmoe":{}}]}'
+    assert served_model(cards) == {"id": "pocket", "p2pmoe": {}}
+    Script.body = b'{"data":["odd"]}'
+    assert served_model(cards) == {}
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b'{"data":[]}', b"[" * 100_000, b" " * (1 << 20) + b"{}"]
+)
+def test_a_list_of_models_that_is_none_is_told(cards: str, body: bytes) -> None:
+    Script.status, Script.body = 200, body
+    with pytest.raises(ApiError, match="list of models"):
+        served_model(cards)
+
+
+@given(st.text("ab\u00e9\r\n"), st.lists(st.integers(0, 40)))
+def test_lines_are_the_same_however_they_are_cut(text: str, cuts: list[int]) -> None:
+    raw = text.encode()
+    places = [0, *sorted(min(cut, len(raw)) for cut in cuts), len(raw)]
+    pieces = [raw[a:b] for a, b in pairwise(places)]
+    expected = [line.removesuffix("\r") for line in text.split("\n")]
+    found = list(text_lines(pieces))
+    assert found == expected[: len(found)]
+    assert all(not line for line in expected[len(found) :])
+
+
+def test_a_line_without_an_end_takes_bounded_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(completions, "MAX_LINE_BYTES", 100)
+    with pytest.raises(ApiError, match="over 100 bytes"):
+        list(text_lines([b"x" * 60, b"x" * 60]))
