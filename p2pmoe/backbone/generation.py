@@ -265,7 +265,7 @@ class Generator(Protocol):
 
 
 class Phase(StrEnum):
-    """How far the start-up has come; only READY takes traffic."""
+    """How far the start-up has come; no traffic is taken before READY."""
 
     LOADING = "loading"
     WARMING = "warming"
@@ -279,9 +279,18 @@ class Readiness:
     """Answer of `/readyz`: the phase, and the covered share while covering.
 
     `is_damaged`: requests are taken, but some or all of them cannot be answered.
+    `was_ready`: it has been ready before, and covering is for experts that were lost.
     """
 
     phase: Phase
     covered: float = 0.0  # 0 to 1: experts with at least one live holder
     detail: str = ""
     is_damaged: bool = False
+    was_ready: bool = False
+
+    @property
+    def takes_requests(self) -> bool:
+        """Whether requests are taken: from the first time it is ready to its end."""
+        if self.phase is Phase.COVERING:
+            return self.was_ready
+        return self.phase is Phase.READY

@@ -3,9 +3,11 @@
 `covered` is the share of routed experts that are in our RAM or have a live holder.
 READY is reached at the wanted share; with a disk behind the experts it is also reached
 when the share has not grown for a while: what is there, is there, and the rest can be
-read. Once ready, losing workers does not undo it: requests then wait for their experts
-under the failure policy. Losing the model file does, where nobody else has the experts:
-see `with_damage`. Pure; times are monotonic seconds.
+read. Without a disk, readiness falls when the share does: it is COVERING again until
+the experts are back, so that whoever balances load sends requests elsewhere. Those that
+come all the same are taken, once it was ready for the first time, and fare as the
+policy for missing experts says. Losing the model file undoes readiness where nobody
+else has the experts: see `with_damage`. Pure; times are monotonic seconds.
 """
 
 from dataclasses import replace
@@ -27,6 +29,7 @@ class ReadinessGate:
         self._phase = Phase.LOADING
         self._covered = 0.0
         self._grew_at: float | None = None
+        self._was_ready = False
 
     @property
     def phase(self) -> Phase:
@@ -38,8 +41,10 @@ class ReadinessGate:
         self._phase = Phase.WARMING
 
     def cover(self, share: float, now: float) -> None:
-        """Take the covered share; may become READY."""
-        if self._phase in {Phase.READY, Phase.DRAINING}:
+        """Take the covered share; may become READY, or COVERING again."""
+        if self._phase is Phase.DRAINING or (
+            self._phase is Phase.READY and (self._has_disk or share >= self._wanted)
+        ):
             self._covered = share
             return
         self._phase = Phase.COVERING
@@ -49,6 +54,7 @@ class ReadinessGate:
         waited = now - self._grew_at
         if share >= self._wanted or (self._has_disk and waited >= PATIENCE_S):
             self._phase = Phase.READY
+            self._was_ready = True
 
     def draining(self) -> None:
         """No new requests from now on."""
@@ -59,7 +65,12 @@ class ReadinessGate:
         detail = ""
         if self._phase is Phase.COVERING:
             detail = f"covering {self._covered:.0%}"
-        return Readiness(phase=self._phase, covered=self._covered, detail=detail)
+        return Readiness(
+            phase=self._phase,
+            covered=self._covered,
+            detail=detail,
+            was_ready=self._was_ready,
+        )
 
 
 def with_damage(now: Readiness, damage: str, *, has_others: bool) -> Readiness:
