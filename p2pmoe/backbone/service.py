@@ -41,7 +41,6 @@ from p2pmoe.backbone.generation import (
     GenerationFailed,
     GenerationRequest,
     GenerationRun,
-    Phase,
     Readiness,
 )
 from p2pmoe.backbone.loading import Loaded, load_service
@@ -128,8 +127,8 @@ class Service:
         self, request: GenerationRequest
     ) -> AbstractAsyncContextManager[GenerationRun]:
         """Hand a request to the engine; `GenerationFailed` while it is not ready."""
-        if self._engine is None or self._gate.phase is not Phase.READY:
-            state = self._gate.readiness()
+        state = self._gate.readiness()
+        if self._engine is None or not state.takes_requests:
             raise GenerationFailed(
                 FailureKind.NOT_READY, f"not ready: {state.detail or state.phase.value}"
             )
