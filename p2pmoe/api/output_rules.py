@@ -10,6 +10,7 @@ from p2pmoe.api.served_model import ServedModel
 from p2pmoe.api.tools import ToolMode, ToolUse
 from p2pmoe.backbone.generation import TokenConstraint
 from p2pmoe.grammar.errors import GrammarRefused
+from p2pmoe.grammar.grammars import bounded_schema
 from p2pmoe.text.tool_calls.calls import OutputReader, PlainReader
 from p2pmoe.text.tool_calls.families import ToolFamily
 from p2pmoe.text.tool_calls.parameters import known_tool
@@ -48,10 +49,11 @@ def output_rules(request: ApiRequest, model: ServedModel) -> OutputRules:
             raise _refused("tools", "the format of this model's calls is not known")
         return _with_tools(prompt.tool_use, family, model)
     constraint = _schema_rule(request.response_format, model)
-    if family is not None and family.reads_all and constraint is None:
+    if family is not None and family.answer is not None:
         return OutputRules(
             new_reader=lambda: family.new_reader(()),
             token_bytes=model.reading(family.controls),
+            constraint=constraint,
         )
     return OutputRules(
         new_reader=PlainReader,
@@ -65,7 +67,12 @@ def _schema_rule(
 ) -> Callable[[], TokenConstraint] | None:
     if form is None:
         return None
+    family = model.family
     try:
+        if family is not None and family.answer is not None:
+            schema = bounded_schema(form.schema)
+            rules = family.answer(schema, _control_ids(family, model))
+            return model.grammars.lark(rules).start
         return model.grammars.json(form.schema).start
     except GrammarRefused as exc:
         raise _refused(form.param, str(exc)) from exc
@@ -89,18 +96,25 @@ def _forced_call(
     if family.forced is None:
         reason = "this model cannot be made to call a tool"
         raise _refused("tool_choice", reason)
-    chosen = [known_tool(tool.name, tool.schema) for tool in use.callable_tools]
+    try:
+        chosen = [
+            known_tool(tool.name, bounded_schema(tool.schema))
+            for tool in use.callable_tools
+        ]
+        rules = family.forced(chosen, _control_ids(family, model))
+        return model.grammars.lark(rules).start
+    except GrammarRefused as exc:
+        raise _refused("tools", f"a schema of a tool: {exc}") from exc
+
+
+def _control_ids(family: ToolFamily, model: ServedModel) -> dict[str, int]:
+    """Return the marks of a format that are control tokens, with their ids."""
     texts = model.tokenizer.vocabulary.texts
-    silent = {
+    return {
         text: token
         for token, text in enumerate(texts)
         if text in family.controls and not model.tokenizer.token_bytes(token)
     }
-    rules = family.forced(chosen, silent)
-    try:
-        return model.grammars.lark(rules).start
-    except GrammarRefused as exc:
-        raise _refused("tools", f"a schema of a tool: {exc}") from exc
 
 
 def _refused(param: str, reason: str) -> ApiRefusal:

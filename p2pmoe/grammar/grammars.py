@@ -11,6 +11,7 @@ led on.
 Source: llguidance, its documentation of JSON schemas and of Lark grammars.
 """
 
+import json
 import threading
 from typing import TYPE_CHECKING
 
@@ -24,10 +25,11 @@ from p2pmoe.text.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from llguidance import LLMatcher, LLTokenizer
 
-__all__ = ["Grammar", "Grammars", "json_rule"]
+__all__ = ["Grammar", "Grammars", "bounded_schema"]
 
 _TRIED_TOKENS = 4
 _MAX_REASON = 200
+_OPTIONS = "x-guidance"  # where the library looks for options
 _WHITESPACE = r"[\x20\x0A\x0D\x09]{1,40}"
 
 
@@ -68,18 +70,17 @@ class Grammars:
         tree = self._the_tree()
         from llguidance import LLMatcher  # noqa: PLC0415 - not needed by most
 
-        if '"x-guidance"' in schema:
-            raise GrammarRefused('the key "x-guidance" is not supported')
         try:
-            text = LLMatcher.grammar_from_json_schema(
-                schema, overrides={"whitespace_pattern": _WHITESPACE}
-            )
+            text = LLMatcher.grammar_from_json_schema(bounded_schema(schema))
         except ValueError as exc:
             raise GrammarRefused(_line(str(exc))) from exc
         return self._compiled(tree, text)
 
     def lark(self, text: str) -> Grammar:
-        """Return a grammar in Lark's notation; raises as `json`."""
+        """Return a grammar in Lark's notation; raises as `json`.
+
+        In it `%json` and a schema stand for JSON; `bounded_schema` makes such schemas.
+        """
         tree = self._the_tree()
         from llguidance import LLMatcher  # noqa: PLC0415 - not needed by most
 
@@ -109,9 +110,17 @@ class Grammars:
             return self._tree
 
 
-def json_rule(schema: str) -> str:
-    """Return what stands for JSON of a schema within a Lark grammar."""
-    return f"%json {schema}"
+def bounded_schema(schema: str) -> str:
+    """Return a schema with bounded whitespace between the marks of its JSON.
+
+    Raises:
+        GrammarRefused: It says itself how it is to be read.
+    """
+    if f'"{_OPTIONS}"' in schema:
+        raise GrammarRefused(f"the key {_OPTIONS} is not supported")
+    options = json.dumps({_OPTIONS: {"whitespace_pattern": _WHITESPACE}})[:-1]
+    rest = schema.strip().removeprefix("{")
+    return options + ("" if rest.lstrip().startswith("}") else ", ") + rest
 
 
 def _try_out(grammar: Grammar, stop_ids: frozenset[int]) -> None:

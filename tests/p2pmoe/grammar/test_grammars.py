@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from p2pmoe.grammar.errors import GrammarRefused
-from p2pmoe.grammar.grammars import Grammar, Grammars, json_rule
+from p2pmoe.grammar.grammars import Grammar, Grammars, bounded_schema
 from tests.support.api import small_tokenizer
 
 TOKENIZER = small_tokenizer()
@@ -76,6 +76,17 @@ def test_answers_start_afresh() -> None:
     assert [spoken(grammar, seed) for seed in (1, 2)] == [('"yes"', True)] * 2
 
 
+def test_whitespace_is_bounded() -> None:
+    constraint = of({"type": "array", "minItems": 1}).start()
+    (space,) = TOKENIZER.encode("\n", bos=False)
+    constraint.accept(TOKENIZER.encode("[", bos=False)[0])
+    taken = 0
+    while constraint.allowed()[space]:
+        constraint.accept(space)
+        taken += 1
+    assert taken == 40
+
+
 def test_no_control_token_is_text() -> None:
     grammar = of(STRING)
     constraint = grammar.start()
@@ -135,7 +146,7 @@ def test_a_hostile_schema_ends_soon(schema: dict[str, Any]) -> None:
 
 
 def test_a_grammar_in_larks_notation_holds_json() -> None:
-    grammar = GRAMMARS.lark(f'start: "<a>" {json_rule("{}")} "</a>"')
+    grammar = GRAMMARS.lark(f'start: "<a>" %json {bounded_schema("{}")} "</a>"')
     text, ended = spoken(grammar, 3)
     assert text.startswith("<a>")
     assert not ended or text.endswith("</a>")
