@@ -26,7 +26,7 @@ def missing_share(
     is_missing = np.isin(routing.experts, list(experts))
     total = weights.sum(axis=1)
     lost = np.where(is_missing, weights, 0.0).sum(axis=1)
-    share = np.zeros_like(total)
+    share = np.zeros(len(total), np.float64)
     np.divide(lost, total, out=share, where=total > 0)
     return share
 

@@ -15,6 +15,7 @@ from mobile_worker.arithmetic.errors import NonFinite
 from mobile_worker.arithmetic.matrix import ExpertWeights
 from mobile_worker.arithmetic.profiles import result_row_bytes
 from mobile_worker.expert_id import ExpertId
+from p2pmoe.backbone.layer_at_hand import LayerAtHand
 from p2pmoe.backbone.pending_layer import LayerInput, ScatteredPending, StepRun
 from p2pmoe.backbone.places import ExpertPlaces, Holders, Network
 from p2pmoe.backbone.plan import ExpertRows, LayerPlan, LayerQuestion, plan_layer
@@ -23,15 +24,15 @@ from p2pmoe.backbone.trace import StepTrace
 from p2pmoe.config import DiskPolicy
 from p2pmoe.errors import Cancelled, NotFinite
 from p2pmoe.model.combine import rows_by_expert
-from p2pmoe.model.experts import Routing
+from p2pmoe.model.experts import PendingExperts, Routing
 from p2pmoe.model.native_operations import operations_for
+from p2pmoe.model.products import products_for
 
 __all__ = [
     "ExpertPlaces",
     "Holders",
     "Network",
     "ScatteredExperts",
-    "ScatteredPending",
 ]
 
 Indices = npt.NDArray[np.int64]
@@ -57,8 +58,9 @@ class ScatteredExperts:
         self.deadline = deadline
         self.patience_s = patience_s
         self.operations = operations_for(places.kernel)
+        self.products = products_for(places.kernel)
 
-    def begin(self, layer: int, hidden: Floats, routing: Routing) -> ScatteredPending:
+    def begin(self, layer: int, hidden: Floats, routing: Routing) -> PendingExperts:
         """Plan a layer and start its calls.
 
         Raises:
@@ -70,11 +72,46 @@ class ScatteredExperts:
             raise Cancelled("the request was cancelled")
         places = self.places
         places.use.add(layer, routing.experts)
-        rows = rows_by_expert(routing)
-        resident = places.hot.layer(layer)
-        at_hand = {expert: resident[expert] for expert in rows if expert in resident}
-        plan = self._plan(layer, rows, at_hand)
         keep_input_hashes(self.step, layer, hidden)
+        needed = set(routing.experts.ravel().tolist())
+        resident = places.hot.layer(layer)
+        at_hand = {expert: resident[expert] for expert in needed if expert in resident}
+        pending: PendingExperts
+        if len(at_hand) == len(needed):
+            pending = self._at_hand(layer, hidden, routing, at_hand)
+        else:
+            pending = self._scattered(layer, hidden, routing, at_hand)
+        if places.network is None:
+            places.disk.foresee(layer, hidden, routing.experts)
+        return pending
+
+    def _at_hand(
+        self,
+        layer: int,
+        hidden: Floats,
+        routing: Routing,
+        weights: Mapping[int, ExpertWeights],
+    ) -> LayerAtHand:
+        return LayerAtHand(
+            layer=layer,
+            hidden=hidden,
+            routing=routing,
+            weights=weights,
+            step=self.step,
+            places=self.places,
+            products=self.products,
+            operations=self.operations,
+        )
+
+    def _scattered(
+        self,
+        layer: int,
+        hidden: Floats,
+        routing: Routing,
+        at_hand: Mapping[int, ExpertWeights],
+    ) -> ScatteredPending:
+        places = self.places
+        rows = rows_by_expert(routing)
         pending = ScatteredPending(
             StepRun(
                 places=places,
@@ -83,7 +120,7 @@ class ScatteredExperts:
                 patience_s=self.patience_s,
                 operations=self.operations,
             ),
-            plan,
+            self._plan(layer, rows, at_hand),
             LayerInput(
                 coded=self._coded(layer, hidden),
                 routing=routing,
@@ -92,8 +129,6 @@ class ScatteredExperts:
             ),
         )
         pending.start()
-        if places.network is None:
-            places.disk.foresee(layer, hidden, routing.experts)
         return pending
 
     def _coded(self, layer: int, hidden: Floats) -> ExpertInput:

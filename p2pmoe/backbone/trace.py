@@ -176,6 +176,24 @@ class StepTrace:
         for trace in self._each(calls):
             trace.calls[tier] += 1
 
+    def computed_here(self, experts: npt.NDArray[np.int64]) -> None:
+        """Count a layer's calls, all from RAM: `experts` int64 [n_rows, top_k]."""
+        if len(self.traces) == self.n_rows == len(experts):  # a row each
+            for trace in self.traces:
+                trace.calls[Tier.RAM] += experts.shape[1]
+            return
+        if len(self.traces) == 1:
+            self.traces[0].calls[Tier.RAM] += len(np.unique(experts))
+            return
+        span = int(experts.max(initial=0)) + 1
+        pairs = np.unique(self.owners[:, None] * span + experts)
+        for trace, n in zip(
+            self.traces,
+            np.bincount(pairs // span, minlength=len(self.traces)).tolist(),
+            strict=True,
+        ):
+            trace.calls[Tier.RAM] += n
+
     def read(self, call: ExpertRows, n_bytes: int) -> None:
         """Note what a call from disk had to read; nothing: it was cached."""
         self.n_cold += n_bytes > 0

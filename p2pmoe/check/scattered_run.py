@@ -26,13 +26,13 @@ from p2pmoe.backbone.counters import BackboneCounters
 from p2pmoe.backbone.joining import Joining
 from p2pmoe.backbone.local_side import LocalSide
 from p2pmoe.backbone.plan import Holder, Tier
-from p2pmoe.backbone.scattered import Holders, ScatteredExperts, ScatteredPending
+from p2pmoe.backbone.scattered import Holders, ScatteredExperts
 from p2pmoe.backbone.trace import RequestTrace, StepTrace
 from p2pmoe.check.comparison import Produced, Tell, produce
 from p2pmoe.check.reference import Reference
 from p2pmoe.config import DiskPolicy, Tuning
 from p2pmoe.errors import Cancelled, ConfigurationError, ExpertsUnavailable
-from p2pmoe.model.experts import Routing
+from p2pmoe.model.experts import PendingExperts, Routing
 from relay.keys import PeerId
 
 __all__ = ["ScatteredCheck", "ScatteredParts", "ScatteredRun", "open_scattered"]
@@ -185,7 +185,7 @@ class _PatientExperts:
         self._experts = experts
         self._monotonic = monotonic
 
-    def begin(self, layer: int, hidden: Floats, routing: Routing) -> ScatteredPending:
+    def begin(self, layer: int, hidden: Floats, routing: Routing) -> PendingExperts:
         self._experts.deadline = self._monotonic() + LAYER_WITHIN_S
         return self._experts.begin(layer, hidden, routing)
 

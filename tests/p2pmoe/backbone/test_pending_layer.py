@@ -274,7 +274,7 @@ def test_the_row_and_the_expert_that_are_not_finite_are_named() -> None:
     hidden[1, 4] = np.inf
     experts, _ = experts_of(places)
     with pytest.raises(NotFinite, match="layer 3") as failed:
-        experts.begin(LAYER, hidden, ROUTING)
+        experts.begin(LAYER, hidden, ROUTING).finish()
     assert failed.value.rows == (1,)
     hidden[1] = np.float32(3e38)  # overflows on its way through an expert
     experts, _ = experts_of(places)
