@@ -50,12 +50,18 @@ class NextUse:
         if not n:
             return
         slow, fast = self._slow[layer], self._fast[layer]
-        ages = np.arange(n - 1, -1, -1)
-        weights = (1.0 - _SLOW_KEEPS) * _SLOW_KEEPS**ages
         slow *= _SLOW_KEEPS**n
-        np.add.at(slow, experts, weights[:, None])
         fast *= _FAST_KEEPS
-        np.add.at(fast, experts, (1.0 - _FAST_KEEPS) / n)
+        if n == 1:  # whose experts are different ones
+            slow[experts[0]] += 1.0 - _SLOW_KEEPS
+            fast[experts[0]] += 1.0 - _FAST_KEEPS
+        else:
+            ages = np.arange(n - 1, -1, -1)
+            weights = (1.0 - _SLOW_KEEPS) * _SLOW_KEEPS**ages
+            flat, size = experts.ravel(), len(slow)
+            weights = np.repeat(weights, experts.shape[1])
+            slow += np.bincount(flat, weights, size)
+            fast += np.bincount(flat, minlength=size) * ((1.0 - _FAST_KEEPS) / n)
         self._foreseen[layer] = False
         self._at = layer
 

@@ -45,9 +45,10 @@ class UseCounts:
 
     def add(self, layer: int, experts: npt.NDArray[np.int64]) -> None:
         """Count the routing of one step: `experts` [n_tokens, top_k]."""
+        counts = np.bincount(experts.ravel(), minlength=self._since.shape[1])
         with self._lock:
-            np.add.at(self._counts[layer], experts.ravel(), self._weight)
-            np.add.at(self._since[layer], experts.ravel(), 1.0)
+            self._counts[layer] += self._weight * counts
+            self._since[layer] += counts
             self.next_use.add(layer, experts)
             self._weight *= self._step ** len(experts)
             if self._weight > _RESCALE:
