@@ -112,6 +112,10 @@ class DiskTier:
                 return flight.read, 0
             return self._fly(expert, ahead=False), self._hot.sizes[expert]
 
+    def samples(self) -> str:
+        """Return nothing: what all tiers have says it."""
+        return ""
+
     def close(self) -> None:
         """Let readers end with what they are at."""
         self._readers.shutdown(wait=False, cancel_futures=True)

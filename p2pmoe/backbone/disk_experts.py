@@ -128,3 +128,7 @@ class DiskExperts(Protocol):
     def close(self) -> None:
         """End threads and processes of its own; what is under way is given up."""
         ...
+
+    def samples(self) -> str:
+        """Return metrics of its own kind, as Prometheus text."""
+        ...

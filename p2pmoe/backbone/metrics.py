@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 from p2pmoe.backbone.counters import BackboneCounters, render_metric
 from p2pmoe.backbone.engine import Engine
 from p2pmoe.backbone.local_side import LocalSide
+from p2pmoe.backbone.path_times import PathTimes
 from p2pmoe.backbone.schedule_metrics import schedule_page
 
 if TYPE_CHECKING:
     from p2pmoe.backbone.joining import Joined
 
-__all__ = ["engine_page", "local_page", "network_page"]
+__all__ = ["engine_page", "local_page", "network_page", "path_page"]
 
 
 def local_page(local: LocalSide) -> str:
@@ -33,6 +34,7 @@ def local_page(local: LocalSide) -> str:
             render_metric("p2pmoe_disk_read_bytes_total", [({}, disk.n_read_bytes)]),
             render_metric("p2pmoe_disk_cache_hits_total", [({}, disk.n_hits)]),
             render_metric("p2pmoe_disk_lost_shards", [({}, len(disk.lost))]),
+            disk.samples(),
         )
     )
 
@@ -40,6 +42,12 @@ def local_page(local: LocalSide) -> str:
 def engine_page(engine: Engine, counters: BackboneCounters) -> str:
     """Return requests, tokens, expert calls and what went wrong with them."""
     return counters.render() + schedule_page(engine)
+
+
+def path_page(*measured: PathTimes) -> str:
+    """Return what an expert call takes by each path."""
+    samples = [sample for times in measured for sample in times.samples()]
+    return render_metric("p2pmoe_path_seconds", samples)
 
 
 def network_page(joined: "Joined") -> str:

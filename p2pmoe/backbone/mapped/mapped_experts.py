@@ -29,6 +29,7 @@ from mobile_worker.arithmetic.kernel import KernelCall
 from mobile_worker.arithmetic.matrix import ExpertWeights
 from mobile_worker.expert_id import ExpertId
 from p2pmoe.backbone.cost import LocalCost
+from p2pmoe.backbone.counters import render_metric
 from p2pmoe.backbone.disk_experts import DiskCall, DiskWork
 from p2pmoe.backbone.mapped.life import ChildLife, ChildOrder, Said
 from p2pmoe.backbone.mapped.messages import (
@@ -126,6 +127,21 @@ class MappedExperts:
     def figures(self) -> ProcessFigures:
         """Return what the child holds, and the counts of all children so far."""
         return self._now.after(self._before)
+
+    def samples(self) -> str:
+        """Return what the child holds and has read; see docs/reference/metrics.md."""
+        now = self.figures()
+        values = {
+            "p2pmoe_mapped_up": int(self._child is not None),
+            "p2pmoe_mapped_starts_total": self.restarts.n_starts,
+            "p2pmoe_mapped_resident_bytes": now.resident_bytes,
+            "p2pmoe_mapped_virtual_bytes": now.virtual_bytes,
+            "p2pmoe_mapped_swap_bytes": now.swap_bytes,
+            "p2pmoe_mapped_minor_faults_total": now.minor_faults,
+            "p2pmoe_mapped_major_faults_total": now.major_faults,
+            "p2pmoe_mapped_read_bytes_total": now.read_bytes,
+        }
+        return "".join(render_metric(name, [({}, n)]) for name, n in values.items())
 
     def load(self, expert: ExpertId) -> ExpertWeights:
         """Return an expert, read by position and not kept; ModelFileError."""
