@@ -7,15 +7,19 @@ measured, fetched one by one. A fetch that fails is told and tried again later; 
 is lost by it, since a worker holds each expert.
 """
 
+import functools
 import time
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 
 from mobile_worker.expert_id import ExpertId
 from p2pmoe.backbone.experts_at_hand import HotSet
 from p2pmoe.backbone.fetched_experts import ExpertFetcher, FetchedExperts
 from p2pmoe.backbone.fetched_tier import FetchedTier
 from p2pmoe.backbone.local_side import LocalOptions, LocalSide
+from p2pmoe.backbone.path_times import Path
 from p2pmoe.backbone.use import load_use
+from p2pmoe.config import DiskAccess
 from p2pmoe.weights.model_file import ModelFile
 
 __all__ = ["BaseSide"]
@@ -31,17 +35,14 @@ class BaseSide(LocalSide):
         self, model_file: ModelFile, options: LocalOptions, fetcher: ExpertFetcher
     ) -> None:
         """Check and divide as `LocalSide` does; without --ram no expert is kept."""
-        super().__init__(model_file, options)
-        room = self.plan.hot
-        self.experts = FetchedExperts(model_file, fetcher)
-        self.hot = HotSet(
-            self.hot.sizes,
-            0 if room is None else room + self.plan.kept,
-            self.experts.weights,
-            aimed_bytes=room or 0,
-            next_use=self.use.next_use,
-        )
-        quick = fetcher.patient(
+        # Nothing maps a file that has no experts.
+        super().__init__(model_file, replace(options, disk_access=DiskAccess.READ))
+        self.disk.close()
+        took = functools.partial(self.cost.times.add, Path.FETCH)
+        self.experts = FetchedExperts(model_file, fetcher, took)
+        # What a check fetched takes no other's place: perhaps nobody else holds that.
+        self.hot = HotSet(self.hot.sizes, self.plan.hot or 0, self.experts.weights)
+        quick = fetcher.hasty(
             silence_s=_CHECK_SILENCE_S, slowest_bytes_s=_CHECK_BYTES_S
         )
         self.disk = FetchedTier(FetchedExperts(model_file, quick), self.hot)

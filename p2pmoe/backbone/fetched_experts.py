@@ -7,8 +7,9 @@ each fetch runs an event loop of its own, for its own time.
 """
 
 import hashlib
+import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import httpx
 import trio
@@ -25,9 +26,18 @@ from p2pmoe.weights.errors import ModelFileError, NotHere
 from p2pmoe.weights.expert_file import ExpertFile
 from p2pmoe.weights.model_file import ModelFile
 
-__all__ = ["ExpertFetcher", "FetchedExperts"]
+__all__ = ["ExpertFetcher", "FetchCount", "FetchedExperts"]
 
 OpenClient = Callable[[HttpSettings], httpx.AsyncClient]
+
+
+@dataclass(slots=True)
+class FetchCount:
+    """What was fetched by all who share it."""
+
+    n_shards: int = 0
+    n_bytes: int = 0
+    n_failed: int = 0
 
 
 class ExpertFetcher:
@@ -39,24 +49,26 @@ class ExpertFetcher:
         settings: HttpSettings | None = None,
         *,
         open_client: OpenClient = open_client,
+        count: FetchCount | None = None,
     ) -> None:
-        """Fetch what `manifest` lists."""
+        """Fetch what `manifest` lists, and count it."""
         self.manifest = manifest
+        self.count = count or FetchCount()
         self._settings = settings or HttpSettings()
         self._open_client = open_client
         self._entries = {entry.expert: entry for entry in manifest.experts}
-        self.n_fetches = 0
-        self.n_bytes = 0
 
-    def patient(self, *, silence_s: float, slowest_bytes_s: float) -> "ExpertFetcher":
-        """Return one that asks each server once and waits no longer than this."""
+    def hasty(self, *, silence_s: float, slowest_bytes_s: float) -> "ExpertFetcher":
+        """Return one that tries once and waits no longer than this."""
         settings = replace(
             self._settings,
             max_failures=1,
             silence_s=silence_s,
             slowest_bytes_s=slowest_bytes_s,
         )
-        return ExpertFetcher(self.manifest, settings, open_client=self._open_client)
+        return ExpertFetcher(
+            self.manifest, settings, open_client=self._open_client, count=self.count
+        )
 
     def shard(self, expert: ExpertId) -> memoryview:
         """Return an expert's shard, its hash checked.
@@ -67,9 +79,13 @@ class ExpertFetcher:
         """
         entry = self._entries[expert]
         shard = weight_room(entry.n_bytes)
-        trio.run(self._fetch, entry, shard)
-        self.n_fetches += 1
-        self.n_bytes += entry.n_bytes
+        try:
+            trio.run(self._fetch, entry, shard)
+        except ShardUnavailable:
+            self.count.n_failed += 1
+            raise
+        self.count.n_shards += 1
+        self.count.n_bytes += entry.n_bytes
         return shard.toreadonly()
 
     async def _fetch(self, entry: ManifestExpert, room: memoryview) -> None:
@@ -99,9 +115,19 @@ async def _fill(source: HttpSource, entry: ManifestExpert, room: memoryview) -> 
 class FetchedExperts(ExpertFile):
     """The experts of a model of which only the base is here; see `ExpertFile`."""
 
-    def __init__(self, model_file: ModelFile, fetcher: ExpertFetcher) -> None:
-        """Fetch experts with `fetcher`; the header is that of `model_file`."""
+    def __init__(
+        self,
+        model_file: ModelFile,
+        fetcher: ExpertFetcher,
+        took: Callable[[float], None] = lambda _: None,
+    ) -> None:
+        """Fetch experts with `fetcher`; the header is that of `model_file`.
+
+        `took` is told how many seconds each fetch took.
+        """
         super().__init__(model_file)
+        self.count = fetcher.count
+        self._took = took
         self.path = model_file.path
         self._fetcher = fetcher
         manifest = fetcher.manifest
@@ -109,11 +135,14 @@ class FetchedExperts(ExpertFile):
 
     def shard(self, expert: ExpertId) -> memoryview:
         """Return an expert's shard; NotHere if no server gives it now."""
+        start = time.monotonic()
         try:
-            return self._fetcher.shard(expert)
+            shard = self._fetcher.shard(expert)
         except (ShardUnavailable, KeyError) as exc:
             reason = f"expert {expert} cannot be fetched: {exc}"
             raise NotHere(self.path, reason) from exc
+        self._took(time.monotonic() - start)
+        return shard
 
     def weights(self, expert: ExpertId) -> ExpertWeights:
         """Fetch an expert's matrices and biases.

@@ -18,6 +18,7 @@ from mobile_worker.arithmetic.coding import Floats
 from mobile_worker.arithmetic.kernel import KernelCall
 from mobile_worker.arithmetic.matrix import ExpertWeights
 from mobile_worker.expert_id import ExpertId
+from p2pmoe.backbone.counters import render_metric
 from p2pmoe.backbone.disk_experts import DiskAnswer, DiskWork
 from p2pmoe.backbone.experts_at_hand import HotSet
 from p2pmoe.backbone.fetched_experts import FetchedExperts
@@ -93,6 +94,22 @@ class FetchedTier:
         self, layer: int, hidden: Floats, experts: npt.NDArray[np.int64]
     ) -> None:
         """Read nothing ahead."""
+
+    def samples(self) -> str:
+        """Return what was fetched, for checks and to be kept."""
+        count = self._experts.count
+        return "".join(
+            (
+                render_metric("p2pmoe_expert_fetches_total", [({}, count.n_shards)]),
+                render_metric("p2pmoe_expert_fetch_bytes_total", [({}, count.n_bytes)]),
+                render_metric(
+                    "p2pmoe_expert_fetches_failed_total", [({}, count.n_failed)]
+                ),
+                render_metric(
+                    "p2pmoe_check_fetches_skipped_total", [({}, self.n_skipped)]
+                ),
+            )
+        )
 
     def close(self) -> None:
         """There is nothing to close."""
