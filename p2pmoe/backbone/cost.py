@@ -18,6 +18,8 @@ import math
 from collections import deque
 from dataclasses import dataclass
 
+from p2pmoe.backbone.path_times import Path, PathTimes
+
 __all__ = ["CallSample", "LocalCost", "WorkerCost"]
 
 ALPHA = 0.15
@@ -155,24 +157,30 @@ class WorkerCost:
 
 
 class LocalCost:
-    """Running estimates of this machine: compute per row, disk per byte."""
+    """Running estimates of this machine: compute per row, disk per byte.
 
-    __slots__ = ("_disk_per_byte", "_per_row")
+    `times` are those of each path, as metrics tell them.
+    """
+
+    __slots__ = ("_disk_per_byte", "_per_row", "times")
 
     def __init__(self) -> None:
         """Start from a slow NVMe and the default compute; both are soon measured."""
         self._per_row = _Mean(DEFAULT_PER_ROW_S)
         self._disk_per_byte = _Mean(1.0 / 1e9)
+        self.times = PathTimes()
 
     def observe_compute(self, seconds: float, n_rows: int) -> None:
         """Take in one local expert call."""
         if n_rows > 0:
             self._per_row.add(seconds / n_rows)
+            self.times.add(Path.RAM, seconds / n_rows)
 
     def observe_read(self, seconds: float, n_bytes: int) -> None:
         """Take in one positioned read of an expert."""
         if n_bytes > 0:
             self._disk_per_byte.add(seconds / n_bytes)
+            self.times.add(Path.DISK, seconds)
 
     def compute_s(self, n_rows: int) -> float:
         """Return the time to compute rows of an expert at hand."""

@@ -7,6 +7,7 @@ their own figures; bytes are counted once.
 
 from collections.abc import Iterable, Mapping
 
+from p2pmoe.backbone.path_times import PathTimes
 from p2pmoe.backbone.plan import Tier
 from p2pmoe.backbone.trace import RequestTrace
 
@@ -24,11 +25,16 @@ class BackboneCounters:
         "dropped_calls",
         "failovers",
         "late_outputs",
+        "major_faults",
+        "minor_faults",
         "prompt_tokens",
+        "read_bytes",
         "refused_outputs",
         "requests",
         "round_trips",
         "spot_checks",
+        "times",
+        "wait_s",
     )
 
     def __init__(self) -> None:
@@ -43,6 +49,11 @@ class BackboneCounters:
         self.round_trips = 0
         self.bytes_up = 0
         self.bytes_down = 0
+        self.read_bytes = 0
+        self.minor_faults = 0
+        self.major_faults = 0
+        self.wait_s = 0.0
+        self.times = PathTimes()  # of remote calls
         self.prompt_tokens = 0
         self.completion_tokens = 0
 
@@ -61,6 +72,10 @@ class BackboneCounters:
         self.bytes_up += trace.bytes_up
         self.bytes_down += trace.bytes_down
         self.dropped_calls += trace.dropped_calls
+        self.read_bytes += trace.read_bytes
+        self.minor_faults += trace.minor_faults
+        self.major_faults += trace.major_faults
+        self.wait_s += trace.wait_s
         for tier, n in trace.calls.items():
             self.calls[tier] += n
 
@@ -75,9 +90,17 @@ class BackboneCounters:
             ({"direction": "up"}, self.bytes_up),
             ({"direction": "down"}, self.bytes_down),
         ]
+        faults = [
+            ({"kind": "minor"}, self.minor_faults),
+            ({"kind": "major"}, self.major_faults),
+        ]
         return "".join(
             (
                 render_metric("p2pmoe_expert_calls_total", by_tier),
+                render_metric("p2pmoe_dropped_calls_total", [({}, self.dropped_calls)]),
+                render_metric("p2pmoe_read_bytes_total", [({}, self.read_bytes)]),
+                render_metric("p2pmoe_page_faults_total", faults),
+                render_metric("p2pmoe_wait_seconds_total", [({}, self.wait_s)]),
                 render_metric("p2pmoe_tokens_total", tokens),
                 render_metric("p2pmoe_expert_bytes_total", traffic),
                 render_metric("p2pmoe_round_trips_total", [({}, self.round_trips)]),

@@ -20,7 +20,7 @@ import contextlib
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from mobile_worker.errors import LocalError
@@ -38,6 +38,7 @@ from p2pmoe.backbone.counters import BackboneCounters
 from p2pmoe.backbone.exchange import CheckTicket, LayerWork, Reason
 from p2pmoe.backbone.fleet import Fleet
 from p2pmoe.backbone.outputs import CallResult, read_output
+from p2pmoe.backbone.path_times import Path
 from p2pmoe.backbone.plan import ExpertRows, WorkerCalls
 from p2pmoe.backbone.progress import Progress
 from p2pmoe.backbone.servings import Accounts, Served
@@ -66,7 +67,7 @@ class DispatcherParts:
     counters: BackboneCounters
     clock: Callable[[], float]
     random: Random
-    checks: SpotChecks = SpotChecks()
+    checks: SpotChecks = field(default_factory=SpotChecks)
 
 
 class Dispatcher:
@@ -278,9 +279,11 @@ class Dispatcher:
     ) -> None:
         worker = self._fleet.workers[attempt.peer]
         self._fleet.succeeded(attempt.peer)
+        elapsed_s = self._parts.clock() - attempt.sent_at
+        self._parts.counters.times.add(Path(attempt.tier.value), elapsed_s)
         worker.cost.observe(
             CallSample(
-                elapsed_s=self._parts.clock() - attempt.sent_at,
+                elapsed_s=elapsed_s,
                 compute_s=output.compute_us / 1e6,
                 n_rows=attempt.n_rows,
                 n_bytes=attempt.n_bytes_up + n_bytes,

@@ -45,7 +45,7 @@ from p2pmoe.backbone.generation import (
 )
 from p2pmoe.backbone.loading import Loaded, load_service
 from p2pmoe.backbone.local_side import LocalSide
-from p2pmoe.backbone.metrics import engine_page, local_page, network_page
+from p2pmoe.backbone.metrics import engine_page, local_page, network_page, path_page
 from p2pmoe.backbone.readiness import ReadinessGate, with_damage
 from p2pmoe.backbone.residency import Residency, keep_resident
 from p2pmoe.backbone.scattered import Network, ScatteredExperts
@@ -343,6 +343,7 @@ class Service:
             pages.append(engine_page(self._engine, self.counters))
         if self._local is not None:
             pages.append(local_page(self._local))
+            pages.append(path_page(self._local.cost.times, self.counters.times))
         if self._joined is not None:
             pages.append(network_page(self._joined))
         return "".join(pages)

@@ -13,6 +13,9 @@ def test_a_finished_request_is_added_to_the_totals() -> None:
     trace.tripped()
     trace.calls[Tier.HUB] += 3
     trace.bytes_up = 10
+    trace.dropped_calls, trace.read_bytes = 5, 4096
+    trace.minor_faults, trace.major_faults = 7, 2
+    trace.wait_s = 1.5
     counters = BackboneCounters()
     counters.finished(trace, "stop", (5, 2))
     counters.failed_over("late", 4)
@@ -21,6 +24,11 @@ def test_a_finished_request_is_added_to_the_totals() -> None:
     assert trace.tier_calls().hub == 3
     assert 'p2pmoe_expert_calls_total{tier="hub"} 3\n' in page
     assert "p2pmoe_round_trips_total 3\n" in page
+    assert "p2pmoe_dropped_calls_total 5\n" in page
+    assert "p2pmoe_read_bytes_total 4096\n" in page
+    assert 'p2pmoe_page_faults_total{kind="minor"} 7\n' in page
+    assert 'p2pmoe_page_faults_total{kind="major"} 2\n' in page
+    assert "p2pmoe_wait_seconds_total 1.5\n" in page
     assert 'p2pmoe_tokens_total{kind="completion"} 2\n' in page
     assert 'p2pmoe_failovers_total{reason="late"} 4\n' in page
     assert 'p2pmoe_requests_total{outcome="stop"} 1\n' in page

@@ -2,7 +2,14 @@
 
 from pathlib import Path
 
-from p2pmoe.backbone.metrics import engine_page, local_page, network_page
+from p2pmoe.backbone import path_times
+from p2pmoe.backbone.metrics import (
+    engine_page,
+    local_page,
+    network_page,
+    path_page,
+)
+from p2pmoe.backbone.path_times import PathTimes
 from tests.support.backbone_model import (
     POCKET,
     local_backbone,
@@ -27,8 +34,20 @@ async def test_local_and_engine_pages() -> None:
         assert 'p2pmoe_expert_calls_total{tier="ram"} 0\n' in page
 
 
+def test_paths_are_told_once_they_are_measured() -> None:
+    side, times = local_side(POCKET, hot_share=0.5), PathTimes()
+    side.cost.observe_compute(0.5, 2)
+    times.add(path_times.Path.EDGE, 0.125)
+    page = path_page(side.cost.times, times)
+    assert page.count("# TYPE p2pmoe_path_seconds gauge") == 1
+    assert 'p2pmoe_path_seconds{path="ram",quantile="mean"} 0.25\n' in page
+    assert 'p2pmoe_path_seconds{path="edge",quantile="0.95"} 0.125\n' in page
+
+
 @trio_test
-async def test_the_network_page_names_what_the_demo_reads(tmp_path: Path) -> None:
+async def test_the_network_page_names_what_the_demo_reads(
+    tmp_path: Path,
+) -> None:
     world = World(manifest_of(POCKET), tmp_path)
     side = local_side(POCKET)
     async with world.services(), scattered_backbone(world, side) as backbone:
