@@ -1,0 +1,165 @@
+"""`serve --disk mmap` as a process: a file cut short, a child killed, no orphan.
+
+The child that maps the model is the part that may die (faults B03, B15): its parent
+keeps its process id, says what was lost, goes on, and never starts children in a loop.
+"""
+
+import os
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.command_line import Running, assert_one_error, run
+
+POCKET = Path(__file__).resolve().parents[2] / "p2pmoe/models/pocket-q4_0.gguf"
+OPTIONS = ("--context", "256", "--ram", "16M", "--disk", "mmap")
+WITHIN_S = 30.0
+LOST_WITHIN_S = 5.0
+BODY = {"prompt": "once upon a time", "max_tokens": 24, "temperature": 0}
+
+
+class Backbone:
+    """A `serve` that maps a model of its own, without a network."""
+
+    def __init__(self, folder: Path) -> None:
+        self.model = folder / "model.gguf"
+        shutil.copyfile(POCKET, self.model)
+        self.process = Running(
+            folder,
+            *("serve", str(self.model), "--listen", "127.0.0.1:0"),
+            *("--data", str(folder / "data"), *OPTIONS),
+        )
+        url = "http://{}:{}".format(*self.process.report["listen"])
+        self.client = httpx.Client(base_url=url, trust_env=False, timeout=60)
+        self.until(lambda: self.client.get("/readyz").status_code == 200)
+
+    def ask(self, **more: object) -> httpx.Response:
+        return self.client.post("/v1/completions", json={**BODY, **more})
+
+    def tokens(self, **more: object) -> list[int]:
+        answer = self.ask(**more)
+        assert answer.status_code == 200, answer.text
+        found: list[int] = answer.json()["p2pmoe"]["tokens"]
+        return found
+
+    def sample(self, name: str) -> int:
+        page = self.client.get("/metrics").text.splitlines()
+        return int(float(next(x for x in page if x.startswith(f"{name} ")).split()[1]))
+
+    def children(self) -> list[int]:
+        pid = self.process.process.pid
+        folder = Path(f"/proc/{pid}/task")
+        found = [(task / "children").read_text() for task in folder.iterdir()]
+        return [int(word) for word in " ".join(found).split()]
+
+    def log(self) -> str:
+        return self.process.log.read_text()
+
+    def until(self, holds: Callable[[], bool], within_s: float = WITHIN_S) -> None:
+        end = time.monotonic() + within_s
+        while not holds():
+            assert self.process.is_running, self.log()
+            assert time.monotonic() < end, self.log()
+            time.sleep(0.01)
+
+
+@pytest.fixture
+def backbone(tmp_path: Path) -> Iterator[Backbone]:
+    if not Path("/proc/self/task").exists():
+        pytest.skip("needs /proc")
+    backbone = Backbone(tmp_path)
+    yield backbone
+    backbone.client.close()
+    backbone.process.kill()
+
+
+def in_turn(requests: int, ask: Callable[[], httpx.Response]) -> list[httpx.Response]:
+    return [ask() for _ in range(requests)]
+
+
+def test_b03_a_mapped_file_cut_short_during_requests(backbone: Backbone) -> None:
+    pid = backbone.process.process.pid
+    backbone.tokens()
+    (child,) = backbone.children()
+    answers: list[httpx.Response] = []
+    asking = threading.Thread(
+        target=lambda: answers.extend(in_turn(6, lambda: backbone.ask(max_tokens=48)))
+    )
+    calls = backbone.sample("p2pmoe_disk_cache_hits_total")
+    asking.start()
+    backbone.until(lambda: backbone.sample("p2pmoe_disk_cache_hits_total") > calls)
+    os.truncate(backbone.model, 4096)
+    backbone.until(
+        lambda: f"shard lost: {backbone.model}" in backbone.log(), LOST_WITHIN_S
+    )
+    asking.join(WITHIN_S)
+    assert [one.status_code for one in answers[1:]] == [503] * 5
+    assert answers[0].status_code in {200, 503}
+    error = answers[-1].json()["error"]
+    assert error["code"] == "upstream_lost"
+    assert backbone.process.process.pid == pid
+    assert backbone.client.get("/livez").status_code == 200
+    assert backbone.sample("p2pmoe_mapped_starts_total") == 1
+    assert backbone.children() in ([], [child])
+    assert "Traceback" not in backbone.log()
+    assert backbone.process.stop() == 0
+
+
+def test_b03_a_file_cut_short_before_the_start_is_refused(tmp_path: Path) -> None:
+    model = tmp_path / "model.gguf"
+    size = POCKET.stat().st_size
+    model.write_bytes(POCKET.read_bytes()[:-4097])
+    words = ("serve", str(model), "--data", str(tmp_path), "--listen", "127.0.0.1:0")
+    assert_one_error(
+        run(*words, *OPTIONS), f"needs {size} bytes, has {size - 4097}", str(model)
+    )
+
+
+def test_b15_a_child_killed_in_mid_expert(backbone: Backbone) -> None:
+    """The answer is whole all the same, and there is no loop of restarts."""
+    right = backbone.tokens(max_tokens=96)
+    (child,) = backbone.children()
+    answers: list[list[int]] = []
+    asking = threading.Thread(
+        target=lambda: answers.append(backbone.tokens(max_tokens=96))
+    )
+    os.kill(child, signal.SIGSTOP)  # with the call in its hands, for certain
+    asking.start()
+    backbone.until(lambda: backbone.sample("p2pmoe_requests_active") == 1)
+    killed = time.monotonic()
+    os.kill(child, signal.SIGKILL)
+    backbone.until(lambda: "was ended by SIGKILL" in backbone.log(), 10)
+    assert time.monotonic() - killed < 10
+    asking.join(WITHIN_S)
+    assert answers == [right]
+    for _ in range(5):
+        assert backbone.tokens(max_tokens=8) == right[:8]
+    assert backbone.children() == []
+    assert backbone.sample("p2pmoe_mapped_starts_total") == 1
+    assert backbone.sample("p2pmoe_mapped_up") == 0
+
+
+def test_killing_the_parent_leaves_no_child(backbone: Backbone) -> None:
+    backbone.tokens()
+    (child,) = backbone.children()
+    backbone.process.process.kill()
+    end = time.monotonic() + WITHIN_S
+    while Path(f"/proc/{child}/stat").exists():
+        stat = Path(f"/proc/{child}/stat").read_text()
+        if stat.rpartition(")")[2].split()[0] == "Z":
+            break  # dead; whoever adopted it has not waited for it
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_it_ends_with_its_service(backbone: Backbone) -> None:
+    backbone.tokens()
+    (child,) = backbone.children()
+    assert backbone.process.stop() == 0
+    assert not Path(f"/proc/{child}").exists()
