@@ -227,9 +227,7 @@ class Lane:
                 if reason is not None:
                     over.append((sequence, reason))
         with self._parts.lock:
-            self._parts.schedule.charge(
-                self._parts.number, shares, step.n_cold
-            )
+            self._parts.schedule.charge(self._parts.number, shares, step.n_cold)
         self._end(over, events)
 
     def _advance(
@@ -273,6 +271,7 @@ class Lane:
         # Whoever cancelled has stopped what was under way.
         events: list[Event] = [] if step.cancelled else [StepFailed(step)]
         over: list[tuple[SequenceState, FinishReason | Exception]] = []
+        parked: list[SequenceState] = []
         at_fault = _at_fault(shares, step, error)
         now = parts.monotonic()
         with parts.lock:
@@ -280,14 +279,17 @@ class Lane:
                 sequence = share.sequence
                 if not at_fault:
                     sequence.is_suspect = True
-                elif sequence not in at_fault or sequence.trace.cancelled:
-                    continue  # the next step begins without it, if it was cancelled
+                elif sequence not in at_fault:
+                    sequence.parked_until = None  # it does not lack anything
+                elif sequence.trace.cancelled:
+                    continue  # the next step begins without it
                 elif _deadline(shares) <= now < sequence.deadline:
                     continue  # the time was over for another one
                 elif self._waits_for(sequence, error, now):
-                    parts.schedule.park(sequence, error, now)
+                    parked.append(sequence)
                 else:
                     over.append((sequence, error))
+            parts.schedule.park(parts.number, parked, error, now)
         self._end(over, events)
 
     def _waits_for(self, sequence: SequenceState, error: Exception, now: float) -> bool:

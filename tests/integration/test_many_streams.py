@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import trio
 
-from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
 from mobile_worker.expert_id import ExpertId
 from p2pmoe.backbone.counters import BackboneCounters
 from p2pmoe.backbone.engine import Engine, EngineParts, open_engine
@@ -35,6 +34,7 @@ from tests.support.backbone_model import (
     scattered_backbone,
     shards_of,
 )
+from tests.support.kernels import fastest_kernel
 from tests.support.lanes import LaneRig, a_request, decode_alone, limits_of
 from tests.support.memory_worker import World, split
 from tests.support.trio_test import trio_test
@@ -208,7 +208,7 @@ async def test_streams_over_workers_say_what_they_say_alone(tmp_path: Path) -> N
             away.add(expert)
         for at, hand in enumerate(split(away - {expert}, 3)):
             worker = world.worker(
-                NumpyKernel(), shards_of(POCKET, hand), device_class=at % 2
+                fastest_kernel(), shards_of(POCKET, hand), device_class=at % 2
             )
             await stack.enter_async_context(worker)
         parts = {"missing": MissingPolicy.WAIT, "park_after_s": 0.2}
@@ -217,7 +217,7 @@ async def test_streams_over_workers_say_what_they_say_alone(tmp_path: Path) -> N
             free = Until([i for i, o in enumerate(used) if expert.index not in o])
             everyone = Until(range(len(REQUESTS)))
             ask = functools.partial(answers, backbone.engine, found, free, everyone)
-            late = world.worker(NumpyKernel(), shards_of(POCKET, {expert}))
+            late = world.worker(fastest_kernel(), shards_of(POCKET, {expert}))
             with trio.fail_after(60):
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(ask)

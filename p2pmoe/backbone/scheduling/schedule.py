@@ -38,6 +38,7 @@ from p2pmoe.model.errors import CacheFull
 __all__ = ["GRANULE", "Schedule", "ScheduleLimits", "Share", "StepPlan"]
 
 GRANULE = 128  # positions that a sequence gets at least at a time
+_SHORT = 0.1  # of the patience: a holder that is only busy answers within it
 _GROWTH = 4  # or a fourth of what it has, which keeps copying linear
 
 
@@ -181,13 +182,14 @@ class Schedule:
         parked = [s for s in self.lanes[lane] if s.parked_until is not None]
         parked.sort(key=lambda s: s.parked_until or 0.0)
         due = [s for s in parked if not (s.parked_until or 0.0) > now]
-        # Without others to hold up, and nobody known to miss, a step may wait a while.
-        is_known = bool(parked) and bool(ready)
-        plan.patience_s = 0.0 if is_known else self.limits.park_after_s
+        # With others to hold up while something is known to be missing, wait less.
+        plan.patience_s = self.limits.park_after_s
+        if parked and ready:
+            plan.patience_s *= _SHORT
         suspects = [s for s in ready if s.is_suspect]
         self._retried[lane] = bool(due) and not (ready and self._retried[lane])
         if self._retried[lane]:
-            self._share(lane, due[:1], plan)
+            self._share(lane, due, plan)
         elif suspects:
             self._share(lane, suspects[:1], plan)
         elif ready:
@@ -318,16 +320,19 @@ class Schedule:
             share.sequence.parked_until = share.sequence.parked_by = None
         self.cold[lane].observe(sum(share.n_rows for share in shares), n_cold)
 
-    def park(self, sequence: SequenceState, error: Exception, now: float) -> None:
-        """Leave a sequence out for a while: nobody holds an expert that it needs.
+    def park(
+        self, lane: int, sequences: list[SequenceState], error: Exception, now: float
+    ) -> None:
+        """Leave sequences out for a while: nobody holds an expert that they need.
 
-        With no other to run beside it, its lane tries again at once.
+        With no other to run beside them, their lane tries again at once.
         """
-        own = next(own for own in self.lanes if sequence in own)
-        is_alone = all(s is sequence or s.parked_until is not None for s in own)
-        sequence.parked_until = now + (0.0 if is_alone else self.limits.park_retry_s)
-        sequence.parked_by = error
-        sequence.is_suspect = False
+        for sequence in sequences:
+            sequence.parked_until, sequence.parked_by = now, error
+            sequence.is_suspect = False
+        if any(own.parked_until is None for own in self.lanes[lane]):
+            for sequence in sequences:
+                sequence.parked_until = now + self.limits.park_retry_s
 
     def leave(self, sequence: SequenceState, now: float, *, keeps: bool) -> None:
         """End a running sequence; `keeps` what it computed, if that is complete."""

@@ -304,11 +304,43 @@ def test_a_sequence_whose_expert_nobody_holds_is_parked_and_others_go_on() -> No
     assert rig.cause(stuck) is None
     assert absent.n_waits == 2  # at first, and a second after that
     assert rig.patience[0] == 1.0
-    assert rig.patience[1:].count(0.0) == len(rig.patience) - 1
+    assert rig.patience[1:].count(0.1) == len(rig.patience) - 1
     absent.is_back = True
     rig.now += 1.0
     rig.run()
     assert rig.tokens(stuck) == cold_run(stuck.request)
+
+
+def test_parked_sequences_are_tried_together_and_those_that_can_go_on() -> None:
+    rig, _ = waiting_rig()
+    lacking = {0, 1, 2}  # prompts that begin so need what nobody holds
+
+    def on_step(parts: Parts) -> None:
+        rows, first = [], 0
+        for part in parts:
+            if part.cache.length == 0 and part.tokens[0] in lacking:
+                rows.append(first)
+            first += len(part.tokens)
+        rig.now += 0.01
+        if rows:
+            rig.now += rig.patience[-1]
+            raise ExpertsUnavailable("nobody", rows=rows)
+
+    rig.model.on_step = on_step
+    stuck = [rig.submit(a_request([i], 4)) for i in range(3)]
+    seen = shapes(rig.model)
+    for _ in range(5):
+        rig.step()
+    assert seen == [[1, 1, 1]] * 5
+    lacking.discard(1)
+    lacking.discard(2)
+    while any(rig.cause(s) is None for s in stuck[1:]):
+        rig.step()
+    assert rig.cause(stuck[0]) is None
+    lacking.clear()
+    rig.now += 1.0
+    rig.run()
+    assert all(rig.tokens(s) == cold_run(s.request) for s in stuck)
 
 
 def test_a_lone_sequence_waits_on_with_patience() -> None:
