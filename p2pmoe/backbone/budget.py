@@ -5,18 +5,17 @@
     working    activations, logits and buffers of all lanes
     decoded    what the kernel may keep beside that: nothing (native), copies (wasm), or
                unpacked codes as f32, 4.125 bytes a weight (numpy)
-    disk       experts on their way from the disk, and room that others leave them
+    disk       experts on their way from the disk: read, and not computed or kept yet
     hot        resident routed experts, in the file's own bytes
 
 Base and working are fixed. The pool of keys and values gets a quarter of what is left
 then, but never less than one sequence of the full context takes, nor more than all
 sequences that may run at once. Of what is left after it, the disk's share is a
 sixteenth, at most 64 MiB but never less than an expert for each lane and one more,
-unless it is given (`--disk-cache`); half of it, or as many experts, is for those that
-are being read, the rest keeps what was read. The base matrices as the kernel keeps them
-come next (every token needs all of them) if they leave a fifth of it and the disk's
-share, else the kernel unpacks as it goes within a sixteenth; the hot set gets the rest.
-The items add up to `--ram` exactly. Without it all routed experts are resident, and the
+unless it is given (`--disk-cache`). The base matrices as the kernel keeps them come
+next (every token needs all of them) if they leave a fifth of it and the disk's share,
+else the kernel unpacks as it goes within a sixteenth; the hot set gets the rest. The
+items add up to `--ram` exactly. Without it all routed experts are resident, and the
 pool is a quarter of the weights' bytes, within the same bounds.
 
 `--ram` is the memory for the model: what the process takes before it opens one (the
@@ -87,8 +86,7 @@ class MemoryPlan:
     decoded: int
     disk: int
     hot: int | None
-    window: int  # of `disk`: what a lane may read at once, and what is read ahead
-    kept: int  # of `disk`: what keeps experts beside `hot`
+    window: int  # of `disk`: what a lane may have on its way, and what is read ahead
 
     def items(self) -> dict[str, int]:
         """Return the items by name, for logs and metrics."""
@@ -160,7 +158,6 @@ def plan_memory(sizes: ModelSizes, wish: MemoryWish) -> MemoryPlan:
             disk=wish.disk_bytes or ways * largest,
             hot=None,
             window=max(largest, (wish.disk_bytes or 0) // ways),
-            kept=0,
         )
     left = wish.ram_bytes - sizes.base - working
     smallest = _least_for_experts(wish, largest)
@@ -169,7 +166,6 @@ def plan_memory(sizes: ModelSizes, wish: MemoryWish) -> MemoryPlan:
     kv = min(_pool(left, one, wish.n_sequences), left - smallest)
     left -= kv
     disk = wish.disk_bytes or max(ways * largest, min(left // 16, 64 * _MIB))
-    window = max(largest, disk // 2 // ways)
     wanted = _base_kept(sizes, wish.keeps)
     fits = wanted <= min(left * DECODED_SHARE, left - disk)
     decoded = wanted if fits else min(left // 16, left - disk)
@@ -180,8 +176,7 @@ def plan_memory(sizes: ModelSizes, wish: MemoryWish) -> MemoryPlan:
         decoded=decoded,
         disk=disk,
         hot=left - decoded - disk,
-        window=window,
-        kept=max(0, disk - ways * window),
+        window=disk // ways,
     )
 
 

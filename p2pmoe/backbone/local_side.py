@@ -50,6 +50,7 @@ log = logging.getLogger("p2pmoe.backbone")
 
 WARM_UP_S = 10.0
 SMALL_BYTES = 32 << 20  # a model to be read whole before anything is asked
+_UNAIMED_SHARE = 16  # of memory for experts, in a network, keeps what calls read
 MEASURED_TOKENS = 128  # whose use of experts says which are hot
 
 
@@ -111,13 +112,13 @@ class LocalSide:
                 disk_bytes=options.disk_cache_bytes,
             ),
         )
+        model_file.past_cache = self._is_short(sizes)
+        keep_warm(self.plan.disk)
         self.kernel = self.chosen.open(self.plan.decoded)
         self.model: Model = load_model(model_file, self.kernel)
         self.experts = ExpertFile(model_file)
         for layer in description.moe_layers:
             self.experts.kinds(layer)  # refuses what cannot be computed with
-        self.experts.past_cache = self._is_short(sizes)
-        keep_warm(self.plan.window)
         self.cost = LocalCost()
         self.use = UseCounts(
             description.n_layer, description.n_expert, len(description.moe_layers)
@@ -125,9 +126,9 @@ class LocalSide:
         room = self.plan.hot
         self.hot = HotSet(
             sizes.experts,
-            None if room is None else room + self.plan.kept,
+            room,
             self.experts.weights,
-            aimed_bytes=room,
+            aimed_bytes=None if room is None else room - room // _UNAIMED_SHARE,
             next_use=self.use.next_use,
         )
         self.disk: DiskExperts = self._open_disk()

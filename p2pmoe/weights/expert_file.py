@@ -44,7 +44,6 @@ class ExpertFile:
         self._activation = expert_activation(model_file)
         self._kinds: dict[int, frozenset[bool]] = {}
         self._checked: set[ExpertId] = set()
-        self.past_cache = False  # whether the system is to keep no copy of what is read
 
     @property
     def activation(self) -> Activation:
@@ -71,7 +70,7 @@ class ExpertFile:
             FormatUnsupported: naming the expert.
         """
         ranges = expert_ranges(self._file, expert)
-        parts = self._file.load_parts(ranges.parts) if self.past_cache else None
+        parts = self._file.load_parts(ranges.parts)
         shard = b"" if parts else read_expert(self._file, ranges)
         try:
             layout = expert_layout(ranges, self._activation)

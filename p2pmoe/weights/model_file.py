@@ -85,6 +85,7 @@ class ModelFile(ModelHeader):
         """Take over `source`, in which the tensors of `header` lie."""
         super().__init__(path, header, n_bytes=source.n_bytes, folder=folder)
         self._shared: _Shared | None = _Shared(source)
+        self.past_cache = False  # whether the system is to keep no copy of what is read
 
     def __enter__(self) -> Self:
         return self
@@ -163,6 +164,8 @@ class ModelFile(ModelHeader):
         """Return ranges (offset, bytes) one behind the other; as `load` and `read`."""
         if any(offset < 0 or n_bytes < 0 for offset, n_bytes in ranges):
             raise ModelFileError(self.path, f"no ranges {ranges}")
+        if len(ranges) == 1 and (parts := self.load_parts(ranges)):
+            return parts[0]
         source = self._users().source
         room = weight_room(sum(n_bytes for _, n_bytes in ranges))
         at = 0
@@ -174,9 +177,11 @@ class ModelFile(ModelHeader):
     def load_parts(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview] | None:
         """Return ranges (offset, bytes), read past the system's cache; as `load`.
 
-        None where that is not to be had, or too little to be worth it: `load_ranges`
-        does it then.
+        None where that is not wanted (`past_cache`) or not to be had, and for what is
+        too little to be worth it: `load_ranges` does it then.
         """
+        if not self.past_cache:
+            return None
         source = self._users().source
         rooms = [-(-n_bytes // BLOCK) * BLOCK + BLOCK for _, n_bytes in ranges]
         if not isinstance(source, FileBytes) or sum(rooms) < _WORTH_IT:

@@ -54,7 +54,7 @@ def test_without_a_budget_all_experts_are_resident() -> None:
     assert plan.kv == 2 * 100 * 1024
     assert plan.working == 2 * MIB
     assert plan.disk == 3 * MIB
-    assert (plan.window, plan.kept) == (MIB, 0)
+    assert plan.window == MIB
     assert plan.items()["hot"] == 0
 
 
@@ -101,7 +101,7 @@ def test_the_disks_share_is_bounded_and_holds_the_largest_expert() -> None:
     large = sizes_of(decoded=0, expert=100 * MIB, n=2)
     assert planned(large, 1024 * MIB, n_context=0).disk == 200 * MIB
     plan = planned(sizes_of(), 8192 * MIB, n_context=0)
-    assert (plan.disk, plan.window, plan.kept) == (64 * MIB, 16 * MIB, 32 * MIB)
+    assert (plan.disk, plan.window) == (64 * MIB, 32 * MIB)
 
 
 def test_the_disks_share_may_be_given() -> None:
@@ -157,7 +157,7 @@ def test_no_item_is_negative_and_the_sum_is_the_budget(
         return
     assert min(plan.items().values()) >= 0
     assert total(plan) == ram
-    assert plan.disk >= 2 * plan.window + plan.kept >= 2 * expert
+    assert plan.disk >= 2 * plan.window >= 2 * expert
     assert plan.kv >= 128 * 1024
 
 

@@ -106,6 +106,7 @@ def test_read_past_the_systems_cache_an_expert_is_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     file = ExpertFile(model_of(POCKET))
+    shared = file._file
     monkeypatch.setattr(model_file, "_WORTH_IT", 0)
     rooms: list[int] = []
 
@@ -115,9 +116,9 @@ def test_read_past_the_systems_cache_an_expert_is_the_same(
 
     monkeypatch.setattr(model_file, "weight_room", in_pages)
     for expert in (ExpertId(1, 0), ExpertId(7, 31)):
-        file.past_cache = False
+        shared.past_cache = False
         usual = file.weights(expert)
-        file.past_cache = True
+        shared.past_cache = True
         other = file.weights(expert)
         for mine, theirs in zip(
             (usual.gate, usual.up, usual.down),
