@@ -292,3 +292,171 @@ async def test_b29_patience_that_is_used_up_is_no_internal_error() -> None:
     exchange.send = send  # type: ignore[method-assign]
     await exchange.run(script, stream=True)
     assert 'outcome="slow_consumer"} 1' in exchange.outcomes
+
+
+def of_choice(events: list[Any], index: int) -> list[Any]:
+    return [
+        choice
+        for event in events
+        if isinstance(event, dict)
+        for choice in event.get("choices", [])
+        if choice["index"] == index
+    ]
+
+
+@trio_test(autojump=True)
+async def test_choices_mix_in_a_stream_and_each_is_whole() -> None:
+    script = Script(
+        blocks=[*spell("hello"), (EOS,)],
+        others={8: [*spell("you 33"), (EOS,)]},
+        delay_s=1.0,
+    )
+    exchange = Exchange()
+    await exchange.run(script, stream=True, n=2, seed=7, stream_options=USAGE)
+    texts = [
+        "".join(c["delta"].get("content", "") for c in of_choice(exchange.events, n))
+        for n in (0, 1)
+    ]
+    assert texts == ["hello", "you 33"]
+    for n in (0, 1):
+        choices = of_choice(exchange.events, n)
+        assert choices[0]["delta"]["role"] == "assistant"
+        assert [c["finish_reason"] for c in choices if c["finish_reason"]] == ["stop"]
+    usage = exchange.events[-2]["usage"]
+    counted = [len(r.prompt_ids) for r in script.requests]
+    assert usage["prompt_tokens"] == counted[0]
+    assert usage["completion_tokens"] == 2 + len(spell("you 33")) + 1
+    order = [e["choices"][0]["index"] for e in exchange.events[:4]]
+    assert sorted(order) == [0, 0, 1, 1]
+    assert exchange.events[-1] == "[DONE]"
+
+
+@trio_test(autojump=True)
+async def test_choices_of_a_whole_answer_are_in_order() -> None:
+    script = Script(
+        blocks=[*spell("hello"), (EOS,)], others={8: [*spell("33"), (EOS,)]}
+    )
+    exchange = Exchange()
+    await exchange.run(script, stream=False, n=3, seed=7)
+    body = json.loads(exchange.body)
+    assert [choice["index"] for choice in body["choices"]] == [0, 1, 2]
+    texts = [choice["message"]["content"] for choice in body["choices"]]
+    assert texts == ["hello", "33", "hello"]
+    assert len(body["p2pmoe"]["choices"]) == 3
+
+
+@trio_test(autojump=True)
+async def test_no_more_than_eight_choices_run_at_once() -> None:
+    script = Script(blocks=[(100,)], delay_s=1.0)
+    most = 0
+
+    async def watch() -> None:
+        nonlocal most
+        while True:
+            most = max(most, script.n_inside)
+            await trio.sleep(0.25)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch)
+        exchange = Exchange()
+        await exchange.run(script, stream=False, n=16)
+        nursery.cancel_scope.cancel()
+    assert most == 8
+    assert len(json.loads(exchange.body)["choices"]) == 16
+
+
+@trio_test(autojump=True)
+async def test_b23_one_choice_that_fails_fails_the_request() -> None:
+    for stream in (False, True):
+        script = Script(blocks=[(100,)] * 20, fails_after={8: 0}, delay_s=1.0)
+        exchange = Exchange()
+        await exchange.run(script, stream=stream, n=3, seed=7)
+        assert exchange.status == 503
+        assert json.loads(exchange.body)["error"]["type"] == "upstream_lost"
+        assert script.n_inside == 0
+    script = Script(blocks=[(100,)] * 20, fails_after={8: 7}, delay_s=1.0)
+    exchange = Exchange()
+    await exchange.run(script, stream=True, n=3, seed=7)
+    assert exchange.status == 200
+    assert len(of_choice(exchange.events, 1)) == 7
+    assert exchange.events[-1]["error"]["type"] == "upstream_lost"
+    assert "[DONE]" not in exchange.body
+    assert '"finish_reason":"' not in exchange.body
+    assert script.n_inside == 0
+
+
+@trio_test(autojump=True)
+async def test_b23_a_failure_after_another_choice_ended_is_no_end() -> None:
+    script = Script(
+        blocks=[*spell("hello"), (EOS,)],
+        others={8: [(100,)] * 9},
+        fails_after={8: 8},
+        delay_s=1.0,
+    )
+    exchange = Exchange()
+    await exchange.run(script, stream=True, n=2, seed=7, stream_options=USAGE)
+    assert of_choice(exchange.events, 0)[-1]["finish_reason"] == "stop"
+    assert "error" in exchange.events[-1]
+    assert "[DONE]" not in exchange.body
+    assert not any(isinstance(e, dict) and e.get("usage") for e in exchange.events)
+    assert 'kind="completion"' not in exchange.outcomes
+
+
+@trio_test(autojump=True)
+async def test_b20_a_client_that_leaves_ends_all_of_its_choices() -> None:
+    script = Script(blocks=[(100,)], hang=True)
+    exchange = Exchange()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lambda: exchange.run(script, stream=True, n=16))
+        await trio.sleep(5)
+        assert script.n_inside == 8
+        exchange.left.set()
+    assert script.n_inside == 0
+    assert len(script.requests) == 8
+
+
+@trio_test(autojump=True)
+async def test_a_full_queue_is_429_with_a_time() -> None:
+    full = GenerationFailed(FailureKind.OVERLOADED, "the queue is full", retry_s=4.2)
+    for stream in (False, True):
+        exchange = Exchange()
+        await exchange.run(Script(failure=full), stream=stream)
+        assert exchange.status == 429
+        assert (b"retry-after", b"5") in exchange.sent[0]["headers"]
+        assert 'outcome="429"' in exchange.outcomes
+
+
+@trio_test(autojump=True)
+async def test_b21_log_probabilities_of_a_stream_are_those_of_the_whole() -> None:
+    script = Script(blocks=[*spell("hello 😊!"), (EOS,)])
+    fields = {"logprobs": True, "top_logprobs": 5}
+    whole = Exchange()
+    await whole.run(script, stream=False, **fields)
+    choice = json.loads(whole.body)["choices"][0]
+    told = choice["logprobs"]["content"]
+    text = choice["message"]["content"]
+    assert bytes(byte for each in told for byte in each["bytes"]) == text.encode()
+    assert all(len(each["top_logprobs"]) == 5 for each in told)
+    streamed = Exchange()
+    await streamed.run(script, stream=True, **fields)
+    pieces = []
+    for part in of_choice(streamed.events, 0):
+        content = (part["logprobs"] or {"content": []})["content"]
+        own = bytes(byte for each in content for byte in each["bytes"])
+        assert own == part["delta"].get("content", "").encode()
+        pieces += content
+    assert pieces == told
+
+
+@trio_test(autojump=True)
+async def test_steps_and_hashes_come_with_each_chunk_and_at_the_end() -> None:
+    script = Script(blocks=[*spell("hello"), (EOS,)])
+    exchange = Exchange()
+    await exchange.run(script, stream=True, explain=True, trace=True)
+    first = exchange.events[0]["p2pmoe"]
+    assert first["steps"][0]["calls"]["hub"] == 3
+    assert first["hashes"] == [[4, 1, None, "0001020304050607"]]
+    assert "steps" not in exchange.events[-2]["p2pmoe"]
+    whole = Exchange()
+    await whole.run(script, stream=False, explain=True)
+    assert len(json.loads(whole.body)["p2pmoe"]["steps"]) == 2

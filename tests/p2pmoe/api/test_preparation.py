@@ -117,3 +117,45 @@ def test_b07_template_errors_say_whose_fault_they_are() -> None:
     assert (caught.value.status, caught.value.code) == (500, "template_failed")
     with pytest.raises(ApiRefusal, match="no chat template"):
         chat(small_model(template=None), "a")
+
+
+def test_each_choice_has_the_next_seed() -> None:
+    made = completion(small_model(), prompt=["a", "b"], n=2, seed=(1 << 63) - 1)
+    seeds = [choice.generation.sampling.seed for choice in made.choices]
+    assert seeds == [(1 << 63) - 1, -(1 << 63)] * 2
+    assert [choice.index for choice in made.choices] == [0, 1, 2, 3]
+    assert [choice.prompt for choice in made.choices] == [0, 0, 1, 1]
+    assert made.n_prompt == 4  # BOS and a letter, twice
+    assert {choice.generation.client for choice in made.choices} == {"me"}
+
+
+def test_what_is_asked_for_reaches_the_engine() -> None:
+    made = completion(
+        small_model(),
+        prompt="hello",
+        echo=True,
+        max_tokens=0,
+        logprobs=2,
+        explain=True,
+        trace=True,
+        logit_bias={"5": 1},
+    )
+    (choice,) = made.choices
+    generation = choice.generation
+    assert (generation.n_top_logprobs, generation.scores_prompt) == (2, True)
+    assert (generation.explains, generation.traces) == (True, True)
+    assert generation.max_tokens == 1
+    assert generation.sampling.logit_bias == ((5, 1.0),)
+    assert made.echoes
+    assert made.delivers_nothing
+    assert (
+        not completion(small_model(), prompt="x", logprobs=2)
+        .choices[0]
+        .generation.scores_prompt
+    )
+
+
+def test_a_bias_of_no_token_is_refused() -> None:
+    with pytest.raises(ApiRefusal) as caught:
+        completion(small_model(), prompt="x", logit_bias={"99999": 1})
+    assert caught.value.param == "logit_bias"
