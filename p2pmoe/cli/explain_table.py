@@ -106,7 +106,9 @@ def _print_table(rows: Sequence[tuple[str, str, StepCost]], stream: IO[str]) -> 
         table.add_row(
             *map(Text, [name, text, *cells]), end_section=is_last_step, style=style
         )
-    Console(file=stream).print(table)
+    console = Console(file=stream)
+    console.print()
+    console.print(table)
 
 
 def _text(text: str) -> str:

@@ -8,7 +8,7 @@ import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +20,19 @@ if TYPE_CHECKING:
 __all__ = ["register"]
 
 _COMMON = ("calls", "round_trips", "round_trips_per_token")
+_IN_TABLE = {
+    "bytes_down",
+    "bytes_up",
+    "cache_hits",
+    "calls",
+    "dropped_calls",
+    "major_faults",
+    "minor_faults",
+    "prefill_round_trips",
+    "read_bytes",
+    "round_trips",
+    "wait_s",
+}
 
 Prompt = Annotated[
     str, typer.Argument(metavar="PROMPT", help="The text to go on from.")
@@ -123,7 +136,7 @@ def _complete(
     from p2pmoe.cli.waiting import Waiting
     from p2pmoe.client import complete
 
-    with Waiting("the prompt is read") as waiting, text_on_stdout(quiet=quiet) as show:
+    with Waiting("reading the prompt") as waiting, text_on_stdout(quiet=quiet) as show:
 
         def show_piece(piece: str) -> None:
             if not quiet:
@@ -153,7 +166,7 @@ def _report(
             from p2pmoe.cli.explain_table import print_explained
 
             print_explained(watcher.steps)
-        _explain(answer.extension)
+        _explain(answer, but=_IN_TABLE if watcher.steps else set())
 
 
 def _document(answer: "Completion", watcher: _Watcher) -> dict[str, object]:
@@ -173,10 +186,12 @@ def _document(answer: "Completion", watcher: _Watcher) -> dict[str, object]:
     return document
 
 
-def _explain(figures: Mapping[str, Any]) -> None:
+def _explain(answer: "Completion", *, but: set[str]) -> None:
     """Print the figures of the answer; of the rare ones, those that are not zero."""
-    for name, value in figures.items():
-        if name in {"tokens", "steps", "hashes"}:
+    details = answer.usage.get("prompt_tokens_details")
+    cached = details.get("cached_tokens", 0) if isinstance(details, Mapping) else 0
+    for name, value in {"cached_tokens": cached, **answer.extension}.items():
+        if name in {"tokens", "steps", "hashes"} | but:
             continue
         if name in _COMMON or value:
             print(f"{name.replace('_', ' '):<24}{_shown(value)}", file=sys.stderr)

@@ -55,7 +55,7 @@ class Completion:
 
     text: str
     finish_reason: str | None
-    usage: Mapping[str, int]
+    usage: Mapping[str, Any]
     extension: Mapping[str, Any]
 
 
@@ -123,7 +123,7 @@ def gather(
     """
     pieces: list[str] = []
     reason: str | None = None
-    usage: Mapping[str, int] = {}
+    usage: Mapping[str, Any] = {}
     extension: Mapping[str, Any] = {}
     ended = False
     for line in lines:

@@ -25,7 +25,7 @@ class TextDelta:
 
     text: str
     finish_reason: str | None = None
-    usage: Mapping[str, int] | None = None
+    usage: Mapping[str, Any] | None = None
     extension: Mapping[str, Any] | None = None
 
 

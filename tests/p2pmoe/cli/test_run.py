@@ -23,7 +23,10 @@ def asked(monkeypatch):
         return Completion(
             text="once upon",
             finish_reason="length",
-            usage={"completion_tokens": 64},
+            usage={
+                "completion_tokens": 64,
+                "prompt_tokens_details": {"cached_tokens": 7},
+            },
             extension={
                 "round_trips": 0,
                 "round_trips_per_token": 2.0 / 3,
@@ -61,7 +64,7 @@ def test_explain_goes_to_stderr(asked):
     assert prompt.startswith("prompt\tonce upon\t2\t")
     assert total.startswith("total\t\t2\t")
     assert rest == [
-        "round trips             0",
+        "cached tokens           7",
         "round trips per token   0.667",
         "failovers               1",
     ]
