@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["print_comparison", "print_run", "print_timeline"]
 
 _DIGITS = 6
+_CHANGED = "what changed"  # told even if that is nothing
 _LISTED = 5  # failures that are told one by one
 _IN_TABLE = (  # figures of a timeline's table
     "perplexity",
@@ -99,7 +100,7 @@ def print_comparison(found: "RunComparison", *, as_json: bool) -> None:
         return
     for line in found.left_out:
         print(line, file=sys.stderr)
-    _section("what changed", ("variable", "before", "after"), variables)
+    _section(_CHANGED, ("variable", "before", "after"), variables)
     columns = ("figure", "before", "after", "difference", "unit", "change")
     _section("figures", columns, figures)
     _section("tasks", ("task", "kind", "before", "after", "change"), tasks)
@@ -108,8 +109,8 @@ def print_comparison(found: "RunComparison", *, as_json: bool) -> None:
 def _section(
     title: str, columns: Sequence[str], rows: Sequence[Mapping[str, object]]
 ) -> None:
-    print_rows(columns, rows, title)
-    if sys.stdout is not None:
+    if rows or title == _CHANGED:
+        print_rows(columns, rows, title)
         print()
 
 

@@ -2,14 +2,18 @@
 
 Figures are compared only where both were measured on the same input; for every input
 that differs, a line says so, and its figures are left out. Runs that have no input in
-common are refused. Tasks are told one by one, those that did not change too: a change
-of a mean says nothing of them.
+common are refused. On a common text, agreement is that of the second run with the
+first, whatever reference they were made with. Times that are within a tenth of each
+other are called close: one run does not tell them apart. Tasks are told one by one,
+those that did not change too: a change of a mean says nothing of them.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from enum import StrEnum
+from typing import Final
 
+from p2pmoe.evaluate.agreement import agreement
 from p2pmoe.evaluate.configuration import Difference, differences
 from p2pmoe.evaluate.errors import RunsDiffer
 from p2pmoe.evaluate.figures import FIGURES, Better, Figure, Input
@@ -18,12 +22,17 @@ from p2pmoe.evaluate.run_record import EvaluationRun, SetInput, TaskResult, Text
 __all__ = ["Change", "FigureRow", "RunComparison", "TaskRow", "compare", "input_key"]
 
 
+_CLOSE: Final = 0.1
+_AGREEMENT: Final = [n for n, f in FIGURES.items() if f.input is Input.REFERENCE]
+
+
 class Change(StrEnum):
     """What became of a figure or a task."""
 
     SAME = "unchanged"
     BETTER = "better"
     WORSE = "worse"
+    CLOSE = "within 10 %"  # of a time
     OTHER = "other answer"  # of a task: the figures are the same, the answer is not
     UNMEASURED = "not measured"  # in one of the runs
 
@@ -50,8 +59,10 @@ class FigureRow:
             return Change.UNMEASURED
         if self.difference == 0.0:
             return Change.SAME
-        rises = self.difference > 0
-        is_better = rises == (FIGURES[self.name].better is Better.HIGHER)
+        figure = FIGURES[self.name]
+        if figure.unit == "s" and abs(self.difference) <= _CLOSE * (self.before or 0.0):
+            return Change.CLOSE
+        is_better = (self.difference > 0) == (figure.better is Better.HIGHER)
         return Change.BETTER if is_better else Change.WORSE
 
 
@@ -87,11 +98,18 @@ def compare(before: EvaluationRun, after: EvaluationRun) -> RunComparison:
     same_text = before.text is not None and before.text == after.text
     if not (same_set or same_text):
         raise RunsDiffer(f"nothing to compare: {'; '.join(left_out)}")
-    names = [n for n in FIGURES if n in before.figures or n in after.figures]
+    one, other = dict(before.figures), dict(after.figures)
+    for figures in (one, other):
+        for name in _AGREEMENT:
+            figures.pop(name, None)
+    if same_text and before.windows:
+        one |= agreement(before, before)
+        other |= agreement(after, before)
     rows = tuple(
-        FigureRow(name=n, before=before.figures.get(n), after=after.figures.get(n))
-        for n in names
-        if input_key(before, FIGURES[n]) == input_key(after, FIGURES[n])
+        FigureRow(name=name, before=one.get(name), after=other.get(name))
+        for name, figure in FIGURES.items()
+        if name in one or name in other
+        if name in _AGREEMENT or input_key(before, figure) == input_key(after, figure)
     )
     return RunComparison(
         variables=tuple(_variables(before, after)),
@@ -127,13 +145,6 @@ def _left_out(before: EvaluationRun, after: EvaluationRun) -> Iterator[str]:
         yield _line("texts", before.text, after.text)
     if before.tasks_from != after.tasks_from:
         yield _line("sets", before.tasks_from, after.tasks_from)
-    has_references = bool(before.reference or after.reference)
-    if before.reference != after.reference and has_references:
-        yield (
-            "the references differ: "
-            f"{before.reference[:8] or 'none'} before, {after.reference[:8] or 'none'} "
-            "after; figures of agreement are left out"
-        )
 
 
 def _line(

@@ -290,11 +290,14 @@ def _format(task_id: str, prompt: TaskPrompt, record: Record) -> FormatTask:
     schema = record.mapping("schema") if record.has("schema") else None
     if schema is not None:
         check_schema(schema)
+    constrained = record.flag("constrained", default=False)
+    if constrained and not prompt.is_chat:
+        raise record.wrong("constrained", "goes with messages, not with a prompt")
     return FormatTask(
         id=task_id,
         prompt=prompt,
         schema=schema,
-        constrained=record.flag("constrained", default=False),
+        constrained=constrained,
         max_tokens=record.integer("max_tokens", 1, _MAX_TOKENS, 256),
     )
 

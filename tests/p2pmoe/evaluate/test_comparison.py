@@ -7,13 +7,14 @@ import pytest
 from p2pmoe.evaluate.comparison import Change, FigureRow, compare, input_key
 from p2pmoe.evaluate.errors import RunsDiffer
 from p2pmoe.evaluate.figures import FIGURES
-from p2pmoe.evaluate.run_record import SetInput, TaskResult, TextInput
+from p2pmoe.evaluate.run_record import Continuation, SetInput, TaskResult, TextInput
 from tests.support.evaluations import RUN, changed
 
 replace = dataclasses.replace
 TEXT, TASKS = RUN.text, RUN.tasks_from
 assert TEXT is not None
 OTHER_TEXT: TextInput = replace(TEXT, sha256="99" * 32)
+AGREEMENT = ("top1_agreement", "logprob_difference", "greedy_agreement")
 OTHER_SET = SetInput(sha256="99" * 32, n_tasks=2)
 
 
@@ -37,6 +38,7 @@ def test_variables_figures_and_tasks_are_told_those_that_are_equal_too():
         "answer_accuracy": Change.SAME,
         "first_token_p50_s": Change.UNMEASURED,
         "tool_names": Change.UNMEASURED,
+        **dict.fromkeys(AGREEMENT, Change.SAME),
     }
     assert found.figures[0].difference == pytest.approx(0.5)
     assert [(row.id, row.change) for row in found.tasks] == [
@@ -77,7 +79,7 @@ def test_figures_on_another_text_are_left_out_and_told():
 def test_figures_on_another_set_are_left_out_and_told():
     found = compare(RUN, replace(RUN, tasks_from=OTHER_SET))
     assert "the sets differ in sha256" in found.left_out[0]
-    assert [row.name for row in found.figures] == ["perplexity"]
+    assert [row.name for row in found.figures] == ["perplexity", *AGREEMENT]
     assert found.tasks == ()
 
 
@@ -88,13 +90,27 @@ def test_an_input_of_one_run_alone_is_told():
     )
 
 
-def test_agreement_with_other_references_is_no_comparison():
-    one = replace(RUN, reference="a" * 64, figures={"top1_agreement": 1.0})
-    other = replace(one, reference="b" * 64)
-    found = compare(one, other)
-    assert "the references differ: aaaaaaaa before, bbbbbbbb after" in found.left_out[0]
-    assert found.figures == ()
-    assert compare(one, one).figures[0].name == "top1_agreement"
+def test_agreement_is_with_the_run_before_whatever_the_references():
+    one = replace(RUN, reference="a" * 64, figures={"top1_agreement": 0.1})
+    other = replace(
+        one,
+        reference="b" * 64,
+        continuations=(Continuation(text=" a c", tokens=(1, 3)),),
+    )
+    found = {row.name: row for row in compare(one, other).figures}
+    assert (found["top1_agreement"].before, found["top1_agreement"].after) == (1, 1)
+    assert found["greedy_agreement"].after == 0.5
+    assert found["greedy_agreement"].change is Change.WORSE
+    assert found["logprob_difference"].change is Change.SAME
+
+
+def test_times_that_are_close_are_called_so():
+    def change(before: float, after: float) -> Change:
+        return FigureRow(name="gap_p50_s", before=before, after=after).change
+
+    assert change(1.0, 1.09) is change(1.0, 0.91) is Change.CLOSE
+    assert (change(1.0, 1.2), change(1.0, 0.5)) == (Change.WORSE, Change.BETTER)
+    assert change(1.0, 1.0) is Change.SAME
 
 
 def test_runs_without_a_common_input_are_refused():

@@ -79,10 +79,10 @@ async def test_the_format_is_judged_and_asked_for_where_the_task_says_so():
     assert (await one(api, plain)).figures["format_matching"] == 0.0
     assert (await one(api, plain)).figures["format_valid"] == 0.0
     assert all("response_format" not in body for _, body in api.seen)
-    await one(api, task("format", constrained=True))
+    await one(api, task("format", messages=CHAT, constrained=True))
     assert api.seen[-1][1]["response_format"] == {"type": "json_object"}
     api = answering('{"a": 1}')
-    await one(api, task("format", schema=schema, constrained=True))
+    await one(api, task("format", messages=CHAT, schema=schema, constrained=True))
     wanted = api.seen[0][1]["response_format"]
     assert wanted["type"] == "json_schema"
     assert wanted["json_schema"]["schema"] == schema

@@ -44,9 +44,10 @@ def test_each_kind_with_all_of_its_fields():
     chosen = parse_task(line(expect=["x"], choices=["x", "y"]))
     assert isinstance(chosen, AnswerTask)
     assert chosen.choices == ("x", "y")
-    assert parse_task(line("format", schema={"type": "object"}, constrained=True)) == (
+    fields = {"prompt": None, "messages": CHAT, "schema": {"type": "object"}}
+    assert parse_task(line("format", **fields, constrained=True)) == (
         FormatTask(
-            id="a", prompt=TaskPrompt(text="p"), schema={"type": "object"},
+            id="a", prompt=TaskPrompt(messages=tuple(CHAT)), schema={"type": "object"},
             constrained=True,
         )
     )  # fmt: skip
@@ -94,6 +95,7 @@ def test_each_kind_with_all_of_its_fields():
         (line(max_token=5), "max_token is unknown"),
         (line("format", schema={"pattern": "a"}), "schema.pattern is not supported"),
         (line("format", constrained="yes"), "constrained must be true or false"),
+        (line("format", constrained=True), "constrained goes with messages"),
         (line("long", seeds=[]), "seeds must hold integers"),
         (line("long", seeds=[1, 1]), "seeds holds one twice"),
         (line("long", seeds=["1"]), "seeds must hold integers"),

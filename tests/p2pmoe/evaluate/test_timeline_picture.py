@@ -1,5 +1,6 @@
 """The timeline's SVG."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -38,3 +39,16 @@ def test_names_are_no_formulas(tmp_path: Path):
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path):
     with pytest.raises(ConfigurationError, match="cannot write the picture"):
         draw(tmp_path / "nowhere" / "a.svg")
+
+
+def test_inputs_of_other_size_have_panels_of_their_own(tmp_path: Path):
+    assert RUN.text is not None
+    text = dataclasses.replace(RUN.text, sha256="99" * 32)
+    other = dataclasses.replace(RUN, text=text, figures={"perplexity": 7.0})
+    draw(tmp_path / "a.svg", [RUN, other])
+    assert "(input 2)" in (tmp_path / "a.svg").read_text(encoding="utf-8")
+
+
+def test_runs_without_figures_are_refused(tmp_path: Path):
+    with pytest.raises(ConfigurationError, match="no run has a figure"):
+        draw(tmp_path / "a.svg", [dataclasses.replace(RUN, figures={})])
