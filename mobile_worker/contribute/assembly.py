@@ -16,6 +16,7 @@ from mobile_worker.contribute.gathering import Gatherer, GatherParts
 from mobile_worker.contribute.leases import LeaseBook
 from mobile_worker.contribute.market_side import MarketParts, MarketSide
 from mobile_worker.contribute.proving import ProvenKernel
+from mobile_worker.contribute.relief import MemoryRelief, ReliefParts, major_faults
 from mobile_worker.contribute.settings import ContributeSettings
 from mobile_worker.links.node import Node
 from mobile_worker.serve.held import HeldExperts, HeldModel
@@ -111,6 +112,21 @@ def assemble(base: Base, services: Services) -> Contributor:
             gatherer=gatherer,
             server=server,
             figures=base.figures,
+            relief=_relief(base, leases, held, market_side),
+        )
+    )
+
+
+def _relief(
+    base: Base, leases: LeaseBook, held: HeldExperts, market_side: MarketSide
+) -> MemoryRelief:
+    return MemoryRelief(
+        ReliefParts(
+            leases=leases,
+            held=held,
+            market_side=market_side,
+            facts=base.figures.facts,
+            n_faults=major_faults,
         )
     )
 

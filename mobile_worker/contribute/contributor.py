@@ -19,6 +19,7 @@ from mobile_worker.contribute.gathering import Gatherer
 from mobile_worker.contribute.greeting import hello_ack, problem_of
 from mobile_worker.contribute.leases import LeaseBook
 from mobile_worker.contribute.market_side import MarketSide
+from mobile_worker.contribute.relief import MemoryRelief
 from mobile_worker.errors import LocalError
 from mobile_worker.links.events import (
     Arrived,
@@ -64,6 +65,7 @@ class ContributorParts:
     gatherer: Gatherer
     server: ExpertServer
     figures: Figures
+    relief: MemoryRelief
 
 
 class Contributor:
@@ -251,6 +253,7 @@ class Contributor:
             now = parts.clock.monotonic()
             relay_is_up = parts.figures.facts.relay_is_up
             parts.market_side.tick(now, relay_is_up=relay_is_up)
+            parts.relief.tick(now)
             parts.figures.update(now)
             await trio.sleep(_TICK_S)
 

@@ -57,7 +57,7 @@ _UNHOLDABLE = (MemoryExhausted, StoreFull, ArithmeticRefused, ShardMisfit)
 class GatherParts:
     """What gathering works with.
 
-    give_back: told (lease, expert, reason) of what cannot be held here.
+    give_back: told (lease, experts, reason) of what cannot be held here.
     sources: where the public files of models are read; None reads none.
     """
 
@@ -66,7 +66,7 @@ class GatherParts:
     leases: LeaseBook
     desk: BlobDesk
     market: PeerId
-    give_back: Callable[[bytes, ExpertId, str], None]
+    give_back: Callable[[bytes, tuple[ExpertId, ...], str], None]
     settings: FetchSettings
     sources: ModelSources | None = None
 
@@ -239,7 +239,7 @@ class Gatherer:
         self._told.add(kind)
         logger.log(level, "expert %s given back: %s", want.expert, reason)
         self._parts.leases.release(want.lease, [want.expert])
-        self._parts.give_back(want.lease, want.expert, reason)
+        self._parts.give_back(want.lease, (want.expert,), reason)
         self.leases_changed()
 
 

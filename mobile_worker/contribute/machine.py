@@ -1,7 +1,8 @@
 """What this machine has, and whether the limits given fit it (faults B15).
 
 Memory is asked of the system, never guessed: what it does not tell is None, and then
-only what is certainly absurd is refused.
+only what is certainly absurd is refused. A limit of the cgroup that we are in is one of
+the machine's.
 """
 
 import hashlib
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mobile_worker.contribute.errors import LimitRefused
+from mobile_worker.contribute.memory_groups import free_in_groups
 
 __all__ = ["Machine", "check_limits", "default_domain", "this_machine", "usable_cpus"]
 
@@ -32,9 +34,14 @@ def this_machine() -> Machine:
     """Look at this machine."""
     return Machine(
         memory_bytes=_pages("SC_PHYS_PAGES"),
-        free_memory_bytes=_available() or _pages("SC_AVPHYS_PAGES"),
+        free_memory_bytes=_free(),
         n_cpus=usable_cpus(),
     )
+
+
+def _free() -> int | None:
+    found = [_available() or _pages("SC_AVPHYS_PAGES"), free_in_groups()]
+    return min((free for free in found if free is not None), default=None)
 
 
 def usable_cpus() -> int:

@@ -95,9 +95,17 @@ class MarketSide:
         """Something said to the market did not arrive: offer when the pause is over."""
         self._offers.unanswered()
 
-    def give_back(self, lease: bytes, expert: ExpertId, reason: str) -> None:
-        """Tell the market that an expert cannot be held here."""
-        self._release(lease, (expert,), reason)
+    def give_back(
+        self, lease: bytes, experts: tuple[ExpertId, ...], reason: str
+    ) -> None:
+        """Tell the market that experts cannot be held here."""
+        self._release(lease, experts, reason)
+
+    def offer_memory(self, memory_bytes: int) -> None:
+        """Offer so much memory from now on, whenever the next offer is due."""
+        self._parts = replace(
+            self._parts, offer=replace(self._parts.offer, memory_bytes=memory_bytes)
+        )
 
     def leave(self, reason: str) -> None:
         """Tell the market that this worker is draining."""

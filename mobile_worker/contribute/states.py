@@ -64,6 +64,7 @@ class Facts:
     waiting_to_file: int = 0
     rejected: int = 0
     refused: int = 0
+    major_faults_s: float = 0.0  # page faults that waited for the disk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

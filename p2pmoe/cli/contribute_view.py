@@ -92,6 +92,7 @@ def _print_json(status: Status, facts: Facts) -> None:
         "vouchers_to_file": facts.waiting_to_file,
         "vouchers_rejected": facts.rejected,
         "dispatches_refused": facts.refused,
+        "major_faults_per_s": round(facts.major_faults_s, 1),
     }
     with suppress(OSError):
         print(json.dumps(event), flush=True)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from mobile_worker.contribute import memory_groups
 from p2pmoe.backbone import free_memory as module
 from p2pmoe.backbone.free_memory import free_memory, resident_bytes
 
@@ -11,7 +12,7 @@ from p2pmoe.backbone.free_memory import free_memory, resident_bytes
 @pytest.mark.parametrize("version", [1, 2])
 def test_the_tightest_group_above_us_counts(tmp_path: Path, version: int) -> None:
     membership, groups = tmp_path / "cgroup", tmp_path / "groups"
-    limit, usage = module._V1 if version == 1 else module._V2
+    limit, usage = memory_groups.V1 if version == 1 else memory_groups.V2
     root = groups / "memory" if version == 1 else groups
     for path, free in (("", 900), ("a", 100), ("a/b", 500)):
         (root / path).mkdir(parents=True, exist_ok=True)
