@@ -103,12 +103,13 @@ async def fetch_from_files(
         part.append(chunk)
         progress(part.position)
 
+    given_by: set[str] = set()
     try:
         for offset, n_bytes in list(ranges_from(expert.ranges, part.position)):
-            await source.read(offset, n_bytes, write)
+            given_by |= await source.read(offset, n_bytes, write)
         await trio.to_thread.run_sync(part.finish)
     except ShardCorrupt:
-        source.blame(expert.ranges[0][0])
+        source.blame(given_by)
         raise
     finally:
         part.abandon()

@@ -6,10 +6,12 @@ refuses for good is not asked of it again. Each answer has a time limit by its l
 so that a server that drips cannot hold a reader for ever, and one that sends a little
 and breaks off counts as one that sends nothing. Redirects are followed a few times, and
 only to addresses that may be asked (addresses.py). Nothing read here is known to be
-right before its hash is: whoever finds it wrong calls `blame`.
+right before its hash is: whoever finds it wrong says so by `blame`, and who sent it is
+asked last from then on.
 """
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -80,18 +82,21 @@ class HttpSource:
         self._starts = file_starts(files)
         self._settings = settings or HttpSettings()
         self._refused: dict[str, str] = {}  # reasons by address
-        self._first = [0] * len(self._files)  # the mirror to ask first
+        self._n_lies: Counter[str] = Counter()  # by address
         self.n_bytes = 0  # that have come, of all reads
 
     async def read(
         self, offset: int, n_bytes: int, write: Callable[[bytes], None]
-    ) -> None:
+    ) -> set[str]:
         """Hand the bytes of a range of the address space to `write`, in order.
+
+        Returns the addresses that gave them.
 
         Raises:
             ShardUnavailable: no server gives them, for the reasons in the message.
             Whatever `write` raises.
         """
+        given_by: set[str] = set()
         for number, file in enumerate(self._files):
             start = self._starts[number]
             first = max(offset, start)
@@ -100,18 +105,18 @@ class HttpSource:
                 wanted = FileRange(
                     offset=first - start, n_bytes=last - first, total=file.n_bytes
                 )
-                await self._read_file(number, wanted, write)
+                given_by |= await self._read_file(number, wanted, write)
+        return given_by
 
-    def blame(self, offset: int) -> None:
-        """Ask another mirror first from now on: what this one sent was wrong."""
-        for number, file in enumerate(self._files):
-            if 0 <= offset - self._starts[number] < file.n_bytes:
-                self._first[number] = (self._first[number] + 1) % len(file.urls)
+    def blame(self, addresses: Iterable[str]) -> None:
+        """Ask these last from now on: what they gave was wrong."""
+        self._n_lies.update(addresses)
 
     async def _read_file(
         self, number: int, wanted: FileRange, write: Callable[[bytes], None]
-    ) -> None:
+    ) -> set[str]:
         tries = _Tries(self._settings)
+        given_by: set[str] = set()
         done = 0
 
         def take(chunk: bytes) -> None:
@@ -134,20 +139,18 @@ class HttpSource:
                 self._refused[url] = str(error)
             except SourceBroke as error:
                 await tries.failed(error, progress=done - before)
+            if done > before:
+                given_by.add(url)
+        return given_by
 
     def _address(self, number: int, n_asked: int) -> str:
         """Return the address to ask; ShardUnavailable if all have refused."""
         urls = self._files[number].urls
-        first = self._first[number]
-        usable = [
-            url
-            for url in (*urls[first:], *urls[:first])
-            if url not in self._refused and self._may_ask(url)
-        ]
+        usable = [u for u in urls if u not in self._refused and self._may_ask(u)]
         if not usable:
             reasons = [self._refused.get(url, "") for url in urls]
             raise ShardUnavailable("; ".join(dict.fromkeys(filter(None, reasons))))
-        return usable[n_asked % len(usable)]
+        return sorted(usable, key=self._n_lies.__getitem__)[n_asked % len(usable)]
 
     def _may_ask(self, url: str) -> bool:
         try:

@@ -103,14 +103,14 @@ class _Fetch:
         piece = self._base.pieces[number]
         for _ in range(_MAX_WRONG):
             body = bytearray()
-            await self._source.read(piece.offset, piece.n_bytes, body.extend)
-            put = self._base.put
+            extend, put = body.extend, self._base.put
+            given_by = await self._source.read(piece.offset, piece.n_bytes, extend)
             if await trio.to_thread.run_sync(put, number, bytes(body)):
                 self._left -= piece.n_bytes
                 self._told("fetching the base", 1 - self._left / self._base.n_bytes)
                 return
             log.warning("the piece at %d came as other bytes", piece.offset)
-            self._source.blame(piece.offset)
+            self._source.blame(given_by)
         raise ShardUnavailable(
             f"the servers send other bytes at {piece.offset} than the manifest names"
         )

@@ -93,14 +93,18 @@ class ExpertFetcher:
             source = HttpSource(client, self.manifest.files, self._settings)
             n_tries = max(len(file.urls) for file in self.manifest.files)
             for _ in range(n_tries):
-                await _fill(source, entry, room)
+                given_by = await _fill(source, entry, room)
                 if hashlib.sha256(room).digest() == entry.digest:
                     return
-                source.blame(entry.ranges[0][0])
+                source.blame(given_by)
         raise ShardUnavailable(f"the servers send other bytes for {entry.expert}")
 
 
-async def _fill(source: HttpSource, entry: ManifestExpert, room: memoryview) -> None:
+async def _fill(
+    source: HttpSource, entry: ManifestExpert, room: memoryview
+) -> set[str]:
+    """Read an expert's ranges into `room`; return who gave them."""
+    given_by: set[str] = set()
     at = 0
 
     def write(chunk: bytes) -> None:
@@ -109,7 +113,8 @@ async def _fill(source: HttpSource, entry: ManifestExpert, room: memoryview) -> 
         at += len(chunk)
 
     for offset, n_bytes in entry.ranges:
-        await source.read(offset, n_bytes, write)
+        given_by |= await source.read(offset, n_bytes, write)
+    return given_by
 
 
 class FetchedExperts(ExpertFile):

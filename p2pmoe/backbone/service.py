@@ -199,6 +199,7 @@ class Service:
 
     async def _serve(self, loaded: Loaded, stop: trio.Event) -> None:
         self._local, self._served = loaded.local, loaded.served
+        loaded.local.remote_times = self.counters.times
         try:
             async with AsyncExitStack() as stack:
                 network = None
@@ -355,16 +356,6 @@ def _opened(config: ServeConfig) -> ModelFile | None:
         model_file = open_model(config.model)
         describe_model(model_file)
         return model_file
-    if config.access is None:
-        raise ConfigurationError(
-            "--manifest without a network leaves nobody to compute experts",
-            advice="name a network with --relay or --invite",
-        )
-    if config.disk is not DiskPolicy.OFF:
-        raise ConfigurationError(
-            f"--disk {config.disk} with --manifest: no expert is on the disk",
-            advice="leave --disk out; with --ram, experts used often are kept",
-        )
     from p2pmoe.backbone.base_model import (  # noqa: PLC0415 - loads httpx
         parse_address,
     )

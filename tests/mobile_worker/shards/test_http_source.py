@@ -215,14 +215,14 @@ async def test_who_refused_is_not_asked_again_and_who_lied_is_asked_last() -> No
         seen.append(request.url.host)
         return await (missing if request.url.host == "a.example" else good)(request)
 
-    source = source_of(note, A, B, "https://c.example/m")
+    source, c = source_of(note, A, B, "https://c.example/m"), "https://c.example/m"
+    assert await source.read(0, 1, bytearray().extend) == {B}
     await got(source, 0, 1)
+    source.blame({B})
+    assert await source.read(0, 1, bytearray().extend) == {c}
+    source.blame({c})
     await got(source, 0, 1)
-    source.blame(0)
-    await got(source, 0, 1)
-    source.blame(5)
-    await got(source, 0, 1)
-    assert [host[0] for host in seen] == ["a", "b", "b", "b", "c"]
+    assert [host[0] for host in seen] == ["a", "b", "b", "c", "b"]
 
 
 @trio_test(autojump=True)

@@ -227,3 +227,14 @@ def test_files_and_folders_are_checked_before_anything_runs(tmp_path: Path) -> N
     blocked.write_text("x")
     with pytest.raises(ConfigurationError, match="data folder"):
         Service(config(tmp_path, data=blocked), SystemClock())
+
+
+def test_an_address_that_nobody_may_ask_is_refused_at_once(tmp_path: Path) -> None:
+    access = NetworkAccess(endpoint=parse_endpoint("wss://relay.example/relay"))
+    values = {"model": tmp_path / "base", "access": access, "disk": DiskPolicy.OFF}
+    wrong = config(tmp_path, manifest="http://a.example/m", **values)
+    with pytest.raises(ConfigurationError, match="is no https address"):
+        Service(wrong, SystemClock())
+    # Nothing is left locked, and nothing is asked before it runs.
+    right = config(tmp_path, manifest="https://a.example/m", **values)
+    Service(right, SystemClock())._identity.release()

@@ -1,0 +1,106 @@
+"""The local side without experts: what is here, what is kept, what is told."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from p2pmoe.backbone.base_model import open_by_manifest
+from p2pmoe.backbone.base_side import BaseSide
+from p2pmoe.backbone.fetched_experts import ExpertFetcher
+from p2pmoe.backbone.local_side import LocalOptions
+from p2pmoe.backbone.path_times import Path as By
+from p2pmoe.config import DiskAccess, DiskPolicy
+from tests.support.backbone_model import POCKET
+from tests.support.base_models import FAST, MANIFEST_URL, PublicModel, public_model
+
+RAM = 60 << 20
+
+
+@pytest.fixture(scope="module")
+def whole() -> PublicModel:
+    return public_model(POCKET, with_tokenizer=False)
+
+
+@pytest.fixture
+def model(whole: PublicModel) -> PublicModel:
+    return whole.changed()
+
+
+def side_of(model: PublicModel, folder: Path, **changes: object) -> BaseSide:
+    client = model.server.open_client
+    base = open_by_manifest(
+        MANIFEST_URL, folder / "base", settings=FAST, open_client=client
+    )
+    model.server.asked.clear()
+    options = LocalOptions(data=folder, policy=DiskPolicy.OFF, **changes)
+    fetcher = ExpertFetcher(model.manifest, FAST, open_client=client)
+    return BaseSide(base.model_file, options, fetcher)
+
+
+def use_some(side: BaseSide) -> None:
+    """Use experts 0 to 3 of layer 1 much, and some others a little."""
+    chosen = np.array([[0, 1, 2, 3]] * 4000 + [[4, 5, 6, 7]])
+    side.use.add(1, chosen)
+
+
+def test_without_ram_no_expert_is_ever_fetched(
+    tmp_path: Path, model: PublicModel
+) -> None:
+    side = side_of(model, tmp_path, disk_access=DiskAccess.MMAP)
+    side.warm_up([1, 2, 3], in_network=True)
+    use_some(side)
+    side.fill()
+    assert not side.rebalance()
+    assert side.look_through()
+    assert side.hot.at_hand() == ()
+    assert not side.hot.holds_all
+    assert model.server.asked == []
+    assert not side.model_file.unread()
+    assert len(side.all_experts()) == 224
+
+
+def test_with_ram_the_most_used_are_fetched_and_kept(
+    tmp_path: Path, model: PublicModel
+) -> None:
+    side = side_of(model, tmp_path, ram_bytes=RAM)
+    side.warm_up([], in_network=True)
+    assert side.hot.at_hand() == ()
+    assert not side.knows_use
+    side.hot.budget_bytes = 4 * max(side.hot.sizes.values())
+    use_some(side)
+    side.fill_behind(lambda: True)
+    assert [(e.layer, e.index) for e in side.hot.at_hand()] == [
+        (1, index) for index in range(4)
+    ]
+    n_bytes = sum(side.hot.sizes[expert] for expert in side.hot.at_hand())
+    assert model.server.n_bytes == n_bytes == side.experts.count.n_bytes
+    assert side.cost.times.mean_s(By.FETCH) is not None
+
+
+def test_a_fetch_that_fails_is_told_and_tried_again(
+    tmp_path: Path, model: PublicModel, caplog: pytest.LogCaptureFixture
+) -> None:
+    side = side_of(model, tmp_path, ram_bytes=RAM)
+    side.warm_up([], in_network=True)
+    side.hot.budget_bytes = max(side.hot.sizes.values())
+    use_some(side)
+    model.server.is_up = False
+    assert side.knows_use
+    side.fill_behind(lambda: True)
+    assert not side.rebalance()
+    assert "cannot be fetched" in caplog.text
+    model.server.is_up = True
+    assert side.rebalance()
+    assert len(side.hot.at_hand()) == 1
+    assert side.damage() == ""
+
+
+def test_use_is_recalled(tmp_path: Path, model: PublicModel) -> None:
+    side = side_of(model, tmp_path, ram_bytes=RAM)
+    use_some(side)
+    side.save()
+    again = side_of(model, tmp_path, ram_bytes=RAM)
+    assert not again.knows_use
+    again.warm_up([], in_network=True)
+    assert again.knows_use
