@@ -6,7 +6,10 @@ One `WorkerCost` per worker and one `LocalCost` per process keep running estimat
 - `per_byte_s`: what bytes add to that, from large messages;
 - `per_row_s`: the worker's compute per (expert, row), as it reports;
 - `spread`: quantiles of elapsed / expected over the last calls, from which p95 and
-  p99 of a coming call follow whatever its size.
+  p99 of a coming call follow whatever its size;
+- `risk`: what a plan weighs a call's expected time by. A layer waits for the slowest of
+  its calls, so a way that is mostly as fast but at times much slower costs more than
+  its mean: 1 + RISK * (p95 / expected - 1), for workers and for the disk alike.
 
 Before the first sample the defaults below hold; the first sample replaces them. A
 worker that is not asked is not measured, so the round trip of an idle one shrinks
@@ -25,6 +28,8 @@ __all__ = ["CallSample", "LocalCost", "WorkerCost"]
 ALPHA = 0.15
 WINDOW = 128
 RESORT_EVERY = 16
+ENOUGH = 8  # samples before anything is said of their spread
+RISK = 0.2  # of a layer with four calls, one in five meets somebody's p95
 SMALL_BYTES = 16 * 1024
 LARGE_BYTES = 64 * 1024
 DEFAULT_RTT_S = 0.05
@@ -142,13 +147,20 @@ class WorkerCost:
         """
         expected = self.expected_s(n_rows, n_bytes) + self.queue_s()
         ceiling = max(DEADLINE_CEILING_S, DEFAULT_SPREAD * expected)
-        if len(self._ratios) < 8:
+        if len(self._ratios) < ENOUGH:
             return ceiling
         wanted = DEADLINE_MARGIN * self.quantile_s(0.99, n_rows, n_bytes)
         return min(max(wanted, DEADLINE_FLOOR_S), ceiling)
 
+    @property
+    def risk(self) -> float:
+        """What a plan weighs an expected time by, at least 1."""
+        if len(self._ratios) < ENOUGH:
+            return 1.0
+        return 1.0 + RISK * max(0.0, self._spread(0.95) - 1.0)
+
     def _spread(self, q: float) -> float:
-        if len(self._ratios) < 8:
+        if len(self._ratios) < ENOUGH:
             return DEFAULT_SPREAD
         if not self._ordered:
             self._ordered = sorted(self._ratios)
@@ -162,12 +174,13 @@ class LocalCost:
     `times` are those of each path, as metrics tell them.
     """
 
-    __slots__ = ("_disk_per_byte", "_per_row", "times")
+    __slots__ = ("_disk_per_byte", "_disk_ratios", "_per_row", "times")
 
     def __init__(self) -> None:
         """Start from a slow NVMe and the default compute; both are soon measured."""
         self._per_row = _Mean(DEFAULT_PER_ROW_S)
         self._disk_per_byte = _Mean(1.0 / 1e9)
+        self._disk_ratios: deque[float] = deque(maxlen=WINDOW)
         self.times = PathTimes()
 
     def observe_compute(self, seconds: float, n_rows: int) -> None:
@@ -176,16 +189,37 @@ class LocalCost:
             self._per_row.add(seconds / n_rows)
             self.times.add(Path.RAM, seconds / n_rows)
 
-    def observe_read(self, seconds: float, n_bytes: int) -> None:
-        """Take in one positioned read of an expert."""
-        if n_bytes > 0:
-            self._disk_per_byte.add(seconds / n_bytes)
+    def observe_read(self, seconds: float, n_bytes: int, n_at_once: int = 1) -> None:
+        """Take in one positioned read; `n_at_once` of them shared the disk.
+
+        What bytes cost is the read's part of the time, as reads of a layer add up.
+        """
+        if n_bytes > 0 and n_at_once > 0:
+            per_byte = seconds / n_bytes / n_at_once
+            if self._disk_per_byte.n:
+                self._disk_ratios.append(
+                    per_byte / max(self._disk_per_byte.value, 1e-15)
+                )
+            self._disk_per_byte.add(per_byte)
             self.times.add(Path.DISK, seconds)
+
+    @property
+    def disk_risk(self) -> float:
+        """What a plan weighs a read's expected time by, at least 1."""
+        if len(self._disk_ratios) < ENOUGH:
+            return 1.0
+        ordered = sorted(self._disk_ratios)
+        p95 = ordered[math.ceil(0.95 * len(ordered)) - 1]
+        return 1.0 + RISK * max(0.0, p95 - 1.0)
 
     def compute_s(self, n_rows: int) -> float:
         """Return the time to compute rows of an expert at hand."""
         return n_rows * self._per_row.value
 
     def disk_s(self, n_rows: int, n_bytes: int) -> float:
-        """Return the time to read an expert of n_bytes and compute rows of it."""
-        return n_bytes * self._disk_per_byte.value + self.compute_s(n_rows)
+        """Return the time to read an expert of n_bytes and compute rows of it.
+
+        The read's time is weighed by its risk.
+        """
+        read_s = n_bytes * self._disk_per_byte.value * self.disk_risk
+        return read_s + self.compute_s(n_rows)

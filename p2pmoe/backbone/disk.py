@@ -167,10 +167,11 @@ class DiskTier:
             raise
         finally:
             with self._lock:
+                n_at_once = len(self._flights)
                 del self._flights[expert]
                 self._ahead_bytes -= n_bytes if ahead else 0
         with self._lock:
-            self._cost.observe_read(seconds, n_bytes)
+            self._cost.observe_read(seconds, n_bytes, n_at_once)
             self.n_reads += 1
             self.n_ahead += ahead
             self.n_read_bytes += n_bytes

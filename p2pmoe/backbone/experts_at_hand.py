@@ -174,13 +174,19 @@ class HotSet:
         most = self._aimed_bytes
         return self.budget_bytes if most is None else min(most, self.budget_bytes)
 
-    def warm(self, use: Counts, go_on: Callable[[], bool] = lambda: True) -> None:
+    def warm(
+        self,
+        use: Counts,
+        go_on: Callable[[], bool] = lambda: True,
+        pays: Callable[[float], bool] = lambda _: True,
+    ) -> None:
         """Read the hottest experts into free room, blocking, while `go_on()`.
 
-        Nothing is evicted and nothing aimed at. ModelFileError as `fill`.
+        Nothing is evicted and nothing aimed at; an expert whose use does not pay for
+        the read is left out. ModelFileError as `fill`.
         """
         for expert in choose_hot(use, self.sizes, self.budget_bytes):
-            if not go_on():
+            if not go_on() or not pays(float(use[expert.layer, expert.index])):
                 return
             if expert in self._resident:
                 continue
@@ -214,12 +220,25 @@ class HotSet:
                 return False
             return self._add(expert, weights)
 
-    def plan(self, use: Counts, keep: Collection[ExpertId] = ()) -> Moves:
-        """Return the changes that measured use asks for, evicting none of `keep`."""
+    def plan(
+        self,
+        use: Counts,
+        keep: Collection[ExpertId] = (),
+        pays: Callable[[float], bool] = lambda _: True,
+    ) -> Moves:
+        """Return the changes that measured use asks for, evicting none of `keep`.
+
+        An expert whose use does not pay for the read stays where it is.
+        """
         with self._lock:
             aim = self._resident if self._aim is None else self._aim
             resident = {e: w for e, w in self._resident.items() if e in aim}
-        return rebalance(use, self.sizes, resident, self._most_aimed(), keep=keep)
+        sizes = {
+            e: n
+            for e, n in self.sizes.items()
+            if e in resident or pays(float(use[e.layer, e.index]))
+        }
+        return rebalance(use, sizes, resident, self._most_aimed(), keep=keep)
 
     def apply(self, moves: Moves) -> None:
         """Read and evict, blocking; nothing is evicted before its successor is read.

@@ -31,6 +31,7 @@ from p2pmoe.backbone.disk_experts import DiskExperts  # noqa: TC001 - asked for 
 from p2pmoe.backbone.experts_at_hand import HotSet
 from p2pmoe.backbone.foresight import Foresight, Route
 from p2pmoe.backbone.free_memory import free_memory
+from p2pmoe.backbone.path_times import PathTimes  # noqa: TC001 - a field's type
 from p2pmoe.backbone.scattered import ExpertPlaces, Network, ScatteredExperts
 from p2pmoe.backbone.trace import RequestTrace, StepTrace
 from p2pmoe.backbone.use import UseCounts, load_use, save_use
@@ -132,6 +133,7 @@ class LocalSide:
             next_use=self.use.next_use,
         )
         self.disk: DiskExperts = self._open_disk()
+        self.remote_times: PathTimes | None = None  # of calls, once there is a network
         self._in_network = False
         self._recalled = False
         self._unreadable = False  # the model file was found cut short
@@ -310,6 +312,10 @@ class LocalSide:
         )
         log.info("measured over %d tokens which experts are used most", n)
 
+    def _pays(self, uses: float) -> bool:
+        """Whether having an expert in memory pays for the read; from a disk always."""
+        return uses >= 0
+
     def rebalance(self, keep: Collection[ExpertId] = ()) -> bool:
         """Follow measured use with the few moves worth their reads; True if made.
 
@@ -320,7 +326,7 @@ class LocalSide:
         """
         if not self._in_network:
             return False
-        moves = self.hot.plan(self.use.decayed(), keep)
+        moves = self.hot.plan(self.use.decayed(), keep, self._pays)
         if self._unreadable or not (moves.load or moves.evict):
             return False
         try:

@@ -1,7 +1,7 @@
 """Which tier computes which expert of one layer: one cost model, one pure function.
 
 `plan_layer` chooses RAM | disk | hub | edge for each (expert, rows) so that the layer
-is done soonest. Rules:
+is done soonest; times are weighed by how much they vary (`risk`, cost.py). Rules:
 
 - an expert at hand (RAM) is computed here: nothing beats it;
 - otherwise a live holder; under `DiskPolicy.TIER` the disk competes by its cost, under
@@ -131,10 +131,10 @@ class _Assignment:
         """Return when this worker would be done if it took n_rows more."""
         n_bytes = n_rows * self.question.row_bytes
         cost = holder.cost
-        extra = cost.expected_s(n_rows, n_bytes) - cost.rtt_s
+        extra = (cost.expected_s(n_rows, n_bytes) - cost.rtt_s) * cost.risk
         taken = self.by_peer.get(holder.peer)
-        start = cost.rtt_s + cost.queue_s() if taken is None else taken[2]
-        return start + extra
+        idle = (cost.rtt_s + cost.queue_s()) * cost.risk
+        return (idle if taken is None else taken[2]) + extra
 
     def to_worker(self, holder: Holder, call: ExpertRows) -> None:
         until = self.remote_until(holder, len(call.rows))

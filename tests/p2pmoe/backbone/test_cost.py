@@ -1,5 +1,6 @@
 """Estimates follow the measurements; deadlines stay between floor and ceiling."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -89,3 +90,27 @@ def test_local_cost_adds_reading_and_computing() -> None:
     cost.observe_read(0.1, 1_000_000)
     assert abs(cost.disk_s(3, 500_000) - 0.053) < 1e-9
     assert abs(cost.compute_s(3) - 0.003) < 1e-9
+
+
+def test_a_way_that_is_at_times_much_slower_weighs_more() -> None:
+    steady, jittery = WorkerCost(), WorkerCost()
+    assert steady.risk == 1.0
+    for at in range(128):
+        steady.observe(sample(0.010, 0.001))
+        jittery.observe(sample(0.070 if at % 10 == 0 else 0.010, 0.001))
+    assert steady.risk == pytest.approx(1.0, abs=0.02)
+    assert jittery.risk > 1.3
+    disk = LocalCost()
+    for at in range(128):
+        disk.observe_read(0.03 if at % 10 == 0 else 0.003, 1_000_000)
+    assert disk.disk_risk > 1.3
+    assert disk.disk_s(0, 1_000_000) > 0.0039
+
+
+def test_reads_at_once_share_the_disk() -> None:
+    cost = LocalCost()
+    for _ in range(4):
+        cost.observe_read(0.4, 1_000_000, 4)
+    assert cost.disk_s(0, 1_000_000) == pytest.approx(0.1)
+    cost.observe_read(0.4, 0)
+    assert cost.disk_s(0, 1_000_000) == pytest.approx(0.1)
