@@ -3,6 +3,7 @@
 Servers are functions of a request, handed to httpx; time jumps.
 """
 
+import functools
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from itertools import count, pairwise
@@ -291,3 +292,58 @@ async def test_a_small_file_is_had_whole_or_not_at_all() -> None:
 async def test_a_client_can_be_opened() -> None:
     async with open_client(HttpSettings()) as client:
         assert not client.follow_redirects
+
+
+HEAD = b"HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-999/%d\r\n" % len(FIRST)
+CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+async def pour(stream: trio.SocketStream, head: bytes, again: bytes) -> None:
+    """Send a head, then something else for ever."""
+    await stream.send_all(head)
+    while again:
+        await stream.send_all(again)
+
+
+@pytest.mark.parametrize(
+    ("head", "again", "says"),
+    [
+        (CHUNKED, b"1000\r\n" + bytes(4096) + b"\r\n", "more bytes"),
+        (HEAD + b"Content-Length: 1000\r\n\r\n" + bytes(1000), b"y" * 4096, ""),
+        (HEAD + b"Content-Length: 99999\r\n\r\n", b"y", "would send 99999 bytes"),
+        (HEAD, b"X-Long: " + b"x" * 4000 + b"\r\n", "127.0.0.1"),
+        (b"no http at all\r\n\r\n", b"", "127.0.0.1"),
+        (b"", b"", "127.0.0.1"),
+        (HEAD + b"Content-Length: 1000\r\n\r\n" + bytes(999), b"", "127.0.0.1"),
+        (CHUNKED + b"zz\r\n", b"", "127.0.0.1"),
+    ],
+    ids=range(8),
+)
+@trio_test
+async def test_over_a_socket_a_strange_server_neither_hangs_nor_floods(
+    head: bytes, again: bytes, says: str
+) -> None:
+    async def strange(stream: trio.SocketStream) -> None:
+        try:
+            await stream.receive_some()
+            await pour(stream, head, again)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            return
+
+    settings = HttpSettings(max_failures=1, silence_s=2.0)
+    found = bytearray()
+    async with trio.open_nursery() as nursery:
+        serve = functools.partial(trio.serve_tcp, strange, 0, host="127.0.0.1")
+        (listener,) = await nursery.start(serve)
+        url = f"http://127.0.0.1:{listener.socket.getsockname()[1]}/m"
+        file = ModelFilePart(n_bytes=len(FIRST), urls=(url,))
+        with trio.fail_after(20):
+            async with open_client(settings) as client:
+                source = HttpSource(client, [file], settings)
+                if says:
+                    with pytest.raises(ShardUnavailable, match=says):
+                        await source.read(0, 1000, found.extend)
+                else:
+                    await source.read(0, 1000, found.extend)
+        nursery.cancel_scope.cancel()
+    assert len(found) <= 1000
