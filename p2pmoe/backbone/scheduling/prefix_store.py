@@ -93,5 +93,7 @@ class PrefixStore:
 def n_common(a: Tokens, b: Tokens) -> int:
     """Return how many first tokens are the same."""
     n = min(len(a), len(b))
+    if n == 0 or a[0] != b[0]:
+        return 0
     differ = np.flatnonzero(a[:n] != b[:n])
     return int(differ[0]) if len(differ) else n

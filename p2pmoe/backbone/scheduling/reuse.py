@@ -97,7 +97,7 @@ def begin_from_others(
         best = Origin(cache=found[0].cache, length=found[1], is_own=False)
     for other in running:
         if other.request.client == client and _is_whole(other):
-            n = n_common(other.key()[: other.length], tokens)
+            n = n_common(other.prompt[: other.length], tokens)
             if other.cache is not None and n > (0 if best is None else best.length):
                 best = Origin(cache=other.cache, length=n, is_own=False)
     if best is not None:

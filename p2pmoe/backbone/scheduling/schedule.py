@@ -215,6 +215,10 @@ class Schedule:
                 return
             self.queue.remove(sequence)
             self.queue.runs(sequence.request.client)
+            if sequence.origin is None:
+                begin_from_others(self.pool, sequence, own)
+                sequence.n_hint = sequence.length
+                self._look_again(sequence)
             own.append(sequence)
             own.sort(key=lambda s: s.number)
             self.version += 1
@@ -243,10 +247,7 @@ class Schedule:
     # Rows and their room.
 
     def _share(self, lane: int, ready: list[SequenceState], plan: StepPlan) -> None:
-        for sequence in ready:
-            if sequence.cache is None and sequence.origin is None:
-                begin_from_others(self.pool, sequence, self.lanes[lane])
-        demands = [Demand(s.n_pending, s.n_waited) for s in ready]
+        demands = [Demand(s.n_expected, s.n_waited) for s in ready]
         rows = share_rows(
             demands,
             chunk_rows=self.limits.chunk_tokens,
@@ -255,15 +256,21 @@ class Schedule:
         for sequence, n_rows in zip(ready, rows, strict=True):
             if sequence not in self.lanes[lane]:
                 continue  # preempted for one before it
-            if n_rows and self._have_room(sequence, n_rows, lane):
+            own = self._first_rows(sequence, n_rows, lane)
+            if own and self._have_room(sequence, own, lane):
                 self._note_reuse(sequence)
-                plan.shares.append(Share(sequence, n_rows))
+                plan.shares.append(Share(sequence, own))
                 sequence.n_waited = 0
             else:
                 sequence.n_waited += 1
-                if sequence.cache is None and sequence.origin is not None:
-                    self._look_again(sequence)
+                self._look_again(sequence)
         plan.shares = [s for s in plan.shares if s.sequence in self.lanes[lane]]
+
+    def _first_rows(self, sequence: SequenceState, n_rows: int, lane: int) -> int:
+        """Let a sequence that gets its first rows begin with what others have of it."""
+        if n_rows and sequence.cache is None and sequence.origin is None:
+            begin_from_others(self.pool, sequence, self.lanes[lane])
+        return min(n_rows, sequence.n_pending)
 
     def _look_again(self, sequence: SequenceState) -> None:
         """Forget a copy that is not yet made: there may be more to copy next time."""

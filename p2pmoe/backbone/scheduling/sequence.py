@@ -24,6 +24,8 @@ from p2pmoe.model.kv_cache import KvCache
 
 __all__ = ["Origin", "SequenceState", "add_figures"]
 
+Tokens = npt.NDArray[np.int64]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Origin:
@@ -50,6 +52,7 @@ class SequenceState:
     cache: KvCache | None = None
     origin: Origin | None = None  # of the cache that is still to be made
     room: int = 0  # positions that the KV pool granted
+    prompt: Tokens = field(init=False)  # as an array, to be compared with others'
     started: float | None = None  # when it first got a slot
     decode_started: float | None = None
     n_waited: int = 0  # steps of its lane that it was left out of
@@ -57,9 +60,9 @@ class SequenceState:
     parked_until: float | None = None  # nobody holds an expert that it needs
     parked_by: Exception | None = None
     gives_way: bool = False  # its lane is to preempt it
-    is_admitted: bool = False
     n_cached: int = 0  # positions of the prompt that were reused
     n_restored: int = 0  # positions that were complete before it began
+    n_hint: int = 0  # positions that others had of it when it got its slot
     constraint: TokenConstraint | None = None
     prompt_logprobs: list[TokenLogprobs] = field(default_factory=list)
     figures: StepFigures | None = None  # since the last token
@@ -68,6 +71,7 @@ class SequenceState:
     def __post_init__(self) -> None:
         """Begin with the prompt."""
         self.tokens = list(self.request.prompt_ids)
+        self.prompt = np.asarray(self.tokens, np.int64)
 
     @property
     def n_prompt(self) -> int:
@@ -97,19 +101,28 @@ class SequenceState:
         return len(self.tokens) - self.length
 
     @property
+    def n_expected(self) -> int:
+        """Tokens to be run, if it can begin with what others had; at least 1."""
+        if self.cache is None and self.origin is None:
+            return max(1, len(self.tokens) - self.n_hint)
+        return self.n_pending
+
+    @property
     def may_reuse(self) -> bool:
         """Whether its first positions may come from elsewhere: nobody looks at them."""
         request = self.request
         return not (request.scores_prompt or request.traces)
 
-    def key(self) -> npt.NDArray[np.int64]:
-        """Return the tokens as an array, to be compared with others'."""
+    def key(self) -> Tokens:
+        """Return all tokens as an array."""
+        if self.n_drawn == 0:
+            return self.prompt
         return np.asarray(self.tokens, np.int64)
 
     def drop_cache(self) -> None:
         """Forget all that was computed; the tokens stay."""
         self.cache = self.origin = None
-        self.room = self.n_restored = 0
+        self.room = self.n_restored = self.n_hint = 0
         self.gives_way = False
 
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from random import Random
 
 import pytest
 import trio
@@ -46,6 +47,7 @@ from tests.support.backbone_model import (
     model_of,
 )
 from tests.support.lanes import a_request, decode_alone
+from tests.support.recalling_model import TOKEN_BYTES, RecallingModel, cold_run
 from tests.support.scripted_model import (
     N_LAYERS,
     TOP_K,
@@ -667,3 +669,52 @@ async def test_sampled_tokens_are_those_of_a_single_run() -> None:
                 nursery.start_soon(client, number)
     for number, request in enumerate(requests):
         assert found[number] == decode_alone(side, request)[0]
+
+
+@trio_test
+async def test_b20_whatever_is_cancelled_whenever_the_rest_is_as_alone() -> None:
+    """Two lanes of threads, a pool that is too small, clients that come and go."""
+    model = RecallingModel()
+    random = Random(7)
+    n_bytes = 800 * TOKEN_BYTES
+    counters = BackboneCounters()
+    parts = EngineParts(
+        model=model,
+        experts=lambda step, deadline, patience_s: None,
+        cancel=lambda step: None,
+        counters=counters,
+        monotonic=lambda: 0.0,
+        n_lanes=2,
+        max_batch=4,
+        max_queued=400,
+        chunk_tokens=16,
+        kv_bytes=n_bytes,
+    )
+
+    async def client(number: int) -> None:
+        prompt = [random.randrange(4) for _ in range(random.randrange(1, 60))]
+        n, leaves = random.choice((5, 100, 500)), random.randrange(-60, 60)
+        request = a_request(prompt, n, client=str(number % 7))
+        tokens: list[int] = []
+        with trio.CancelScope() as scope:
+            for _ in range(random.randrange(5)):
+                await trio.lowlevel.checkpoint()
+            async with engine.generate(request) as run:
+                async for step in run:
+                    tokens += step.tokens
+                    if len(tokens) == leaves:
+                        scope.cancel()
+            assert tokens == cold_run(request)
+        assert tokens == cold_run(request)[: len(tokens)]
+
+    with trio.fail_after(60):
+        async with open_engine(parts) as engine:
+            async with trio.open_nursery() as nursery:
+                for number in range(60):
+                    nursery.start_soon(client, number)
+            await engine.idle()
+            pool = engine.schedule.pool
+            assert pool.granted_bytes == engine.n_active == engine.n_waiting == 0
+            assert model.live_bytes == pool.kept_bytes <= n_bytes
+            assert engine.schedule.n_preemptions > 0
+    assert sum(counters.requests.values()) == 60

@@ -4,9 +4,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from p2pmoe.backbone.generation import FinishReason, StepFigures, TierCalls
 from p2pmoe.backbone.lane import DeadlinePassed, StepFailed
+from p2pmoe.backbone.trace import StepTrace
 from p2pmoe.config import MissingPolicy
 from p2pmoe.errors import Cancelled, ExpertsUnavailable, NotFinite, RequestFailed
 from p2pmoe.model.sampler import SamplingSettings, log_probabilities
@@ -470,3 +473,66 @@ def test_nothing_is_reported_for_a_sequence_twice() -> None:
     ended = [rig.submit(a_request([i], 1 + i)) for i in range(4)]
     rig.run()
     assert [rig.cause(s) for s in ended] == [FinishReason.LENGTH] * 4
+
+
+def test_a_step_that_read_too_many_experts_makes_the_next_ones_smaller() -> None:
+    limits = limits_of(max_cold_experts=100, max_batch=16)
+    rig = LaneRig(RecallingModel(), limits)
+
+    def experts(step: StepTrace) -> None:
+        step.n_cold = 40 * step.n_rows
+
+    rig.experts = experts
+    asked = [rig.submit(a_request([i], 6)) for i in range(8)]
+    seen = shapes(rig.model)
+    rig.run()
+    assert len(seen[0]) == 8
+    assert {len(rows) for rows in seen[1:]} <= {1, 2, 3}
+    most = max(s.n_waited for s in asked)
+    assert most <= 8  # they take turns
+    assert all(rig.tokens(s) == cold_run(s.request) for s in asked)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.integers(0, 31), min_size=1, max_size=40), st.integers(1, 40)
+        ),
+        min_size=1,
+        max_size=8,
+    ),
+    st.sets(st.integers(0, 31), max_size=3),
+    st.booleans(),
+    st.integers(1, 2),
+    st.integers(200, 1000),
+)
+def test_b11_a_failure_ends_those_that_met_it_and_changes_nothing_for_others(
+    asked: list[tuple[list[int], int]],
+    bad: set[int],
+    names_rows: bool,
+    n_lanes: int,
+    n_positions: int,
+) -> None:
+    limits = limits_of(n_lanes=n_lanes, kv_bytes=10 * n_positions, chunk_tokens=16)
+    rig = LaneRig(RecallingModel(), limits)
+
+    def on_step(parts: Parts) -> None:
+        tokens = [t for part in parts for t in part.tokens]
+        rows = [row for row, token in enumerate(tokens) if token in bad]
+        if rows:
+            raise NotFinite("bad", rows=rows) if names_rows else ValueError("bad")
+
+    rig.model.on_step = on_step
+    found = [rig.submit(a_request(*own)) for own in asked]
+    rig.run()
+    for sequence in found:
+        whole, prompt = cold_run(sequence.request), sequence.request.prompt_ids
+        n_good = 0
+        if not bad & set(prompt):
+            run = [i for i, token in enumerate(whole[:-1]) if token in bad]
+            n_good = run[0] + 1 if run else len(whole)
+        assert rig.tokens(sequence) == whole[:n_good]
+        ended = rig.cause(sequence)
+        assert isinstance(ended, FinishReason) == (n_good == len(whole))
+    assert rig.schedule.pool.granted_bytes == rig.schedule.n_running == 0
