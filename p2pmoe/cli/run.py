@@ -161,6 +161,9 @@ def _report(
     n_tokens = answer.usage.get("completion_tokens", max_tokens)
     if answer.finish_reason == "length" and n_tokens < max_tokens:
         print(f"the context is full after {n_tokens} tokens", file=sys.stderr)
+    n_dropped = answer.extension.get("dropped_calls", 0)
+    if n_dropped:
+        print(f"{n_dropped} expert calls were left out of it", file=sys.stderr)
     if watcher.explains:
         if watcher.steps:
             from p2pmoe.cli.explain_table import print_explained

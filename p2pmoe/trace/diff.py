@@ -24,7 +24,7 @@ from p2pmoe.trace.format import (
 
 __all__ = ["Deviation", "TraceReport", "compare_traces"]
 
-_SHOWN = 60
+_SHOWN = 64  # characters of a value, a digest whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

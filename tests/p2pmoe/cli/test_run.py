@@ -78,6 +78,18 @@ def test_a_context_that_ended_the_answer_is_told(asked):
     assert len(asked) == 1
 
 
+def test_an_answer_that_is_not_exact_says_so(monkeypatch):
+    def complete(url, body, *, key, show, watch):
+        show("x")
+        return Completion(
+            text="x", finish_reason="stop", usage={}, extension={"dropped_calls": 3}
+        )
+
+    monkeypatch.setattr("p2pmoe.client.complete", complete)
+    result = CliRunner().invoke(build_app(), ["run", "x"])
+    assert result.stderr == "3 expert calls were left out of it\n"
+
+
 def test_explain_as_json_has_the_steps(asked):
     result = CliRunner().invoke(build_app(), ["run", "x", "--json", "--explain"])
     (step,) = json.loads(result.stdout)["steps"]
