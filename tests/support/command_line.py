@@ -102,14 +102,16 @@ def assert_one_error(outcome: Outcome, *parts: str, code: int = 2) -> None:
 class Running:
     """A command that serves; `report` is what its ready file says."""
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
+    def __init__(
+        self, folder: Path, *arguments: str, program: Sequence[str] = PROGRAM
+    ) -> None:
         """Start it and wait until it is ready."""
         name = f"{arguments[0]}-{time.monotonic_ns()}"
         self.log = folder / f"{name}.log"
         ready = folder / f"{name}.ready"
         self.log.touch()
         self.process = subprocess.Popen(
-            [*PROGRAM, *arguments, "--ready-file", str(ready)],
+            [*program, *arguments, "--ready-file", str(ready)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
