@@ -180,7 +180,7 @@ class _Routes:
     def _ready_model(self) -> ServedModel:
         now = self._parts.readiness()
         model = self._parts.model()
-        if model is None or now.phase is not Phase.READY:
+        if model is None or not now.takes_requests:
             raise ApiRefusal(
                 f"not ready: {now.detail or now.phase.value}",
                 code="not_ready",

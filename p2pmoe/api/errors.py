@@ -3,8 +3,9 @@
     {"error": {"message": ..., "type": ..., "param": field | null, "code": ... | null}}
 
 `ApiRefusal` is the caller's fault and names the field; failures of the engine become
-503 (429 if too much is asked for at once, 500 where trying again cannot help) or, in
-mid-stream, an error frame. Where trying again may help, Retry-After says when.
+503 (429 if too much is asked for at once, 400 if it can never be held, 500 where trying
+again cannot help) or, in mid-stream, an error frame. Where trying again may help,
+Retry-After says when.
 """
 
 import math
@@ -13,6 +14,7 @@ from http import HTTPStatus
 
 from p2pmoe.backbone.generation import FailureKind, GenerationFailed
 from p2pmoe.errors import P2pmoeError, RequestFailed
+from p2pmoe.model.errors import CacheFull
 
 __all__ = [
     "ApiRefusal",
@@ -75,6 +77,9 @@ def failure_kind(failure: BaseException) -> FailureKind:
 
 def failure_body(failure: BaseException) -> dict[str, object]:
     """Return the error for a failed generation; nothing internal is told."""
+    if isinstance(failure, CacheFull):
+        code = "context_length_exceeded"
+        return error_body(str(failure), "invalid_request_error", code=code)
     kind = failure_kind(failure)
     known = isinstance(failure, RequestFailed)
     message = str(failure) if known else "an internal error ended this request"
@@ -83,6 +88,8 @@ def failure_body(failure: BaseException) -> dict[str, object]:
 
 def failure_status(failure: BaseException) -> HTTPStatus:
     """Return the status for a failure before the first token."""
+    if isinstance(failure, CacheFull):
+        return HTTPStatus.BAD_REQUEST
     kind = failure_kind(failure)
     if kind in _FINAL:
         return HTTPStatus.INTERNAL_SERVER_ERROR

@@ -11,6 +11,7 @@ from p2pmoe.api.errors import (
     retry_headers,
 )
 from p2pmoe.backbone.generation import FailureKind, GenerationFailed
+from p2pmoe.model.errors import CacheFull
 
 
 def test_a_refusal_has_openais_shape() -> None:
@@ -50,6 +51,15 @@ def test_who_may_come_again_is_told_when() -> None:
     assert failure_headers(lost) == {"retry-after": "1"}
     assert failure_headers(ValueError()) == {}
     assert retry_headers(1e12) == {"retry-after": "3600"}
+
+
+def test_what_can_never_be_held_is_the_callers_to_change() -> None:
+    failure = CacheFull("9,000 tokens need more memory than there is")
+    assert failure_status(failure) == HTTPStatus.BAD_REQUEST
+    error = failure_body(failure)["error"]
+    assert error["type"] == "invalid_request_error"
+    assert error["code"] == "context_length_exceeded"
+    assert failure_headers(failure) == {}
 
 
 def test_internal_texts_are_not_told() -> None:
