@@ -103,11 +103,12 @@ class HttpApi:
         self._client = client
 
     async def ready(self) -> str:
-        """Return "" when requests are taken, else how far the server has come."""
-        try:
+        """Return "" when requests are taken, else how far the server has come.
+
+        Raises ApiError if it cannot be reached.
+        """
+        with _lost_is_an_api_error():
             answer = await self._client.get("/readyz")
-        except httpx.HTTPError as error:
-            return str(error) or type(error).__name__
         if answer.status_code == httpx.codes.OK:
             return ""
         try:

@@ -27,7 +27,7 @@ class EvaluationError(ConfigurationError):
 class SetRefused(EvaluationError):
     """A task set or a text cannot be measured on."""
 
-    advice = "docs/reference/evaluation.md describes the format"
+    advice = "see docs/reference/evaluation.md for what it may hold"
 
 
 class RunUnreadable(EvaluationError):

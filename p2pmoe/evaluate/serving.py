@@ -13,6 +13,7 @@ from typing import Final
 
 import trio
 
+from p2pmoe.client.completions import ApiError
 from p2pmoe.evaluate.asking import HttpApi, open_api
 from p2pmoe.local_network.processes import Child, ChildFailed, Stage
 
@@ -75,13 +76,25 @@ async def wait_until_ready(
 
     Raises:
         ChildFailed: the child ended first, or it took longer than `within_s` seconds.
+        ApiError: the server cannot be reached.
     """
     state = "not asked"
     with trio.move_on_after(within_s):
-        while state := await api.ready():
-            if child is not None and not child.is_running:
-                raise ChildFailed(child.ending())
+        while state := await _state(api, child):
             tell(state, 0.0)
             await trio.sleep(_POLL_S)
         return
     raise ChildFailed(f"the backbone was not ready after {within_s:.0f} s: {state}")
+
+
+async def _state(api: HttpApi, child: Child | None) -> str:
+    """Return how far a server has come; of a child that ended, why."""
+    try:
+        state = await api.ready()
+    except ApiError:
+        if child is None or child.is_running:
+            raise
+        raise ChildFailed(child.ending()) from None
+    if state and child is not None and not child.is_running:
+        raise ChildFailed(child.ending())
+    return state

@@ -158,7 +158,10 @@ def load_tasks(path: Path) -> TaskSet:
             raw = file.read(MAX_SET_BYTES + 1)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise SetRefused(f"cannot read the set {path}: {reason}") from error
+        raise SetRefused(
+            f"cannot read the set {path}: {reason}",
+            advice="name a file that can be read",
+        ) from error
     if len(raw) > MAX_SET_BYTES:
         raise SetRefused(f"the set {path} is larger than {MAX_SET_BYTES} bytes")
     tasks: dict[str, Task] = {}

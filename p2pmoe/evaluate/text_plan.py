@@ -43,7 +43,10 @@ def plan_text(
         text = raw.decode("utf-8")
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise SetRefused(f"cannot read the text {path}: {reason}") from error
+        raise SetRefused(
+            f"cannot read the text {path}: {reason}",
+            advice="name a file that can be read",
+        ) from error
     except UnicodeDecodeError as error:
         raise SetRefused(f"the text {path} is not UTF-8") from error
     if len(raw) > MAX_TEXT_BYTES:

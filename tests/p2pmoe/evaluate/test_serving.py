@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from p2pmoe.client.completions import ApiError
 from p2pmoe.evaluate import serving as module
 from p2pmoe.evaluate.asking import open_api
 from p2pmoe.evaluate.serving import ServeOptions, serving, wait_until_ready
@@ -61,7 +62,8 @@ async def test_it_is_yielded_when_it_is_ready_and_ended_afterwards(tmp_path, pro
     assert arguments[arguments.index("--data") + 1] == str(tmp_path / "data")
     _, port = report["listen"]
     async with open_api(f"127.0.0.1:{port}") as gone:
-        assert await gone.ready() != ""
+        with pytest.raises(ApiError, match="cannot be reached"):
+            await wait_until_ready(gone, lambda *_: None)
 
 
 @trio_test
@@ -83,6 +85,11 @@ async def test_patience_ends():
         await wait_until_ready(NeverReady(), lambda *_: None, within_s=60.0)
 
 
+class Lost:
+    async def ready(self) -> str:
+        raise ApiError("the backbone cannot be reached, or was lost")
+
+
 class Ended:
     is_running = False
 
@@ -92,5 +99,6 @@ class Ended:
 
 @trio_test
 async def test_a_child_that_died_is_not_waited_for():
-    with trio.fail_after(5), pytest.raises(ChildFailed, match="by signal 9"):
-        await wait_until_ready(NeverReady(), lambda *_: None, Ended())
+    for api in (NeverReady(), Lost()):
+        with trio.fail_after(5), pytest.raises(ChildFailed, match="by signal 9"):
+            await wait_until_ready(api, lambda *_: None, Ended())
