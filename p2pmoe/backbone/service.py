@@ -22,7 +22,6 @@ from contextlib import (
     asynccontextmanager,
 )
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import trio
@@ -49,6 +48,7 @@ from p2pmoe.backbone.metrics import engine_page, local_page, network_page, path_
 from p2pmoe.backbone.readiness import ReadinessGate, with_damage
 from p2pmoe.backbone.residency import Residency, keep_resident
 from p2pmoe.backbone.scattered import Network, ScatteredExperts
+from p2pmoe.backbone.start_files import make_folder, open_configured_model
 from p2pmoe.backbone.start_report import StartReport
 from p2pmoe.backbone.trace import StepTrace
 from p2pmoe.config import (
@@ -60,8 +60,6 @@ from p2pmoe.config import (
 )
 from p2pmoe.errors import ConfigurationError
 from p2pmoe.evaluate.configuration import configuration_page
-from p2pmoe.model.model import describe_model
-from p2pmoe.weights.model_file import ModelFile, open_model
 
 if TYPE_CHECKING:
     from p2pmoe.api.preparation import ServedModel
@@ -103,11 +101,11 @@ class Service:
         self.counters = BackboneCounters()
         self._clock = clock
         self._told = told
-        _make_folder(config.data)
+        make_folder(config.data)
         self._identity = load_or_create(config.data / "identity")
         with ExitStack() as refused:
             refused.callback(self._identity.release)
-            self._file = _opened(config)
+            self._file = open_configured_model(config)
             refused.pop_all()
         self._gate = ReadinessGate(
             wanted=config.wait_coverage if config.access else 0.0,
@@ -348,31 +346,3 @@ class Service:
         if self._joined is not None:
             pages.append(network_page(self._joined))
         return "".join(pages)
-
-
-def _opened(config: ServeConfig) -> ModelFile | None:
-    """Open the model and check its header; None if a manifest names it."""
-    if config.manifest is None:
-        model_file = open_model(config.model)
-        describe_model(model_file)
-        return model_file
-    from p2pmoe.backbone.base_model import (  # noqa: PLC0415 - loads httpx
-        parse_address,
-    )
-
-    parse_address(config.manifest)
-    return None
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        probe = folder / ".writable"
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise ConfigurationError(
-            f"cannot use the data folder {folder}: {reason}",
-            advice="name a folder that can be written with --data",
-        ) from error
