@@ -144,6 +144,7 @@ class DispatchRig:
         stranded: dict[int, tuple[int, ...]] | None = None,
         n_rows: int = 3,
         deadline_s: float = 30.0,
+        **waits: object,
     ) -> LayerWork:
         """Return a layer's work from {worker: {expert: rows}}, not started yet."""
         x = np.arange(n_rows * N_EMBD, dtype=np.float32).reshape(n_rows, N_EMBD) + 1
@@ -163,6 +164,7 @@ class DispatchRig:
             deadline=self.now + deadline_s,
             local_allowed=self.local_allowed,
             trace=StepTrace.of(RequestTrace(), n_rows),
+            **waits,
         )
 
     def dispatches(self, n: int) -> list[Dispatch]:

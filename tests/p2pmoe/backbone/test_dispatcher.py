@@ -6,12 +6,14 @@ import pytest
 from mobile_worker.messages import OutputError
 from p2pmoe.backbone.exchange import (
     ComputeHere,
+    HeldByNobody,
     LayerDone,
     LayerFailed,
     LayerWork,
     Reason,
 )
 from p2pmoe.backbone.fleet import Status
+from p2pmoe.config import MissingPolicy
 from p2pmoe.errors import Cancelled, ExpertsUnavailable
 from tests.support.backbone import N_EMBD, DispatchRig, peer_id
 
@@ -393,3 +395,58 @@ def test_in_flight_is_counted_by_worker() -> None:
     rig.answer(1, rig.dispatches(1)[0])
     assert rig.dispatcher.in_flight() == {}
     assert rig.fleet.workers[peer_id(1)].cost.in_flight_rows == 0
+
+
+def test_patience_ends_a_layer_and_names_the_rows_that_waited() -> None:
+    rig = DispatchRig({1: {0}}, local_allowed=False)
+    work = rig.work({1: {0: (0,)}}, stranded={2: (1,), 3: (2,)}, patience_s=1.0)
+    rig.dispatcher.start(work)
+    assert rig.dispatcher.next_time() == rig.now + 0.25
+    rig.wait(0.9)
+    assert rig.dispatcher.next_time() == pytest.approx(rig.now + 0.1)
+    assert not rig.replies(work)
+    rig.wait(0.1)
+    (failed,) = rig.replies(work)
+    assert isinstance(failed.error, ExpertsUnavailable)
+    assert failed.error.rows == (1, 2)
+
+
+@pytest.mark.parametrize("policy", [MissingPolicy.FAIL, MissingPolicy.DROP])
+def test_calls_that_nobody_holds_come_back_under_a_policy_that_does_not_wait(
+    policy: MissingPolicy,
+) -> None:
+    rig = DispatchRig({1: {0, 1}, 2: {1}}, local_allowed=False)
+    work = rig.work({1: {0: (0,), 1: (1,)}}, n_rows=2, missing=policy)
+    rig.dispatcher.start(work)
+    rig.dispatcher.on_lost(peer_id(1))
+    (missing,) = rig.replies(work)
+    assert isinstance(missing, HeldByNobody)
+    assert [call.expert for call in missing.calls] == [0]
+    rig.answer(2, rig.dispatches(2)[0])
+    (done,) = rig.replies(work)
+    assert isinstance(done, LayerDone)
+    assert list(done.values) == [1]
+    assert rig.accounts.add_up()
+
+
+def test_a_holder_without_room_is_waited_for_under_any_policy() -> None:
+    rig = DispatchRig({1: {0}}, local_allowed=False)
+    rig.full.add(peer_id(1))
+    rig.accounts.broke.add(peer_id(1))
+    work = rig.work({1: {0: (0,)}}, n_rows=1, missing=MissingPolicy.FAIL)
+    rig.dispatcher.start(work)
+    assert not rig.replies(work)
+    rig.full.clear()
+    rig.accounts.broke.clear()
+    rig.wait(0.3)
+    rig.answer(1, rig.dispatches(1)[0])
+    (done,) = rig.replies(work)
+    assert isinstance(done, LayerDone)
+
+
+def test_stopping_a_step_cancels_none_of_its_requests() -> None:
+    rig = DispatchRig({1: set(ROUTED)})
+    work = started(rig)
+    rig.dispatcher.cancel(work.trace)
+    assert work.trace.cancelled
+    assert not work.trace.traces[0].cancelled

@@ -3,7 +3,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from p2pmoe.backbone.exchange import ComputeHere, LayerDone, LayerFailed, Reason
+from p2pmoe.backbone.exchange import (
+    ComputeHere,
+    HeldByNobody,
+    LayerDone,
+    LayerFailed,
+    Reason,
+)
 from p2pmoe.backbone.outputs import CallResult
 from p2pmoe.backbone.plan import ExpertRows
 from p2pmoe.backbone.progress import Progress
@@ -26,7 +32,9 @@ def result(rig: DispatchRig, expert: int) -> CallResult:
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(["take", "hand back", "strand", "unstrand", "finish"]),
+            st.sampled_from(
+                ["take", "hand back", "nobody", "strand", "unstrand", "finish"]
+            ),
             st.sets(st.sampled_from(EXPERTS), min_size=1),
         ),
         max_size=12,
@@ -44,6 +52,8 @@ def test_b11_one_end_and_every_expert_once(
             progress.take([result(rig, e) for e in sorted(experts)])
         elif what == "hand back":
             progress.hand_back([call(e) for e in sorted(experts)], Reason.LATE)
+        elif what == "nobody":
+            progress.held_by_nobody([call(e) for e in sorted(experts)])
         elif what == "strand":
             progress.strand([call(e) for e in sorted(experts)], 0.0)
         elif what == "unstrand":
@@ -61,9 +71,8 @@ def test_b11_one_end_and_every_expert_once(
     assert len(ends) == 1
     assert replies[-1] is ends[0]
     if isinstance(ends[0], LayerDone):
-        here = [
-            c.expert for r in replies if isinstance(r, ComputeHere) for c in r.calls
-        ]
+        handed = [r for r in replies if isinstance(r, ComputeHere | HeldByNobody)]
+        here = [c.expert for r in handed for c in r.calls]
         assert sorted([*here, *ends[0].values]) == list(EXPERTS)
 
 
@@ -88,3 +97,18 @@ def test_replanning_leaves_out_who_was_tried_until_it_is_stranded() -> None:
     progress.strand(plan.stranded, 0.0)
     assert progress.unstrand() == (call(0),)
     assert progress.replan([call(0)], rig.fleet).remote
+
+
+def test_patience_counts_from_the_first_time_that_nobody_can() -> None:
+    rig = DispatchRig({})
+    work = rig.work({1: {0: (0,), 1: (0, 2)}}, n_rows=3, patience_s=2.0)
+    progress = Progress(work)
+    assert progress.gives_up_at == work.deadline
+    progress.strand([call(0)], 10.0)
+    progress.unstrand()
+    progress.strand([ExpertRows(expert=1, rows=(0, 2))], 11.0)
+    assert progress.gives_up_at == 12.0
+    assert progress.unavailable().rows == (0, 2)
+    patient = Progress(rig.work({1: {0: (0,)}}, n_rows=1))
+    patient.strand([call(0)], 10.0)
+    assert patient.gives_up_at == patient.work.deadline

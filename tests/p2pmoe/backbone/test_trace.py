@@ -1,11 +1,14 @@
 """Each request gets what its own rows cost, whoever shares the step with it."""
 
+import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
 from p2pmoe.backbone.generation import TierCalls
 from p2pmoe.backbone.plan import ExpertRows, Tier
 from p2pmoe.backbone.trace import RequestTrace, StepTrace
+from tests.support.backbone_model import POCKET, generate, local_backbone, local_side
+from tests.support.trio_test import trio_test
 
 Calls = list[ExpertRows]
 
@@ -148,3 +151,29 @@ def test_any_row_is_the_only_parts() -> None:
     step.sent([ExpertRows(expert=1, rows=(9,))], 5)
     assert trace.calls[Tier.EDGE] == 1
     assert trace.bytes_up == 5
+
+
+@trio_test
+async def test_streams_that_share_steps_cost_what_they_would_alone() -> None:
+    """All local; prompts that fit one chunk together, so that they are read whole."""
+    prompts = [tuple(range(5 * n, 5 * n + 3 + n)) for n in range(1, 5)]
+    alone = []
+    async with local_backbone(local_side(POCKET)) as backbone:
+        for prompt in prompts:
+            tokens, run = await generate(backbone, prompt, 10)
+            alone.append((tokens, run.trace.tier_calls()))
+    together = {}
+    async with local_backbone(local_side(POCKET)) as backbone:
+
+        async def ask(at: int) -> None:
+            tokens, run = await generate(backbone, prompts[at], 10)
+            together[at] = (tokens, run.trace.tier_calls())
+
+        async with trio.open_nursery() as nursery:
+            for at in range(len(prompts)):
+                nursery.start_soon(ask, at)
+        n_steps = backbone.engine.lanes[0].n_steps
+    assert [together[at] for at in range(len(prompts))] == alone
+    assert n_steps < 40  # they did share
+    total = sum(calls.ram for _, calls in alone)
+    assert backbone.counters.calls[Tier.RAM] == total
