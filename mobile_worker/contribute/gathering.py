@@ -13,6 +13,7 @@ together never exceed it (faults B15). A folder that cannot be used ends the wor
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -27,6 +28,7 @@ from mobile_worker.shards.errors import (
     ShardError,
     ShardMissing,
     ShardUnavailable,
+    SourceRefused,
     StoreFull,
     StoreUnusable,
 )
@@ -41,6 +43,9 @@ from mobile_worker.shards.manifest import (
 from mobile_worker.shards.shard import ShardMisfit
 from mobile_worker.shards.store import ShardStore
 from relay.keys import PeerId
+
+if TYPE_CHECKING:
+    from mobile_worker.shards.http_source import HttpSource
 
 __all__ = ["GatherParts", "Gatherer"]
 
@@ -81,6 +86,7 @@ class Gatherer:
         self._under_way: set[tuple[bytes, ExpertId]] = set()
         self._promised_bytes = 0
         self._told: set[type[Exception]] = set()
+        self._bare: set[PeerId] = set()  # backbones that said they have no shards
         self._manifests = trio.Lock()
         self._changed = trio.Event()
 
@@ -186,24 +192,38 @@ class Gatherer:
                 return await trio.to_thread.run_sync(store.read, name)
             except (ShardCorrupt, ShardMissing) as error:
                 logger.warning("fetched anew: %s", error)
-        try:
-            await fetch_shard(
-                store,
-                self._parts.desk.source(want.backbone),
-                expert.digest,
-                expert.n_bytes,
-                settings=self._parts.settings,
-            )
-        except ShardUnavailable as error:
-            sources = self._parts.sources
-            if sources is None:
+        public = self._public(want, model)
+        if public is None or want.backbone not in self._bare:
+            try:
+                await self._from_backbone(want, expert)
+                public = None
+            except ShardUnavailable as error:
+                if public is None:
+                    raise
+                if isinstance(error, SourceRefused):
+                    self._bare.add(want.backbone)
+        if public is not None:
+            try:
+                await fetch_from_files(store, public, expert)
+            except ShardUnavailable:
+                self._bare.discard(want.backbone)
                 raise
-            public = sources.of(want.manifest_hash, model.manifest)
-            if public is None:
-                raise
-            logger.debug("expert %s from its model's files: %s", want.expert, error)
-            await fetch_from_files(store, public, expert)
         return await trio.to_thread.run_sync(store.read, name)
+
+    def _public(self, want: Want, model: HeldModel) -> "HttpSource | None":
+        sources = self._parts.sources
+        if sources is None:
+            return None
+        return sources.of(want.manifest_hash, model.manifest)
+
+    async def _from_backbone(self, want: Want, expert: ManifestExpert) -> None:
+        await fetch_shard(
+            self._parts.store,
+            self._parts.desk.source(want.backbone),
+            expert.digest,
+            expert.n_bytes,
+            settings=self._parts.settings,
+        )
 
     async def _model(self, want: Want) -> HeldModel:
         async with self._manifests:

@@ -16,7 +16,7 @@ import trio
 
 from mobile_worker.errors import SendQueueFull
 from mobile_worker.messages.blobs import Blob, BlobError, Get
-from mobile_worker.shards.errors import ShardError, ShardUnavailable
+from mobile_worker.shards.errors import ShardError, SourceRefused
 from mobile_worker.shards.fetch import Piece
 from mobile_worker.shards.transfer import PIECE_BYTES
 from relay.keys import PeerId
@@ -98,14 +98,14 @@ class BlobDesk:
         """Ask one peer for one range and wait for its answer.
 
         Raises:
-            ShardUnavailable: the peer says that it has no such bytes.
+            SourceRefused: the peer says that it has no such bytes.
         """
         while True:
             blob = await self._answer(peer, digest, offset, length)
             if blob.error == BlobError.OK:
                 return Piece(total=blob.total, body=blob.body)
             if blob.error != BlobError.BUSY:
-                raise ShardUnavailable(
+                raise SourceRefused(
                     f"peer {peer.hex()[:8]} has no {digest.hex()[:8]} at {offset}"
                 )
             await trio.sleep(_BUSY_RETRY_S)
@@ -141,5 +141,5 @@ class PeerSource:
     peer: PeerId
 
     async def read(self, digest: bytes, offset: int, length: int) -> Piece:
-        """Return bytes from `offset`; ShardUnavailable if the peer lacks them."""
+        """Return bytes from `offset`; SourceRefused if the peer lacks them."""
         return await self.desk.ask(self.peer, digest, offset, length)

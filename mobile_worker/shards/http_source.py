@@ -2,7 +2,8 @@
 
 Bytes come in order to whoever asks, from the first server that gives them. After a
 break the rest alone is asked for, of the next mirror; pauses grow, and what a server
-refuses for good is not asked of it again. Each answer has a time limit by its length,
+refuses for good is not asked of it again, unless all have refused and somebody tries
+once more. Each answer has a time limit by its length,
 so that a server that drips cannot hold a reader for ever, and one that sends a little
 and breaks off counts as one that sends nothing. Redirects are followed a few times, and
 only to addresses that may be asked (addresses.py). Nothing read here is known to be
@@ -158,7 +159,7 @@ class HttpSource:
         urls = self._files[number].urls
         usable = [u for u in urls if u not in self._refused and self._may_ask(u)]
         if not usable:
-            reasons = [self._refused.get(url, "") for url in urls]
+            reasons = [self._refused.pop(url, "") for url in urls]  # for next time
             raise ShardUnavailable("; ".join(dict.fromkeys(filter(None, reasons))))
         return sorted(usable, key=self._n_lies.__getitem__)[n_asked % len(usable)]
 

@@ -227,6 +227,19 @@ async def test_who_refused_is_not_asked_again_and_who_lied_is_asked_last() -> No
 
 
 @trio_test(autojump=True)
+async def test_if_all_have_refused_the_next_reader_asks_again() -> None:
+    answers = iter([missing, missing, good])
+
+    async def later(request: httpx.Request) -> httpx.Response:
+        return await next(answers)(request)
+
+    source = source_of(later, A, B)
+    with pytest.raises(ShardUnavailable, match=r"a\.example.* 404; b\.example.* 404"):
+        await got(source, 0, 3)
+    assert await got(source, 0, 3) == FIRST[:3]
+
+
+@trio_test(autojump=True)
 async def test_pauses_grow_and_a_busy_server_names_its_own() -> None:
     starts: list[float] = []
 
