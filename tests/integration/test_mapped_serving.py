@@ -16,11 +16,13 @@ import httpx
 import pytest
 
 from tests.support.command_line import Running, assert_one_error, run
+from tests.support.shared import shared_path
 
 POCKET = Path(__file__).resolve().parents[2] / "p2pmoe/models/pocket-q4_0.gguf"
 OPTIONS = ("--context", "256", "--ram", "16M", "--disk", "mmap")
 WITHIN_S = 30.0
 LOST_WITHIN_S = 5.0
+MAX_WAKEUPS = 100  # of an idle service in a second
 BODY = {"prompt": "once upon a time", "max_tokens": 24, "temperature": 0}
 
 
@@ -57,6 +59,17 @@ class Backbone:
         folder = Path(f"/proc/{pid}/task")
         found = [(task / "children").read_text() for task in folder.iterdir()]
         return [int(word) for word in " ".join(found).split()]
+
+    def wakeups(self) -> int:
+        """Return how often threads of the process have waited and gone on so far."""
+        folder = Path(f"/proc/{self.process.process.pid}/task")
+        lines = [
+            line
+            for task in folder.iterdir()
+            for line in (task / "status").read_text().splitlines()
+            if line.startswith("voluntary_ctxt_switches")
+        ]
+        return sum(int(line.split()[1]) for line in lines)
 
     def log(self) -> str:
         return self.process.log.read_text()
@@ -143,6 +156,9 @@ def test_b15_a_child_killed_in_mid_expert(backbone: Backbone) -> None:
     assert backbone.children() == []
     assert backbone.sample("p2pmoe_mapped_starts_total") == 1
     assert backbone.sample("p2pmoe_mapped_up") == 0
+    before = backbone.wakeups()
+    time.sleep(1.0)
+    assert backbone.wakeups() - before < MAX_WAKEUPS
 
 
 def test_killing_the_parent_leaves_no_child(backbone: Backbone) -> None:
@@ -163,3 +179,10 @@ def test_it_ends_with_its_service(backbone: Backbone) -> None:
     (child,) = backbone.children()
     assert backbone.process.stop() == 0
     assert not Path(f"/proc/{child}").exists()
+
+
+def test_a_folder_of_safetensors_cannot_be_mapped(tmp_path: Path) -> None:
+    folder = shared_path("models/tiny/mixtral/model.safetensors")
+    words = ("serve", str(folder), "--data", str(tmp_path), "--listen", "127.0.0.1:0")
+    refused = run(*words, "--disk", "mmap", "--ram", "64M")
+    assert_one_error(refused, "--disk mmap needs a GGUF file", "convert")

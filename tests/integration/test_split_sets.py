@@ -6,14 +6,19 @@ import numpy as np
 import pytest
 
 from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
+from p2pmoe.backbone.cost import LocalCost
 from p2pmoe.backbone.local_side import LocalOptions, LocalSide
+from p2pmoe.backbone.mapped.mapped_experts import map_experts
 from p2pmoe.backbone.shard_reader import ShardReader
 from p2pmoe.model.local_experts import LocalExperts
 from p2pmoe.model.model import Logits, load_model
+from p2pmoe.weights.expert_file import ExpertFile
+from p2pmoe.weights.experts import expert_layers
 from p2pmoe.weights.manifest import build_manifest
 from p2pmoe.weights.model_file import open_model
 from tests.support.gguf_writer import write_gguf
-from tests.support.mini_m3 import MINI_METADATA, mini_tensors, write_mini_m3
+from tests.support.mapped import disk_work, right_values, values_of
+from tests.support.mini_m3 import MINI_METADATA, N_EMBD, mini_tensors, write_mini_m3
 
 PROMPT = list(range(3, 30, 2))
 N_PARTS = 3
@@ -73,3 +78,18 @@ def test_a_backbone_opens_a_set(tmp_path: Path, part: Path) -> None:
     local = LocalSide(open_model(part), LocalOptions(data=tmp_path))
     local.warm_up([])
     assert len(local.hot.resident()) == 4
+
+
+def test_a_set_is_mapped_as_one(part: Path) -> None:
+    with open_model(part) as split:
+        experts = ExpertFile(split)
+        assert len(split.descriptors()) == N_PARTS
+        tier = map_experts(
+            split, experts, kernel="numpy", n_threads=1, cost=LocalCost()
+        )
+        for layer in expert_layers(split):
+            work = disk_work(experts, layer, 0, 1, n_embd=N_EMBD)
+            found = values_of(tier.begin(work).finish())
+            assert found == right_values(experts, work)
+        assert tier.restarts.n_starts == 1
+        tier.close()

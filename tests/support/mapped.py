@@ -1,4 +1,4 @@
-"""Calls of pocket's experts for tests of the mapped tier, and what they must give."""
+"""Calls of experts (pocket's by default), and the values that they must give."""
 
 import numpy as np
 
@@ -14,9 +14,11 @@ __all__ = ["KERNEL", "disk_work", "right_values", "values_of"]
 KERNEL = NumpyKernel()
 
 
-def disk_work(file: ExpertFile, layer: int, *indices: int) -> DiskWork:
+def disk_work(
+    file: ExpertFile, layer: int, *indices: int, n_embd: int = 256
+) -> DiskWork:
     """Return calls on three rows: all for the last expert, some for the others."""
-    hidden = np.random.default_rng(layer).standard_normal((3, 256), np.float32)
+    hidden = np.random.default_rng(layer).standard_normal((3, n_embd), np.float32)
     rows = [np.array([i % 3, 2])[: 1 + (i % 3 < 2)] for i in indices[:-1]]
     calls = [
         DiskCall(expert=index, rows=chosen)
