@@ -1,0 +1,164 @@
+"""Fault B20 at the real processes: a client that vanishes, in each phase.
+
+Whatever it waited for, within two seconds nothing is done for it any more: no slot is
+held, no step is made, no worker is asked. Others get what they would have got.
+"""
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+
+from p2pmoe.demo.facts import Metrics
+from tests.support.generations import PROMPTS, texts_of_a_single_process
+from tests.support.networks import Network, network_running
+from tests.support.trio_test import trio_test
+
+WITHIN_S = 2.0
+LONG = {"max_tokens": 1500, "temperature": 1.0, "seed": 3}
+WORD = {"prompt": "The sea was", **LONG}
+DEEP = {"prompt": "The old man and the sea. " * 150, **LONG}
+
+Leave = Callable[[trio.SocketStream], Awaitable[None]]
+
+
+async def close(stream: trio.SocketStream) -> None:
+    await stream.aclose()
+
+
+async def half_close(stream: trio.SocketStream) -> None:
+    await stream.send_eof()
+
+
+async def ask(port: int, **body: object) -> trio.SocketStream:
+    content = json.dumps(body).encode()
+    stream = await trio.open_tcp_stream("127.0.0.1", port)
+    head = (
+        "POST /v1/completions HTTP/1.1\r\nhost: localhost\r\n"
+        f"content-type: application/json\r\ncontent-length: {len(content)}\r\n\r\n"
+    )
+    await stream.send_all(head.encode() + content)
+    return stream
+
+
+async def read_events(stream: trio.SocketStream, n: int) -> None:
+    seen = b""
+    while seen.count(b"data: ") < n:
+        part = await stream.receive_some(1 << 16)
+        assert part, seen
+        seen += part
+
+
+def holds(n_active: int, n_waiting: int = 0) -> Callable[[Metrics], bool]:
+    return lambda metrics: (
+        metrics.total("p2pmoe_requests_active") == n_active
+        and metrics.total("p2pmoe_requests_waiting") == n_waiting
+    )
+
+
+async def all_is_quiet(network: Network) -> None:
+    """Nothing is held within the time, and nothing is computed after it."""
+    await network.until(holds(0), "no slot is held", within_s=WITHIN_S)
+    before = await network.metrics()
+    await trio.sleep(1.0)
+    after = await network.metrics()
+    for name in ("p2pmoe_steps_total", "p2pmoe_worker_calls_total"):
+        assert after.total(name) == before.total(name), name
+    assert after.total("p2pmoe_dispatches_in_flight") == 0
+    assert after.total("p2pmoe_api_requests_active") == 0
+
+
+@asynccontextmanager
+async def proxy(port: int) -> AsyncIterator[int]:
+    """A proxy that ends its own connection when the client's ends."""
+
+    async def serve(client: trio.SocketStream) -> None:
+        server = await trio.open_tcp_stream("127.0.0.1", port)
+        async with client, server, trio.open_nursery() as nursery:
+
+            async def copy(source: trio.SocketStream, sink: trio.SocketStream) -> None:
+                try:
+                    async for part in source:
+                        await sink.send_all(part)
+                except (trio.BrokenResourceError, trio.ClosedResourceError):
+                    pass
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(copy, client, server)
+            nursery.start_soon(copy, server, client)
+
+    async with trio.open_nursery() as nursery:
+        listening = partial(trio.serve_tcp, serve, 0, host="127.0.0.1")
+        (listener,) = await nursery.start(listening)
+        yield listener.socket.getsockname()[1]
+        nursery.cancel_scope.cancel()
+
+
+async def at_a_token(network: Network, port: int, leave: Leave) -> None:
+    stream = await ask(port, **WORD, stream=True)
+    await read_events(stream, 10)
+    await leave(stream)
+    await all_is_quiet(network)
+    await stream.aclose()
+
+
+async def without_a_stream(network: Network, port: int) -> None:
+    stream = await ask(port, **WORD)
+    await network.until(holds(1), "it runs", within_s=5.0)
+    await close(stream)
+    await all_is_quiet(network)
+
+
+async def in_prefill(network: Network, port: int) -> None:
+    before = (await network.metrics()).total("p2pmoe_tokens_total", kind="completion")
+    stream = await ask(port, **DEEP, stream=True)
+    await network.until(holds(1), "it runs", within_s=5.0)
+    await close(stream)
+    await all_is_quiet(network)
+    after = (await network.metrics()).total("p2pmoe_tokens_total", kind="completion")
+    assert after <= before + 1
+
+
+async def in_the_queue(network: Network, port: int) -> None:
+    """Fill all slots, and leave the queue; then the slots, which one who stays gets."""
+    streams = []
+    metrics = await network.metrics()
+    while metrics.total("p2pmoe_requests_waiting") < 2:
+        streams.append(await ask(port, **WORD, stream=True))
+        await trio.sleep(0.05)
+        metrics = await network.metrics()
+        assert len(streams) < 64
+    await trio.sleep(1.0)  # until the last has come too
+    n_waiting = (await network.metrics()).total("p2pmoe_requests_waiting")
+    await close(streams.pop())
+    await network.until(
+        lambda metrics: metrics.total("p2pmoe_requests_waiting") == n_waiting - 1,
+        "the queue is shorter",
+        within_s=WITHIN_S,
+    )
+    staying = network.generate(PROMPTS[0])
+    for stream in streams:
+        await close(stream)
+    assert (await staying.finished()).text == texts_of_a_single_process()[PROMPTS[0]]
+    await all_is_quiet(network)
+
+
+@pytest.mark.slow
+@trio_test
+async def test_b20_a_client_that_vanishes_frees_everything(tmp_path: Path) -> None:
+    await trio.to_thread.run_sync(texts_of_a_single_process)
+    async with network_running(tmp_path, apart=False) as network:
+        port = int(network.api.url.rpartition(":")[2])
+        await at_a_token(network, port, close)
+        await at_a_token(network, port, half_close)
+        await without_a_stream(network, port)
+        await in_prefill(network, port)
+        async with proxy(port) as outside:
+            await at_a_token(network, outside, close)
+        await in_the_queue(network, port)
+        text = (await network.answer(PROMPTS[1])).text
+        assert text == texts_of_a_single_process()[PROMPTS[1]]
