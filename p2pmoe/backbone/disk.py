@@ -29,6 +29,7 @@ from mobile_worker.arithmetic.kernel import KernelCall
 from mobile_worker.arithmetic.matrix import ExpertWeights
 from mobile_worker.expert_id import ExpertId
 from p2pmoe.backbone.cost import LocalCost
+from p2pmoe.backbone.counters import render_metric
 from p2pmoe.backbone.disk_experts import DiskAnswer, DiskCall, DiskWork
 from p2pmoe.backbone.experts_at_hand import HotSet
 from p2pmoe.backbone.foresight import Foresight
@@ -113,8 +114,18 @@ class DiskTier:
             return self._fly(expert, ahead=False), self._hot.sizes[expert]
 
     def samples(self) -> str:
-        """Return nothing: what all tiers have says it."""
-        return ""
+        """Return what was read ahead, what gave way, and how good guesses were."""
+        recall = {} if self._foresight is None else self._foresight.recall()
+        labelled = [({"layer": str(layer)}, share) for layer, share in recall.items()]
+        return "".join(
+            (
+                render_metric("p2pmoe_disk_reads_ahead_total", [({}, self.n_ahead)]),
+                render_metric(
+                    "p2pmoe_evicted_experts_total", [({}, self._hot.n_evicted)]
+                ),
+                render_metric("p2pmoe_foresight_recall", labelled),
+            )
+        )
 
     def close(self) -> None:
         """Let readers end with what they are at."""

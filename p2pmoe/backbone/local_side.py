@@ -30,7 +30,7 @@ from p2pmoe.backbone.disk import DiskTier
 from p2pmoe.backbone.disk_experts import DiskExperts  # noqa: TC001 - asked for here
 from p2pmoe.backbone.experts_at_hand import HotSet
 from p2pmoe.backbone.foresight import Foresight, Route
-from p2pmoe.backbone.free_memory import free_memory
+from p2pmoe.backbone.free_memory import free_memory, resident_bytes
 from p2pmoe.backbone.path_times import PathTimes  # noqa: TC001 - a field's type
 from p2pmoe.backbone.scattered import ExpertPlaces, Network, ScatteredExperts
 from p2pmoe.backbone.trace import RequestTrace, StepTrace
@@ -91,6 +91,7 @@ class LocalSide:
             KernelUnavailable: the kernel asked for is not there.
             ModelRefused, ModelFileError, FormatUnsupported: see `load_model`.
         """
+        self.before_bytes = resident_bytes()  # what this process took without a model
         self.options = options
         self.model_file = model_file
         description = describe_model(model_file)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from p2pmoe.backbone.counters import BackboneCounters, render_metric
 from p2pmoe.backbone.engine import Engine
+from p2pmoe.backbone.free_memory import resident_bytes
 from p2pmoe.backbone.local_side import LocalSide
 from p2pmoe.backbone.path_times import PathTimes
 from p2pmoe.backbone.schedule_metrics import schedule_page
@@ -28,6 +29,7 @@ def local_page(local: LocalSide) -> str:
         (
             render_metric("p2pmoe_kernel_rate_macs_per_second", rate),
             render_metric("p2pmoe_ram_planned_bytes", plan),
+            render_metric("p2pmoe_ram_resident_bytes", _taken(local)),
             render_metric("p2pmoe_hot_bytes", [({}, local.hot.n_bytes)]),
             render_metric("p2pmoe_hot_experts", [({}, len(local.hot.resident()))]),
             render_metric("p2pmoe_disk_reads_total", [({}, disk.n_reads)]),
@@ -37,6 +39,12 @@ def local_page(local: LocalSide) -> str:
             disk.samples(),
         )
     )
+
+
+def _taken(local: LocalSide) -> list[tuple[dict[str, str], float]]:
+    """Return what the process takes, and took before it opened the model."""
+    found = {"now": resident_bytes(), "before": local.before_bytes}
+    return [({"when": when}, n) for when, n in found.items() if n is not None]
 
 
 def engine_page(engine: Engine, counters: BackboneCounters) -> str:

@@ -97,7 +97,8 @@ def notes() -> list[str]:
     plain = 1.0 - found["pocket", OURS]
     lines.append(
         f"read ahead (pocket): {product.hits:.3f} of calls find their expert in "
-        f"memory; {product.n_reads / product.n_calls:.3f} reads a call, without {plain:.3f}"
+        f"memory; {product.n_reads / product.n_calls:.3f} reads a call, "
+        f"without {plain:.3f}"
     )
     return lines
 

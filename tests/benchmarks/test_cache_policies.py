@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.benchmarks.cache_policies import POLICIES, Product, belady
@@ -15,6 +15,7 @@ def made(seed: int, n_tokens: int = 40) -> Trace:
     return Trace(name="made", n_expert=6, experts=np.sort(drawn.argsort()[..., :2]))
 
 
+@settings(max_examples=15)
 @given(st.integers(0, 50), st.integers(1, 18))
 def test_no_policy_is_better_than_the_oracle(seed: int, room: int) -> None:
     trace = made(seed)

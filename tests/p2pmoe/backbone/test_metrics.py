@@ -26,6 +26,11 @@ async def test_local_and_engine_pages() -> None:
     side = local_side(POCKET, hot_share=0.5)
     assert 'p2pmoe_ram_planned_bytes{item="kv"}' in local_page(side)
     assert "p2pmoe_hot_experts 112\n" in local_page(side)
+    for name in ("p2pmoe_disk_reads_ahead_total 0", "p2pmoe_evicted_experts_total 0"):
+        assert f"{name}\n" in local_page(side)
+    assert 'p2pmoe_foresight_recall{layer="7"} 1.0\n' in local_page(side)
+    if side.before_bytes is not None:
+        assert 'p2pmoe_ram_resident_bytes{when="now"} ' in local_page(side)
     kernel = f'p2pmoe_kernel_rate_macs_per_second{{kernel="{side.kernel.name}"}} '
     assert kernel in local_page(side)
     async with local_backbone(side) as backbone:
