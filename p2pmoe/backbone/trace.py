@@ -115,13 +115,11 @@ class StepTrace:
         "_owner",
         "_started_s",
         "_stopped",
+        "is_traced",
         "n_cold",
         "n_rows",
-        "owners",
         "traces",
     )
-
-    owners: npt.NDArray[np.int64]  # [n_rows]: whose part each row is
 
     def __init__(
         self,
@@ -135,11 +133,13 @@ class StepTrace:
         `faults` returns the calling thread's minor and major page faults so far.
         """
         self.traces = tuple(trace for trace, _ in parts)
-        n_rows = [n for _, n in parts]
-        self.n_rows = sum(n_rows)
-        self.owners = np.repeat(np.arange(len(n_rows)), n_rows)
-        self._owner: list[int] = self.owners.tolist()
-        self._first = [0, *np.cumsum(n_rows)[:-1].tolist()]  # row of each part
+        self.is_traced = any(trace.traces for trace in self.traces)
+        self._owner: list[int] = []  # by row
+        self._first: list[int] = []  # row of each part
+        for part, (_, n_rows) in enumerate(parts):
+            self._first.append(len(self._owner))
+            self._owner += [part] * n_rows
+        self.n_rows = len(self._owner)
         self._before = [_spent(trace) for trace in self.traces]
         self._hashes: dict[int, list[TracedHash]] = {}
         self._stopped = False
@@ -161,9 +161,9 @@ class StepTrace:
         return self._stopped or all(trace.cancelled for trace in self.traces)
 
     @property
-    def is_traced(self) -> bool:
-        """Whether hashes are kept for any of its requests."""
-        return any(trace.traces for trace in self.traces)
+    def owners(self) -> npt.NDArray[np.int64]:
+        """Whose part each row is, [n_rows]."""
+        return np.array(self._owner, np.int64)
 
     def stop(self) -> None:
         """Give this step up; its requests may run in others."""
@@ -260,7 +260,8 @@ class StepTrace:
             return
         self._ended_s = self._monotonic()
         minor, major = self._faults()
-        n_rows = np.bincount(self.owners, minlength=len(self.traces)).tolist()
+        ends = [*self._first[1:], self.n_rows]
+        n_rows = [end - first for first, end in zip(self._first, ends, strict=True)]
         minors = _divided(minor - self._faults_before[0], n_rows)
         majors = _divided(major - self._faults_before[1], n_rows)
         for trace, more, worse in zip(self.traces, minors, majors, strict=True):

@@ -130,8 +130,9 @@ def test_a_step_is_cancelled_if_it_is_stopped_or_nobody_wants_it() -> None:
 
 
 def test_hashes_are_kept_for_those_who_trace_by_their_own_positions() -> None:
-    step, (other, traced) = step_of([2, 3])
+    other, traced = RequestTrace(), RequestTrace()
     traced.traces, traced.position = True, 100
+    step = StepTrace([(other, 2), (traced, 3)])
     assert step.is_traced
     assert [step.wants_hash(row) for row in range(5)] == [False] * 2 + [True] * 3
     step.hashed(3, 1, 7, b"c")
