@@ -1,6 +1,7 @@
 """Every field of OpenAI's reference is handled, ignored or refused, as listed."""
 
 import json
+from pathlib import Path
 
 import pytest
 from openai.types import completion_create_params as text_params
@@ -86,3 +87,11 @@ def test_refused_fields_of_a_message_are_named(name: str) -> None:
     with pytest.raises(ApiRefusal) as caught:
         chat(messages=[{"role": "user", "content": "x", name: {"a": 1}}])
     assert caught.value.param == f"messages[0].{name}"
+
+
+def test_every_field_is_in_the_reference() -> None:
+    page = (Path(__file__).parents[3] / "docs/reference/api.md").read_text("utf-8")
+    for name in CHAT_HANDLED | TEXT_HANDLED | EXTENSIONS | CHAT_IGNORED:
+        assert f"`{name}`" in page, name
+    for name in {**CHAT_REFUSED, **TEXT_REFUSED, **MESSAGE_REFUSED}:
+        assert f"`{name}`" in page, name
