@@ -2,9 +2,10 @@
 
 A worker's answer is checked now and then by computing it here, so the expert's weights
 must come here: they are fetched into memory for that one time (and offered to the hot
-set). A decode thread waits for it, so fetching is bounded: one at a time, and after
-one that took t seconds none for `19 t`, so that checks take at most a twentieth of the
-time. What may not be fetched now is `NotHere`, and that check counts as skipped.
+set). A decode thread waits for it, so fetching is bounded: one at a time, and all
+together a twentieth of the time at most. Time that was not used is saved, up to two
+seconds, and as much is there at the start, when all workers are strangers. What may not
+be fetched now is `NotHere`, and that check counts as skipped.
 """
 
 import threading
@@ -26,7 +27,8 @@ from p2pmoe.weights.errors import ModelFileError, NotHere
 
 __all__ = ["FetchedTier"]
 
-_PAUSE = 19.0  # times as long as a fetch took
+_SHARE = 0.05  # of the time
+_MOST_SAVED_S = 2.0
 
 
 class FetchedTier:
@@ -46,7 +48,8 @@ class FetchedTier:
         self._hot = hot
         self._monotonic = monotonic
         self._busy = threading.Lock()
-        self._not_before = float("-inf")
+        self._saved_s = _MOST_SAVED_S
+        self._saved_at = monotonic()
         self.n_reads = 0
         self.n_read_bytes = 0
         self.n_hits = 0
@@ -67,13 +70,14 @@ class FetchedTier:
             raise self._skipped(expert)
         try:
             start = self._monotonic()
-            if start < self._not_before:
+            saved_s = self._saved_s + _SHARE * (start - self._saved_at)
+            self._saved_s, self._saved_at = min(saved_s, _MOST_SAVED_S), start
+            if self._saved_s <= 0:
                 raise self._skipped(expert)
             try:
                 weights = self._experts.weights(expert)
             finally:
-                end = self._monotonic()
-                self._not_before = end + _PAUSE * (end - start)
+                self._saved_s -= self._monotonic() - start
             self.n_reads += 1
             self.n_read_bytes += self._hot.sizes[expert]
         finally:

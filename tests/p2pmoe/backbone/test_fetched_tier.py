@@ -1,6 +1,7 @@
 """Checks without a disk: one fetch at a time, for a share of the time at most."""
 
 import threading
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ class Fetched(ExpertFile):
     def __init__(self) -> None:
         super().__init__(model_of(POCKET))
         self.path, self.count = POCKET, FetchCount()
-        self.now, self.seconds, self.fetched = 100.0, 2.0, []
+        self.now, self.seconds, self.fetched = 100.0, 3.0, []
         self.while_busy = lambda: None
 
     def weights(self, expert: ExpertId):
@@ -46,16 +47,29 @@ def tier_of(budget: int = 0) -> tuple[Fetched, FetchedTier]:
 
 def test_fetching_takes_a_twentieth_of_the_time_at_most() -> None:
     experts, tier = tier_of()
-    assert tier.load(A).gate.n_rows == 128
+    start = experts.now
+    experts.seconds = 0.5
+    for _ in range(4000):
+        with suppress(NotHere):
+            tier.load(A)
+        experts.now += 0.1
+    spent, elapsed = 0.5 * len(experts.fetched), experts.now - start
+    assert 0.05 * elapsed <= spent <= 0.05 * elapsed + 2.5
+    assert tier.n_reads + tier.n_skipped == 4000
+
+
+def test_strangers_are_checked_at_once_and_rest_is_saved() -> None:
+    experts, tier = tier_of()
+    experts.seconds = 0.75
+    for _ in range(3):
+        tier.load(A)
     with pytest.raises(NotHere, match="so soon"):
         tier.load(B)
-    experts.now += 37.9
-    with pytest.raises(NotHere):
+    experts.now += 10_000
+    for _ in range(3):
+        tier.load(A)
+    with pytest.raises(NotHere, match="so soon"):
         tier.load(B)
-    experts.now += 0.2
-    tier.load(B)
-    assert experts.fetched == [A, B]
-    assert (tier.n_reads, tier.n_skipped) == (2, 2)
 
 
 def test_one_is_fetched_at_a_time() -> None:
