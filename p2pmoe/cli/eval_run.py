@@ -87,7 +87,7 @@ Save = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 KeyFile = Annotated[
     str | None,
-    typer.Option("--api-key-file", metavar="FILE", help="File with the API's key."),
+    typer.Option("--api-key-file", metavar="FILE", help="File with the key for --url."),
 ]
 
 
@@ -218,15 +218,15 @@ def _plan(
         raise ConfigurationError(
             "there is nothing to measure on", advice="give --text, --set or both"
         )
-    if reference is not None:
-        if text is None:
-            raise ConfigurationError(
-                "--reference needs the --text to agree on", advice="give --text too"
-            )
-        check_reference(reference)
+    if reference is not None and text is None:
+        raise ConfigurationError(
+            "--reference needs the --text to agree on", advice="give --text too"
+        )
     tasks = None if task_set is None else load_tasks(task_set)
     load = None if model_file is None else lambda: load_tokenizer(model_file)
     cut = None if text is None else plan_text(text, cutting, load)
+    if reference is not None:
+        check_reference(reference, cut)
     return EvaluationPlan(text=cut, tasks=tasks, reference=reference)
 
 
@@ -266,7 +266,7 @@ async def _asked(
         return
     if model_file is not None:
         await _know_weights(model_file, wanted.folder, stage, tell)
-    own = ServeOptions(model=wanted.model, options=wanted.options, key=wanted.key)
+    own = ServeOptions(model=wanted.model, options=wanted.options)
     async with serving(stage, own, tell) as api:
         yield api
 

@@ -7,20 +7,40 @@ prefix is another, and nothing more can be said.
 """
 
 import math
+from dataclasses import fields
 
 from p2pmoe.evaluate.errors import RunsDiffer
+from p2pmoe.evaluate.measure_text import TextPlan
 from p2pmoe.evaluate.run_record import Continuation, EvaluationRun, WindowScore
 
 __all__ = ["agreement", "check_reference", "leading_share"]
 
 
-def check_reference(run: EvaluationRun) -> None:
-    """Raise RunsDiffer unless a run has what others can be compared with."""
-    if run.text is None or not run.windows:
+def check_reference(run: EvaluationRun, plan: TextPlan | None) -> None:
+    """Refuse a run with which what `plan` measures could not be compared.
+
+    Raises:
+        RunsDiffer: it has no text, or another one, or one cut otherwise.
+    """
+    if run.text is None or not run.windows or plan is None:
         raise RunsDiffer(
             "the reference run has no text to agree on",
             advice="make it with --text, then name it as --reference",
         )
+    wanted = {
+        "sha256": plan.sha256,
+        "cut_by": plan.cut_by,
+        "window_tokens": plan.window_tokens,
+        "n_windows": len(plan.windows),
+        "n_continuations": plan.n_continuations,
+        "continuation_tokens": plan.continuation_tokens,
+    }
+    for name, value in wanted.items():
+        if getattr(run.text, name) != value:
+            raise RunsDiffer(
+                f"the reference has another text: {name} {str(value)[:16]} here, "
+                f"{str(getattr(run.text, name))[:16]} there"
+            )
 
 
 def agreement(run: EvaluationRun, reference: EvaluationRun) -> dict[str, float]:
@@ -30,15 +50,12 @@ def agreement(run: EvaluationRun, reference: EvaluationRun) -> dict[str, float]:
         RunsDiffer: they are on different texts, cut otherwise, or of another
             vocabulary.
     """
-    check_reference(reference)
-    if run.text != reference.text:
-        raise RunsDiffer(
-            f"the reference has another text: {_difference(run, reference)}"
-        )
+    if run.text is None or run.text != reference.text:
+        raise RunsDiffer(f"another text than the reference's: {_which(run, reference)}")
+    if _shape(run) != _shape(reference) or not run.windows:
+        raise RunsDiffer("the reference has windows of another length, or none")
     pairs = list(zip(run.windows, reference.windows, strict=True))
     n_positions = sum(len(window.logprobs) for window, _ in pairs)
-    if any(len(a.logprobs) != len(b.logprobs) for a, b in pairs):
-        raise RunsDiffer("the reference has windows of another length")
     figures = {
         "top1_agreement": sum(_n_same(a, b) for a, b in pairs) / n_positions,
         "logprob_difference": math.fsum(_apart(a, b) for a, b in pairs) / n_positions,
@@ -67,14 +84,16 @@ def leading_share(one: Continuation, other: Continuation) -> float:
     return (min(len(first), len(second)) if n_same is None else n_same) / n_most
 
 
-def _difference(run: EvaluationRun, reference: EvaluationRun) -> str:
+def _which(run: EvaluationRun, reference: EvaluationRun) -> str:
     mine, theirs = run.text, reference.text
     if mine is None or theirs is None:
         return "one of the runs has none"
-    for name in mine.__slots__:
-        if getattr(mine, name) != getattr(theirs, name):
-            return f"{name} {getattr(mine, name)} here, {getattr(theirs, name)} there"
-    return "nothing is"
+    names = [each.name for each in fields(mine)]
+    return ", ".join(n for n in names if getattr(mine, n) != getattr(theirs, n))
+
+
+def _shape(run: EvaluationRun) -> tuple[list[int], int]:
+    return [len(window.logprobs) for window in run.windows], len(run.continuations)
 
 
 def _n_same(one: WindowScore, other: WindowScore) -> int:

@@ -16,6 +16,7 @@ from typing import Any
 from p2pmoe.evaluate.agreement import agreement, check_reference
 from p2pmoe.evaluate.asking import ModelApi, ServedCard
 from p2pmoe.evaluate.configuration import Configuration, read_configuration
+from p2pmoe.evaluate.errors import RunsDiffer
 from p2pmoe.evaluate.latency import StreamTimes, latency_figures
 from p2pmoe.evaluate.measure_tasks import measure_tasks
 from p2pmoe.evaluate.measure_text import Tell, TextPlan, measure_text
@@ -54,12 +55,12 @@ async def evaluate(
     """Measure what `plan` says; `made` is the time that the run will carry.
 
     Raises:
-        RunsDiffer: the reference is no run on this text.
+        RunsDiffer: the reference is no run on this text; nothing was asked then.
         MeasurementFailed: the text cannot be measured.
         ApiError: the server is lost.
     """
     if plan.reference is not None:
-        check_reference(plan.reference)
+        check_reference(plan.reference, plan.text)
     run = EvaluationRun(
         made=made,
         model=card.name,
@@ -86,6 +87,15 @@ async def evaluate(
         figures = {**run.figures, **tasks.figures}
         run = replace(run, tasks_from=own, tasks=tasks.results, figures=figures)
     if plan.reference is not None:
-        figures = {**run.figures, **agreement(run, plan.reference)}
-        run = replace(run, figures=figures, reference=plan.reference.identity)
+        run = _compared(run, plan.reference)
     return replace(run, figures={**run.figures, **latency_figures(times)})
+
+
+def _compared(run: EvaluationRun, reference: EvaluationRun) -> EvaluationRun:
+    """Add agreement; what was measured is not lost if it turns out to be impossible."""
+    try:
+        figures = {**run.figures, **agreement(run, reference)}
+    except RunsDiffer as error:
+        log.warning("agreement is left out: %s", error)
+        return run
+    return replace(run, figures=figures, reference=reference.identity)

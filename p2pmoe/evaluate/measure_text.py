@@ -36,6 +36,12 @@ class TextPlan:
     n_continuations: int
     continuation_tokens: int
 
+    @property
+    def cut_by(self) -> str:
+        """How it was cut: by "ids", or by "characters"."""
+        is_text = any(isinstance(window.prompt, str) for window in self.windows)
+        return "characters" if is_text else "ids"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredText:
@@ -71,11 +77,10 @@ async def measure_text(api: ModelApi, plan: TextPlan, tell: Tell) -> MeasuredTex
     for number, window in enumerate(chosen):
         tell("continuations", number / len(chosen))
         answers.append(await api.stream(_PATH, _greedy(window, plan)))
-    by_ids = not isinstance(plan.windows[0].prompt, str)
     return MeasuredText(
         input=TextInput(
             sha256=plan.sha256,
-            cut_by="ids" if by_ids else "characters",
+            cut_by=plan.cut_by,
             window_tokens=plan.window_tokens,
             n_windows=len(scores),
             n_scored=sum(len(score.logprobs) for score in scores),

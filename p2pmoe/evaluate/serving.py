@@ -1,10 +1,11 @@
 """A `serve` of the model for one evaluation: a child process on loopback.
 
 What is measured is what users get: the same program, asked over the same API, with the
-options that the operator serves with. The child's data folder is given; it holds what
-is remembered of the weights, and is no other process's.
+options that the operator serves with. Its data folder, with what is remembered of the
+weights, and its key are its own: nobody else is answered meanwhile.
 """
 
+import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -27,11 +28,10 @@ _POLL_S: Final = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:
-    """What to serve: `model` as the command line takes it, further options, the key."""
+    """What to serve: `model` as the command line takes it, and further options."""
 
     model: str | None
     options: Sequence[str] = ()
-    key: str = ""
 
 
 @asynccontextmanager
@@ -46,6 +46,7 @@ async def serving(
     """
     stage = Stage(folder)
     data = folder / "data"
+    key_file, key = _new_key(folder)
     try:
         child = await stage.start(
             "serve",
@@ -54,16 +55,24 @@ async def serving(
                 *([] if wanted.model is None else [wanted.model]),
                 *wanted.options,
                 *("--listen", "127.0.0.1:0", "--data", str(data)),
-                "--no-require-evaluation",
+                *("--api-key-file", str(key_file), "--no-require-evaluation"),
             ],
         )
         report = await child.ready(_START_WITHIN_S)
         host, port = report["listen"]
-        async with open_api(f"http://{host}:{port}", wanted.key) as api:
+        async with open_api(f"http://{host}:{port}", key) as api:
             await wait_until_ready(api, tell, child)
             yield api
     finally:
         await stage.stop_all(_STOP_WITHIN_S)
+
+
+def _new_key(folder: Path) -> tuple[Path, str]:
+    """Make a key for the child alone, whatever keys the operator's clients have."""
+    path, key = folder / "api-key", secrets.token_urlsafe(24)
+    path.touch(mode=0o600)
+    path.write_text(f"{key}\n", encoding="ascii")
+    return path, key
 
 
 async def wait_until_ready(

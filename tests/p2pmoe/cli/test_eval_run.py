@@ -163,7 +163,8 @@ def test_files_are_looked_at_before_anything_is_started(text, tasks, tmp_path):
         made=RUN.made, model="m", configuration=None, text=None, tasks_from=None,
         figures={},
     ))  # fmt: skip
-    done = run("pocket", "--text", str(text), "--reference", str(path))
+    measure = ["--text", str(text), "--window-tokens", "16"]
+    done = run("pocket", *measure, "--reference", str(path))
     assert isinstance(done.exception, RunsDiffer)
 
 

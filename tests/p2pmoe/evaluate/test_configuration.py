@@ -20,6 +20,9 @@ from p2pmoe.weights.model_file import open_model
 from tests.support.evaluations import CONFIGURATION
 from tests.support.mini_m3 import write_mini_m3
 
+DOCS = Path(__file__).resolve().parents[3] / "docs/reference"
+
+
 OTHER = {
     "architecture": "olmoe",
     "fingerprint": "00",
@@ -127,3 +130,8 @@ def test_the_digest_is_a_label():
         "# TYPE p2pmoe_configuration_info gauge\n"
         'p2pmoe_configuration_info{digest="ab12"} 1\n'
     )
+
+
+def test_every_field_is_documented():
+    page = (DOCS / "evaluation.md").read_text(encoding="utf-8")
+    assert not [name for name in OTHER if f"`{name}`" not in page]

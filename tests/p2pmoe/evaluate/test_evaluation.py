@@ -1,6 +1,7 @@
 """One evaluation, from its plan to the run."""
 
 import logging
+from dataclasses import replace
 
 import pytest
 
@@ -72,10 +73,27 @@ async def test_a_reference_adds_agreement():
 
 
 @trio_test
-async def test_a_reference_of_another_text_is_refused():
+async def test_a_reference_of_another_text_is_refused_before_anything_is_asked():
+    api = api_with()
     plan = EvaluationPlan(text=TEXT, reference=RUN)
     with pytest.raises(RunsDiffer, match="another text"):
-        await evaluate(api_with(), CARD, plan, MADE, ignore)
+        await evaluate(api, CARD, plan, MADE, ignore)
+    assert api.seen == []
+
+
+@trio_test
+async def test_what_was_measured_outlives_a_reference_of_another_vocabulary(caplog):
+    reference = await evaluate(
+        api_with(), CARD, EvaluationPlan(text=TEXT), MADE, ignore
+    )
+    assert reference.text is not None
+    other = replace(reference, text=replace(reference.text, tokens="another"))
+    plan = EvaluationPlan(text=TEXT, reference=other)
+    run = await evaluate(api_with(), CARD, plan, MADE, ignore)
+    assert "perplexity" in run.figures
+    assert "top1_agreement" not in run.figures
+    assert run.reference == ""
+    assert "agreement is left out" in caplog.text
 
 
 def test_a_card_is_believed_if_it_holds_together(caplog):

@@ -1,8 +1,11 @@
 """The table of figures: each has its meaning, its unit and its direction."""
 
 import re
+from pathlib import Path
 
 from p2pmoe.evaluate.figures import FIGURES, Better, shown
+
+DOCS = Path(__file__).resolve().parents[3] / "docs/reference"
 
 
 def test_every_figure_says_what_it_is():
@@ -24,3 +27,8 @@ def test_values_are_shown_with_their_unit():
     assert shown("perplexity", 40.58512) == "40.5851"
     assert shown("answer_accuracy", 0.4567) == "45.7 %"
     assert shown("gap_p50_s", 0.0123) == "12.3 ms"
+
+
+def test_every_figure_is_documented():
+    page = (DOCS / "evaluation.md").read_text(encoding="utf-8")
+    assert not [name for name in FIGURES if f"`{name}`" not in page]

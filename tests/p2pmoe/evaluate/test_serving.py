@@ -59,6 +59,7 @@ async def test_it_is_yielded_when_it_is_ready_and_ended_afterwards(tmp_path, pro
     arguments = report["arguments"]
     assert arguments[:4] == ["serve", "pocket", "--ram", "8G"]
     assert "--no-require-evaluation" in arguments
+    assert_is_a_key(Path(arguments[arguments.index("--api-key-file") + 1]))
     assert arguments[arguments.index("--data") + 1] == str(tmp_path / "data")
     _, port = report["listen"]
     async with open_api(f"127.0.0.1:{port}") as gone:
@@ -72,6 +73,11 @@ async def test_one_that_ends_is_told_by_its_last_line(tmp_path, program):
     with pytest.raises(ChildFailed, match="serve ended early: error: the model"):
         async with serving(tmp_path, ServeOptions(model="m"), lambda *_: None):
             pass
+
+
+def assert_is_a_key(path: Path) -> None:
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert len(path.read_text().strip()) == 32
 
 
 class NeverReady:

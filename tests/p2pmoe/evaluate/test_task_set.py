@@ -23,6 +23,9 @@ from p2pmoe.evaluate.task_set import (
     parse_task,
 )
 
+DOCS = Path(__file__).resolve().parents[3] / "docs/reference"
+
+
 CHAT = [{"role": "user", "content": "hi"}]
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {}}}
 
@@ -182,3 +185,11 @@ def test_any_field_is_read_or_named(kind: str, fields: dict[str, object]):
     except Misread:
         return
     assert task.id == "a"
+
+
+def test_the_examples_of_the_documentation_are_tasks():
+    kinds = {type(task) for task in load_tasks(DOCS / "pocket-tasks.jsonl").tasks}
+    assert kinds == {AnswerTask, FormatTask, LongTask, ToolTask}
+    page = (DOCS / "evaluation.md").read_text(encoding="utf-8")
+    examples = [x.strip() for x in page.splitlines() if x.startswith('    {"kind"')]
+    assert len([parse_task(example) for example in examples]) == 4
