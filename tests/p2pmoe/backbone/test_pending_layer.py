@@ -1,6 +1,8 @@
 """An expert that nobody holds: what each policy makes of it, with real messages."""
 
 import functools
+import os
+import shutil
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import (
@@ -299,3 +301,22 @@ def test_a_batchs_requests_count_what_they_would_alone() -> None:
     assert [trace.calls[Tier.DISK] for trace in traces] == [2, 3]
     read = sum(trace.read_bytes for trace in traces)
     assert 0 < read <= from_disk.disk.n_read_bytes
+
+
+@pytest.mark.parametrize("bound", [0.0, 1.0])
+def test_what_the_disk_has_lost_is_left_out_within_the_bound(
+    tmp_path: Path, bound: float
+) -> None:
+    copy = tmp_path / "copy.gguf"
+    shutil.copyfile(POCKET, copy)
+    options = {"missing": MissingPolicy.DROP, "drop_bound": bound}
+    side = local_side(copy, hot_share=0.0, **options)
+    os.truncate(copy, 4096)
+    experts, trace = experts_of(side.places())
+    pending = experts.begin(LAYER, hidden_of(side, 3), ROUTING)
+    if bound:
+        assert not pending.finish().any()  # all of it is lost
+        assert trace.dropped_calls == 4
+    else:
+        with pytest.raises(ExpertsUnavailable, match="has lost expert 1, 2, 3, 4"):
+            pending.finish()
