@@ -20,7 +20,9 @@ class Fields:
         """Wrap an object; ApiRefusal if `value` is none."""
         if not isinstance(value, dict):
             raise ApiRefusal(
-                f"{prefix or 'the body'} is no object", param=prefix or None
+                f"{prefix or 'the body'} is no object",
+                param=prefix or None,
+                code="invalid_value",
             )
         self._left: dict[str, Any] = {k: v for k, v in value.items() if v is not None}
         self._prefix = f"{prefix}." if prefix else ""
