@@ -19,9 +19,14 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from mobile_worker.arithmetic.candidates import kernel_candidates
-from mobile_worker.arithmetic.errors import ArithmeticRefused, NonFinite
+from mobile_worker.arithmetic.errors import (
+    ArithmeticRefused,
+    KernelUnavailable,
+    NonFinite,
+)
 from mobile_worker.arithmetic.kernel import Kernel, KernelCall
 from mobile_worker.shards.shard import check_expert
 from p2pmoe.backbone.mapped.frames import read_frame, send_frame
@@ -45,6 +50,7 @@ __all__ = ["Computer", "main", "serve"]
 
 BEAT_S = 1.0
 _PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
+_FIRST_TO_GO = "500"
 
 
 class Computer:
@@ -150,25 +156,32 @@ def _answer(link: socket.socket, found: Values | Refused) -> None:
 
 
 def _settle() -> None:
-    """Die with the parent, leave its signals to it, and leave no core behind."""
+    """Die with the parent, or in its place; leave signals to it, and no core behind."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        # Short of memory, the system is to choose the one that can be started again.
+        with contextlib.suppress(OSError):
+            Path("/proc/self/oom_score_adj").write_text(_FIRST_TO_GO, encoding="ascii")
 
 
 def main(words: Sequence[str]) -> int:
     """Run the child; return its exit code."""
     _settle()
     number, name, n_threads, *fds = words
-    candidates = kernel_candidates(int(n_threads))
-    kernel = next(one for one in candidates if one.name == name).open(0)
-    files = MappedFiles([int(fd) for fd in fds])
+    try:
+        candidates = {one.name: one for one in kernel_candidates(int(n_threads))}
+        files = MappedFiles([int(fd) for fd in fds])
+        computer = Computer(files, candidates[name].open(0))
+    except (KernelUnavailable, KeyError, OSError, ValueError) as error:
+        sys.stderr.write(f"the process that maps the model: {error}\n")
+        return 2
     with socket.socket(fileno=int(number)) as link:
         try:
-            serve(link, Computer(files, kernel))
+            serve(link, computer)
         except (OSError, MessageMalformed):
             return 1
     return 0

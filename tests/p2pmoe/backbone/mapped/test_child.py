@@ -173,3 +173,15 @@ def test_signals_for_the_parent_are_left_to_it(monkeypatch):
         (signal.SIGTERM, signal.SIG_IGN),
     ]
     assert limits == [(0, 0)]
+
+
+def test_what_cannot_be_mapped_is_one_line(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(child, "_settle", lambda: None)
+    empty = tmp_path / "empty"
+    empty.touch()
+    with empty.open("rb") as file:
+        assert child.main(["0", "numpy", "1", str(file.fileno())]) == 2
+    assert child.main(["0", "abacus", "1"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2
+    assert "abacus" in lines[1]

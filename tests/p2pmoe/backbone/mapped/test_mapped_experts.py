@@ -70,23 +70,33 @@ def mapped(copy) -> Iterator[Mapped]:
         found.tier.close()
 
 
-def test_values_are_the_kernels_and_nothing_starts_before_it_is_needed(mapped):
-    assert mapped.tier.child_pid is None
-    assert mapped.is_right(2, 4, 9, 30)
-    assert mapped.is_right(7, 0, 31)
-    assert mapped.tier.restarts.n_starts == 1
-    assert mapped.tier.n_reads + mapped.tier.n_hits == 5
-    assert mapped.tier.figures().resident_bytes > 1 << 20
-    assert mapped.tier.n_bytes == 0
+@pytest.fixture(scope="module")
+def lasting() -> Iterator[Mapped]:
+    """A tier for tests that leave its child alive."""
+    with open_model(POCKET) as file:
+        found = Mapped(file)
+        yield found
+        found.tier.close()
 
 
-def test_lanes_may_ask_at_once(mapped):
+def test_values_are_the_kernels_and_nothing_starts_before_it_is_needed(lasting):
+    assert lasting.tier.child_pid is None
+    assert "p2pmoe_mapped_up 0\n" in lasting.tier.samples()
+    assert lasting.is_right(2, 4, 9, 30)
+    assert lasting.is_right(7, 0, 31)
+    assert lasting.tier.restarts.n_starts == 1
+    assert lasting.tier.n_reads + lasting.tier.n_hits == 5
+    assert lasting.tier.figures().resident_bytes > 1 << 20
+    assert lasting.tier.n_bytes == 0
+
+
+def test_lanes_may_ask_at_once(lasting):
     asked = [
-        (layer, mapped.tier.begin(disk_work(mapped.file, layer, 1, 2, 3)))
+        (layer, lasting.tier.begin(disk_work(lasting.file, layer, 1, 2, 3)))
         for layer in (1, 2, 3)
     ]
     for layer, under_way in reversed(asked):
-        right = right_values(mapped.file, disk_work(mapped.file, layer, 1, 2, 3))
+        right = right_values(lasting.file, disk_work(lasting.file, layer, 1, 2, 3))
         assert values_of(under_way.finish()) == right
 
 
@@ -174,11 +184,10 @@ def test_a_file_that_is_replaced_goes_on_being_the_old_one(mapped, copy, tmp_pat
     assert mapped.tier.lost == set()
 
 
-def test_its_metrics_say_what_the_child_holds_and_go_on_counting(mapped):
-    assert "p2pmoe_mapped_up 0\n" in mapped.tier.samples()
-    mapped.ask(2, 4)
+def test_its_metrics_say_what_the_child_holds_and_go_on_counting(lasting):
+    lasting.ask(2, 4)
     samples = dict(
-        line.split() for line in mapped.tier.samples().splitlines() if line[0] != "#"
+        line.split() for line in lasting.tier.samples().splitlines() if line[0] != "#"
     )
     assert len(samples) == 8
     assert samples["p2pmoe_mapped_up"] == samples["p2pmoe_mapped_starts_total"] == "1"
@@ -187,11 +196,11 @@ def test_its_metrics_say_what_the_child_holds_and_go_on_counting(mapped):
     assert samples["p2pmoe_mapped_swap_bytes"].isdigit()
 
 
-def test_what_is_abandoned_leaves_nothing_behind(mapped):
+def test_what_is_abandoned_leaves_nothing_behind(lasting):
     for _ in range(5):
-        mapped.tier.begin(disk_work(mapped.file, 2, 4, 9)).abandon()
-    assert mapped.is_right(2, 4, 9)
-    assert not mapped.tier._jobs
+        lasting.tier.begin(disk_work(lasting.file, 2, 4, 9)).abandon()
+    assert lasting.is_right(2, 4, 9)
+    assert not lasting.tier._jobs
 
 
 def test_without_a_child_experts_are_read(mapped, monkeypatch):
@@ -203,10 +212,10 @@ def test_without_a_child_experts_are_read(mapped, monkeypatch):
     assert mapped.tier.n_read_bytes == 2 * 55_296
 
 
-def test_an_expert_that_the_model_lacks_is_lost(mapped):
-    work = disk_work(mapped.file, 2, 4)
+def test_an_expert_that_the_model_lacks_is_lost(lasting):
+    work = disk_work(lasting.file, 2, 4)
     away = replace(work, calls=[replace(work.calls[0], expert=32)])
-    assert mapped.tier.begin(away).finish().lost == (32,)
+    assert lasting.tier.begin(away).finish().lost == (32,)
 
 
 def test_closing_ends_the_child_without_a_word(mapped, caplog):
@@ -217,12 +226,12 @@ def test_closing_ends_the_child_without_a_word(mapped, caplog):
     assert not caplog.records
 
 
-def test_what_is_no_file_is_refused(mapped, monkeypatch):
-    monkeypatch.setattr(mapped.model_file, "descriptors", tuple)
+def test_what_is_no_file_is_refused(lasting, monkeypatch):
+    monkeypatch.setattr(lasting.model_file, "descriptors", tuple)
     with pytest.raises(ConfigurationError, match="needs a GGUF file"):
         map_experts(
-            mapped.model_file,
-            mapped.file,
+            lasting.model_file,
+            lasting.file,
             kernel="numpy",
             n_threads=1,
             cost=LocalCost(),
@@ -230,8 +239,8 @@ def test_what_is_no_file_is_refused(mapped, monkeypatch):
     monkeypatch.setattr(mapped_experts.sys, "platform", "win32")
     with pytest.raises(ConfigurationError, match="not for Windows"):
         map_experts(
-            mapped.model_file,
-            mapped.file,
+            lasting.model_file,
+            lasting.file,
             kernel="numpy",
             n_threads=1,
             cost=LocalCost(),
