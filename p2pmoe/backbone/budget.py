@@ -2,7 +2,8 @@
 
     base       everything but routed experts, in the file's own bytes
     kv         a pool for the keys and values of all sequences
-    working    activations, logits and buffers of all lanes
+    working    activations, logits and buffers of all lanes, and the 8 MiB by which a
+               process grows when it begins to serve
     decoded    what the kernel may keep beside that: nothing (native), copies (wasm), or
                unpacked codes as f32, 4.125 bytes a weight (numpy)
     disk       experts on their way from the disk: read, and not computed or kept yet
@@ -34,6 +35,7 @@ from p2pmoe.weights.model_file import ModelFile
 from p2pmoe.weights.names import block_of, expert_kind
 
 __all__ = [
+    "SERVING_BYTES",
     "MemoryPlan",
     "MemoryWish",
     "ModelSizes",
@@ -43,6 +45,7 @@ __all__ = [
 
 DECODED_PER_WEIGHT = 4.125
 DECODED_SHARE = 0.8
+SERVING_BYTES = 8 << 20
 _KV_SHARE = 4  # the pool gets this part of what is left
 _WORKING_ROWS = 80  # of a prefill chunk and a batch beside it
 _WORKING_COPIES = 16  # of a row, on its way through a layer
@@ -145,7 +148,7 @@ def plan_memory(sizes: ModelSizes, wish: MemoryWish) -> MemoryPlan:
             there, or `wish.disk_bytes` leaves no room or holds no expert.
     """
     one = wish.n_context * sizes.kv_per_token
-    working = wish.n_lanes * sizes.working
+    working = wish.n_lanes * sizes.working + SERVING_BYTES
     largest = max(sizes.experts.values(), default=0)
     ways = wish.n_lanes + 1  # of experts from the disk: each lane's, and those ahead
     if wish.ram_bytes is None:

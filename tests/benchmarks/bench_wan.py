@@ -35,7 +35,7 @@ from tests.support.injector.proxy import Injector
 
 __all__ = ["run"]
 
-_RAM = "34M"  # about a third of the experts at hand
+_RAM = "42M"  # about a third of the experts at hand
 _WORKERS, _WORKER_MEMORY = ("edge-1", "edge-2", "edge-3"), "24M"
 _RTTS_MS = (0, 20, 100)
 _PROMPT = "It was a dark night, and the old man"

@@ -63,7 +63,7 @@ def network(tmp_path: Path) -> Iterator[Network]:
         )
         member = ("--invite", str(relay.report["invite"]))
         backbone = start(
-            *("serve", "pocket", "--listen", "127.0.0.1:0", "--ram", "34M"),
+            *("serve", "pocket", "--listen", "127.0.0.1:0", "--ram", "42M"),
             *("--data", str(tmp_path / "backbone"), *member),
         )
         worker = start(

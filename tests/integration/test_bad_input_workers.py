@@ -93,7 +93,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
     invite = relay.report["invite"]
     backbone = Running(
         folder,
-        *("serve", "pocket", "--listen", "127.0.0.1:0", "--ram", "34M"),
+        *("serve", "pocket", "--listen", "127.0.0.1:0", "--ram", "42M"),
         *("--wait-coverage", "0", "--invite", invite),
         *("--data", str(folder / "backbone")),
     )

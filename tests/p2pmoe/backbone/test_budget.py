@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from mobile_worker.arithmetic.candidates import Keeps
 from mobile_worker.expert_id import ExpertId
 from p2pmoe.backbone.budget import (
+    SERVING_BYTES,
     MemoryPlan,
     MemoryWish,
     ModelSizes,
@@ -52,7 +53,7 @@ def test_without_a_budget_all_experts_are_resident() -> None:
     plan = planned(sizes_of(), None, n_context=100, n_lanes=2)
     assert plan.hot is None
     assert plan.kv == 2 * 100 * 1024
-    assert plan.working == 2 * MIB
+    assert plan.working == 2 * MIB + SERVING_BYTES
     assert plan.disk == 3 * MIB
     assert plan.window == MIB
     assert plan.items()["hot"] == 0
@@ -69,7 +70,7 @@ def test_a_budget_is_divided_to_the_last_byte() -> None:
 
 def test_keys_and_values_get_a_quarter_within_their_bounds() -> None:
     one = 1024 * 1024
-    ram = 10 * MIB + MIB + 80 * MIB
+    ram = 10 * MIB + MIB + SERVING_BYTES + 80 * MIB
     assert planned(sizes_of(), ram, n_sequences=2).kv == 2 * one
     assert planned(sizes_of(), ram, n_sequences=64).kv == 20 * MIB
     assert planned(sizes_of(), ram, n_context=40_960).kv == 40 * MIB  # one sequence
@@ -92,7 +93,7 @@ def test_a_kernel_that_copies_has_room_for_the_base_once_more() -> None:
 def test_a_kernel_that_cannot_unpack_all_gets_a_sixteenth() -> None:
     sizes = sizes_of(decoded=900 * MIB)
     plan = planned(sizes, 100 * MIB, n_context=0)
-    left = 100 * MIB - sizes.base - sizes.working
+    left = 100 * MIB - sizes.base - sizes.working - SERVING_BYTES
     assert plan.decoded == left // 16
     assert total(plan) == 100 * MIB
 
@@ -118,7 +119,7 @@ def test_the_disks_share_may_be_given() -> None:
 
 def test_too_little_is_refused_with_what_is_needed() -> None:
     sizes = sizes_of()
-    needed = sizes.base + 1024 * 1024 + 2 * sizes.working + 6 * MIB
+    needed = sizes.base + 1024 * 1024 + 2 * sizes.working + SERVING_BYTES + 6 * MIB
     with pytest.raises(
         RamTooSmall, match=f"below the {needed / (1 << 20):.1f} MiB"
     ) as caught:

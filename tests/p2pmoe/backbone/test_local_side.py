@@ -13,7 +13,7 @@ from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.model_file import open_model
 from tests.support.backbone_model import POCKET, model_of
 
-RAM = 32_800_000  # room for a third of the experts
+RAM = 41_300_000  # room for a third of the experts
 TOKENS = list(range(10, 40))
 
 

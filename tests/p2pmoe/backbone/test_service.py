@@ -80,7 +80,7 @@ async def running(service: Service) -> AsyncIterator[httpx.AsyncClient]:
 @trio_test
 async def test_it_answers_the_same_within_any_budget_and_drains(tmp_path: Path) -> None:
     texts = []
-    for ram in (None, 32_800_000):
+    for ram in (None, 41_300_000):
         service = Service(config(tmp_path, ram_bytes=ram), SystemClock())
         async with running(service) as client:
             answer = (await client.post("/v1/completions", json=ASK)).json()
