@@ -4,22 +4,31 @@ Runs of the pocket model with `traces`, kept as `p2pmoe run --trace` keeps them.
 """
 
 import shutil
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
+
+from click.testing import Result
+from typer.testing import CliRunner
 
 from mobile_worker.arithmetic.coding import ExpertInput
 from mobile_worker.arithmetic.kernel import KernelCall
 from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
 from mobile_worker.arithmetic.profiles import Profile
 from mobile_worker.expert_id import ExpertId
-from p2pmoe.backbone.generation import GenerationRequest, TracedHash
+from p2pmoe.api.app import ApiParts
+from p2pmoe.api.served_model import ServedModel
+from p2pmoe.backbone.generation import GenerationRequest, Phase, Readiness, TracedHash
+from p2pmoe.cli.main import build_app
 from p2pmoe.config import Tuning
 from p2pmoe.model.sampler import SamplingSettings
+from p2pmoe.text.tokenizer import load_tokenizer
 from p2pmoe.trace.diff import TraceReport, compare_traces
-from p2pmoe.trace.format import Configured, Given, read_trace
+from p2pmoe.trace.format import Configured, Given, PositionHashes, read_trace
 from p2pmoe.trace.recording import TraceRecorder
 from p2pmoe.weights.expert_file import ExpertFile
+from tests.support.api import FixedClock, call, served
 from tests.support.backbone_model import (
     POCKET,
     Backbone,
@@ -162,3 +171,78 @@ async def test_a_bit_of_one_result_of_a_worker_is_named(tmp_path: Path) -> None:
             assert place.position == guilty.position
             again = diff(lines, (await traced(backbone))[0])
             assert again.is_equal  # it lied once; where experts ran changes no hash
+
+
+class Asking:
+    """`p2pmoe run` and `trace diff` against a real API, run in a thread."""
+
+    def __init__(self, path: Path, url: str) -> None:
+        self.path = path
+        self.url = url
+
+    async def run(self, name: str) -> Result:
+        trace = str(self.path / name)
+        words = ["run", "It was a dark", "--url", self.url, "--max-tokens", "6"]
+        return await call(partial(invoke, [*words, "--explain", "--trace", trace]))
+
+    async def diff(self, one: str, other: str) -> Result:
+        names = [str(self.path / name) for name in (one, other)]
+        return await call(partial(invoke, ["trace", "diff", *names]))
+
+
+def invoke(words: list[str]) -> Result:
+    return CliRunner().invoke(build_app(), words)
+
+
+@asynccontextmanager
+async def asking(folder: Path, model: Path) -> AsyncIterator[Asking]:
+    async with local_backbone(local_side(model)) as backbone:
+        served_model = ServedModel(
+            name="pocket",
+            n_context=256,
+            tokenizer=load_tokenizer(model_of(model)),
+            template=None,
+            created_s=0,
+            configuration={"weights": model.name},
+        )
+        parts = ApiParts(
+            generator=backbone.engine,
+            model=lambda: served_model,
+            readiness=lambda: Readiness(phase=Phase.READY, covered=1.0),
+            clock=FixedClock(),
+        )
+        async with served(parts) as client:
+            yield Asking(folder, str(client.base_url))
+
+
+@trio_test
+async def test_the_commands_find_it_over_the_api(tmp_path: Path) -> None:
+    async with asking(tmp_path, POCKET) as clean:
+        first = await clean.run("a")
+        assert first.exit_code == 0, first.stderr
+        rows = [line.split("\t") for line in first.stderr.splitlines()]
+        assert [row[0] for row in rows[:8]] == [
+            "token",
+            "prompt",
+            *map(str, range(2, 7)),
+            "total",
+        ]
+        text = first.stdout.removesuffix("\n").replace("\n", r"\n")
+        assert "".join(row[1] for row in rows[1:7]) == text
+        assert rows[3][2] == "28"  # 7 layers, 4 experts, all from memory
+        await clean.run("b")
+        equal = await clean.diff("a", "b")
+        assert equal.exit_code == 0
+        assert equal.stdout.startswith("the runs are equal: ")
+    with (tmp_path / "a").open("rb") as stream:
+        positions = [r for r in read_trace(stream) if isinstance(r, PositionHashes)]
+    late = [h for p in positions[-3:] for h in p.hashes if h.layer >= 4]
+    expert = next(ExpertId(h.layer, h.expert) for h in late if h.expert >= 0)
+    flipped = with_one_bit_flipped(tmp_path / "flipped.gguf", expert)
+    async with asking(tmp_path, flipped) as faulty:
+        await faulty.run("c")
+        told = await faulty.diff("a", "c")
+    assert told.exit_code == 1
+    variable, place = told.stdout.splitlines()[1:]
+    assert variable == "configuration: weights\tpocket-q4_0.gguf\tflipped.gguf"
+    assert f"layer {expert.layer}, expert {expert.index}\t" in place
