@@ -93,9 +93,6 @@ def _forced_call(
 ) -> Callable[[], TokenConstraint] | None:
     if use.mode is ToolMode.AUTO:
         return None
-    if family.forced is None:
-        reason = "this model cannot be made to call a tool"
-        raise _refused("tool_choice", reason)
     try:
         chosen = [
             known_tool(tool.name, bounded_schema(tool.schema))

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from p2pmoe.text.tool_calls import bodies, forced
+from p2pmoe.text.tool_calls import bodies, forced, forced_markup
 from p2pmoe.text.tool_calls.calls import CalledTool, OutputReader
 from p2pmoe.text.tool_calls.harmony import HarmonyReader
 from p2pmoe.text.tool_calls.marks import DEEPSEEK, HARMONY, KIMI
@@ -22,15 +22,15 @@ class ToolFamily:
     `marks` all stand in the template's text. `controls` are the marks that a reader
     must see even where they are control tokens. `forced` makes the grammar, in Lark's
     notation, of a call of one of the tools, given the ids of the marks that are control
-    tokens; None where no grammar can hold the format. `answer` makes that of an answer
-    in JSON, where it is not the JSON alone; such a family's reader reads all answers.
+    tokens. `answer` makes that of an answer in JSON, where it is not the JSON alone;
+    such a family's reader reads all answers.
     """
 
     name: str
     marks: tuple[str, ...]
     controls: tuple[str, ...]
     new_reader: NewReader
-    forced: Callable[[Sequence[KnownTool], Mapping[str, int]], str] | None = None
+    forced: Callable[[Sequence[KnownTool], Mapping[str, int]], str]
     answer: Callable[[str, Mapping[str, int]], str] | None = None
 
 
@@ -95,18 +95,21 @@ FAMILIES: tuple[ToolFamily, ...] = (
         marks=(_MINIMAX[0],),
         controls=_MINIMAX,
         new_reader=_typed(*_MINIMAX, bodies.minimax_calls),
+        forced=forced_markup.minimax_call,
     ),
     ToolFamily(
         name="glm",
         marks=(_TAGS[0], "<arg_key>"),
         controls=(*_TAGS, "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"),
         new_reader=_typed(*_TAGS, bodies.glm_call),
+        forced=forced_markup.glm_call,
     ),
     ToolFamily(
         name="qwen-coder",
         marks=(_TAGS[0], "<function="),
         controls=_TAGS,
         new_reader=_typed(*_TAGS, bodies.qwen_coder_call),
+        forced=forced_markup.qwen_coder_call,
     ),
     ToolFamily(
         name="mistral",

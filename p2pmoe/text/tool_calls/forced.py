@@ -14,13 +14,17 @@ from p2pmoe.text.tool_calls.marks import DEEPSEEK, HARMONY, KIMI
 from p2pmoe.text.tool_calls.parameters import KnownTool
 
 __all__ = [
+    "Controls",
+    "case_rules",
     "deepseek_call",
     "deepseek_fenced_call",
     "final_answer",
     "harmony_call",
     "hermes_call",
     "kimi_call",
+    "mark",
     "mistral_call",
+    "quoted",
 ]
 
 Controls = Mapping[str, int]  # marks that are control tokens, and their ids
@@ -28,12 +32,12 @@ Controls = Mapping[str, int]  # marks that are control tokens, and their ids
 
 def hermes_call(tools: Sequence[KnownTool], controls: Controls) -> str:
     """Return the grammar of one call of Hermes and Qwen."""
-    opening, closing = _mark("<tool_call>", controls), _mark("</tool_call>", controls)
-    return _one_of(
+    opening, closing = mark("<tool_call>", controls), mark("</tool_call>", controls)
+    return case_rules(
         [
             [
-                *(opening, _quoted(f'\n{{"name": "{tool.name}", "arguments": ')),
-                *(_json(tool), _quoted("}\n"), closing),
+                *(opening, quoted(f'\n{{"name": "{tool.name}", "arguments": ')),
+                *(_json(tool), quoted("}\n"), closing),
             ]
             for tool in tools
         ]
@@ -42,12 +46,12 @@ def hermes_call(tools: Sequence[KnownTool], controls: Controls) -> str:
 
 def mistral_call(tools: Sequence[KnownTool], controls: Controls) -> str:
     """Return the grammar of one call of Mistral."""
-    opening = _mark("[TOOL_CALLS]", controls)
-    return _one_of(
+    opening = mark("[TOOL_CALLS]", controls)
+    return case_rules(
         [
             [
-                *(opening, _quoted(f'[{{"name": "{tool.name}", "arguments": ')),
-                *(_json(tool), _quoted("}]")),
+                *(opening, quoted(f'[{{"name": "{tool.name}", "arguments": ')),
+                *(_json(tool), quoted("}]")),
             ]
             for tool in tools
         ]
@@ -56,11 +60,11 @@ def mistral_call(tools: Sequence[KnownTool], controls: Controls) -> str:
 
 def deepseek_call(tools: Sequence[KnownTool], controls: Controls) -> str:
     """Return the grammar of one call of DeepSeek-V3.1."""
-    marks = {name: _mark(text, controls) for name, text in DEEPSEEK.items()}
-    return _one_of(
+    marks = {name: mark(text, controls) for name, text in DEEPSEEK.items()}
+    return case_rules(
         [
             [
-                *(marks["section"], marks["call"], _quoted(tool.name)),
+                *(marks["section"], marks["call"], quoted(tool.name)),
                 *(marks["separator"], _json(tool)),
                 *(marks["call_end"], marks["section_end"]),
             ]
@@ -71,13 +75,13 @@ def deepseek_call(tools: Sequence[KnownTool], controls: Controls) -> str:
 
 def deepseek_fenced_call(tools: Sequence[KnownTool], controls: Controls) -> str:
     """Return the grammar of one call of DeepSeek-V3 and R1."""
-    marks = {name: _mark(text, controls) for name, text in DEEPSEEK.items()}
-    return _one_of(
+    marks = {name: mark(text, controls) for name, text in DEEPSEEK.items()}
+    return case_rules(
         [
             [
-                *(marks["section"], marks["call"], _quoted("function")),
-                *(marks["separator"], _quoted(f"{tool.name}\n```json\n"), _json(tool)),
-                *(_quoted("\n```"), marks["call_end"], marks["section_end"]),
+                *(marks["section"], marks["call"], quoted("function")),
+                *(marks["separator"], quoted(f"{tool.name}\n```json\n"), _json(tool)),
+                *(quoted("\n```"), marks["call_end"], marks["section_end"]),
             ]
             for tool in tools
         ]
@@ -86,12 +90,12 @@ def deepseek_fenced_call(tools: Sequence[KnownTool], controls: Controls) -> str:
 
 def kimi_call(tools: Sequence[KnownTool], controls: Controls) -> str:
     """Return the grammar of one call of Kimi-K2."""
-    marks = {name: _mark(text, controls) for name, text in KIMI.items()}
-    return _one_of(
+    marks = {name: mark(text, controls) for name, text in KIMI.items()}
+    return case_rules(
         [
             [
                 *(marks["section"], marks["call"]),
-                *(_quoted(f"functions.{tool.name}:0"), marks["separator"]),
+                *(quoted(f"functions.{tool.name}:0"), marks["separator"]),
                 *(_json(tool), marks["call_end"], marks["section_end"]),
             ]
             for tool in tools
@@ -101,50 +105,53 @@ def kimi_call(tools: Sequence[KnownTool], controls: Controls) -> str:
 
 def harmony_call(tools: Sequence[KnownTool], controls: Controls) -> str:
     """Return the grammar of one call of gpt-oss, thoughts before it allowed."""
-    marks = {name: _mark(text, controls) for name, text in HARMONY.items()}
+    marks = {name: mark(text, controls) for name, text in HARMONY.items()}
     calls = [
         [
             marks["channel"],
-            _quoted(f"commentary to=functions.{tool.name} "),
-            *(marks["constrain"], _quoted("json"), marks["message"], _json(tool)),
+            quoted(f"commentary to=functions.{tool.name} "),
+            *(marks["constrain"], quoted("json"), marks["message"], _json(tool)),
         ]
         for tool in tools
     ]
-    return _one_of(calls, before="thoughts?") + _thoughts(marks)
+    return case_rules(calls, before="thoughts?") + _thoughts(marks)
 
 
 def final_answer(schema: str, controls: Controls) -> str:
     """Return the grammar of gpt-oss's answer in JSON, thoughts before it allowed."""
-    marks = {name: _mark(text, controls) for name, text in HARMONY.items()}
+    marks = {name: mark(text, controls) for name, text in HARMONY.items()}
     answer = [
-        *(marks["channel"], _quoted("final"), marks["message"]),
+        *(marks["channel"], quoted("final"), marks["message"]),
         f"%json {schema}",
     ]
-    return _one_of([answer], before="thoughts?") + _thoughts(marks)
+    return case_rules([answer], before="thoughts?") + _thoughts(marks)
 
 
-def _thoughts(marks: Mapping[str, str]) -> str:
-    parts = [
-        *(marks["channel"], _quoted("analysis"), marks["message"], "THOUGHT"),
-        *(marks["end"], marks["start"], _quoted("assistant")),
-    ]
-    return f"thoughts: {' '.join(parts)}\nTHOUGHT: /(.|\\n){{1,20000}}/\n"
-
-
-def _one_of(cases: Sequence[Sequence[str]], before: str = "") -> str:
+def case_rules(cases: Sequence[Sequence[str]], before: str = "") -> str:
+    """Return the rules of one of several cases, each a row of parts."""
     names = " | ".join(f"case_{number}" for number in range(len(cases)))
     rules = [f"start: {before} ({names})\n"]
     rules += [f"case_{number}: {' '.join(case)}\n" for number, case in enumerate(cases)]
     return "".join(rules)
 
 
-def _mark(text: str, controls: Controls) -> str:
-    return f"<[{controls[text]}]>" if text in controls else _quoted(text)
+def mark(text: str, controls: Controls) -> str:
+    """Return what stands for a mark of a format."""
+    return f"<[{controls[text]}]>" if text in controls else quoted(text)
+
+
+def quoted(text: str) -> str:
+    """Return what stands for a text as it is."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _thoughts(marks: Mapping[str, str]) -> str:
+    parts = [
+        *(marks["channel"], quoted("analysis"), marks["message"], "THOUGHT"),
+        *(marks["end"], marks["start"], quoted("assistant")),
+    ]
+    return f"thoughts: {' '.join(parts)}\nTHOUGHT: /(.|\\n){{1,20000}}/\n"
 
 
 def _json(tool: KnownTool) -> str:
     return f"%json {tool.schema}"
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)

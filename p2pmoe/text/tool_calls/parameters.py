@@ -8,11 +8,20 @@ not known, and its value stays text.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import NoReturn
 
-__all__ = ["KnownTool", "argument_value", "known_tool", "read_json"]
+__all__ = ["KnownTool", "argument_value", "declared_types", "known_tool", "read_json"]
 
 _TEXT = "string"
+_TYPES = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    type(None): "null",
+    dict: "object",
+    list: "array",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +43,7 @@ def known_tool(name: str, schema: str) -> KnownTool:
     properties = parsed.get("properties")
     types: dict[str, frozenset[str]] = {}
     if isinstance(properties, dict):
-        types = {key: _types(value) for key, value in properties.items()}
+        types = {key: declared_types(value) for key, value in properties.items()}
     return KnownTool(name=name, schema=schema, types=types)
 
 
@@ -63,11 +72,8 @@ def read_json(text: str) -> object:
         raise ValueError("nested too deeply") from exc
 
 
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
-
-
-def _types(schema: Any) -> frozenset[str]:  # noqa: ANN401 - JSON
+def declared_types(schema: object) -> frozenset[str]:
+    """Return the types that a parameter's schema plainly names, or its values have."""
     if not isinstance(schema, dict):
         return frozenset()
     declared = schema.get("type")
@@ -75,8 +81,15 @@ def _types(schema: Any) -> frozenset[str]:  # noqa: ANN401 - JSON
         return frozenset({declared})
     if isinstance(declared, list):
         return frozenset(each for each in declared if isinstance(each, str))
+    values = schema.get("enum", [schema["const"]] if "const" in schema else None)
+    if isinstance(values, list):
+        return frozenset(_TYPES[type(each)] for each in values if type(each) in _TYPES)
     cases = schema.get("anyOf")
     if isinstance(cases, list):
         found = [each.get("type") for each in cases if isinstance(each, dict)]
         return frozenset(each for each in found if isinstance(each, str))
     return frozenset()
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")

@@ -23,7 +23,6 @@ SCHEMA = json.dumps(
     }
 )
 TOOLS = [known_tool("weather", SCHEMA), known_tool("time", '{"enum": [{}]}')]
-FORCED = [family for family in FAMILIES if family.forced is not None]
 
 
 def with_controls(marks: tuple[str, ...], kind: TokenKind) -> Vocabulary:
@@ -61,9 +60,8 @@ def controls(family: ToolFamily, kind: TokenKind) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("kind", [TokenKind.CONTROL, TokenKind.USER_DEFINED])
-@pytest.mark.parametrize("family", FORCED, ids=lambda family: family.name)
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_a_forced_call_is_read_as_a_call(family: ToolFamily, kind: TokenKind) -> None:
-    assert family.forced is not None
     rules = family.forced(TOOLS, controls(family, kind))
     if kind is TokenKind.USER_DEFINED and family.answer is not None:
         return  # its marks are control tokens, always

@@ -2,7 +2,12 @@ import json
 
 import pytest
 
-from p2pmoe.text.tool_calls.parameters import argument_value, known_tool, read_json
+from p2pmoe.text.tool_calls.parameters import (
+    argument_value,
+    declared_types,
+    known_tool,
+    read_json,
+)
 
 
 def types_of(schema: object) -> frozenset[str]:
@@ -14,6 +19,11 @@ def test_types_that_are_plainly_there() -> None:
     assert types_of({"type": "integer"}) == {"integer"}
     assert types_of({"type": ["string", "null"]}) == {"string", "null"}
     assert types_of({"anyOf": [{"type": "array"}, {"$ref": "#/x"}]}) == {"array"}
+    assert types_of({"enum": ["a", None, 1, True]}) == {
+        *("string", "null", "integer", "boolean")
+    }
+    assert types_of({"const": 1.5}) == {"number"}
+    assert declared_types({"const": [1]}) == {"array"}
     for unknown in ({}, True, {"type": 3}, {"anyOf": 3}, {"$ref": "#/x"}):
         assert types_of(unknown) == frozenset()
     assert known_tool("x", '{"properties": 3}').types == {}
