@@ -50,7 +50,7 @@ docs: $(STAMP)
 bench: $(STAMP) $(GROUP)bench
 	$(BIN)/python -m tests.benchmarks.run all
 
-bench-kernels bench-load: $(GROUP)bench
+bench-kernels bench-load bench-memory: $(GROUP)bench
 
 bench-%: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.run $*

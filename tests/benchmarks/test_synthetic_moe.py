@@ -1,5 +1,7 @@
 """The made-up MoE, small: both sizes and logits are what the benchmark counts on."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -48,3 +50,35 @@ def test_a_full_disk_is_told_before_writing(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="1 MiB free"):
         write_moe(tmp_path / "moe.gguf", small(Format.Q4_0))
     assert not list(tmp_path.iterdir())
+
+
+class Counting:
+    """Experts that count how often each is called."""
+
+    def __init__(self, experts: LocalExperts, n_expert: int) -> None:
+        self._experts = experts
+        self.counts = np.zeros(n_expert, int)
+
+    def begin(self, layer, hidden, routing):
+        self.counts += np.bincount(routing.experts.ravel(), minlength=len(self.counts))
+        return self._experts.begin(layer, hidden, routing)
+
+
+def counts_of(path, moe) -> np.ndarray:
+    kernel = NumpyKernel()
+    with open_model(write_moe(path, moe)) as file:
+        model, experts = load_model(file, kernel), LocalExperts.load(file, kernel)
+        counting = Counting(experts, moe.n_expert)
+        ids = [(100 + 37 * n) % 4000 for n in range(64)]
+        model.forward(ids, model.new_cache(64), counting)
+    return np.sort(counting.counts)[::-1]
+
+
+def test_a_skewed_one_uses_some_experts_most(tmp_path):
+    even = replace(small(Format.Q8_0), n_layer=2, n_expert=32, top_k=2)
+    skewed = replace(even, skew=1.2)
+    evenly = counts_of(tmp_path / "even.gguf", even)
+    unevenly = counts_of(tmp_path / "skewed.gguf", skewed)
+    assert evenly.sum() == unevenly.sum() == 64 * 2
+    assert unevenly[:4].sum() > 1.5 * evenly[:4].sum()
+    assert unevenly[:4].sum() > 64
