@@ -38,6 +38,7 @@ from p2pmoe.model.errors import CacheFull
 __all__ = ["GRANULE", "Schedule", "ScheduleLimits", "Share", "StepPlan"]
 
 GRANULE = 128  # positions that a sequence gets at least at a time
+_PAUSE_S = 0.02  # between tries that fail without any wait
 _SHORT = 0.1  # of the patience: a holder that is only busy answers within it
 _GROWTH = 4  # or a fourth of what it has, which keeps copying linear
 
@@ -332,10 +333,10 @@ class Schedule:
     ) -> None:
         """Leave sequences out for a while: nobody holds an expert that they need.
 
-        With no other to run beside them, their lane tries again at once.
+        With no other to run beside them, their lane tries again nearly at once.
         """
         for sequence in sequences:
-            sequence.parked_until, sequence.parked_by = now, error
+            sequence.parked_until, sequence.parked_by = now + _PAUSE_S, error
             sequence.is_suspect = False
         if any(own.parked_until is None for own in self.lanes[lane]):
             for sequence in sequences:
