@@ -67,9 +67,9 @@ def load_service(
         base = _fetched(config, told)
         model_file = base.model_file
     manifest = None if base is None else base.manifest
-    configuration = checked_configuration(config, model_file, manifest)
     override = config.pre_tokenizer
     tokenizer = load_tokenizer(model_file, pretokenizer_override=override)
+    configuration = checked_configuration(config, model_file, tokenizer, manifest)
     local = _local_side(model_file, config, base)
     _check_vocabulary(tokenizer, local)
     warming()

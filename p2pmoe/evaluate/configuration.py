@@ -23,6 +23,8 @@ from mobile_worker.arithmetic.self_test_digest import SELF_TEST_DIGEST
 from p2pmoe import __version__
 from p2pmoe.config import ServeConfig
 from p2pmoe.evaluate.reading import Misread, Record
+from p2pmoe.text.errors import TemplateError
+from p2pmoe.text.template import template_source
 from p2pmoe.weights.model_header import ModelHeader
 from p2pmoe.weights.names import layer_count
 from p2pmoe.weights.parts import part_of
@@ -38,6 +40,7 @@ __all__ = [
 
 _MAX_TEXT: Final = 200
 _MAX_PARTS: Final = 64
+_DIGITS: Final = 16  # of digests within the digest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +51,8 @@ class Configuration:
     bytes, or "" where they have not been read. `formats` is, by part of the model, how
     many tensors are in which format, as "Q8_0 x 14, F32 x 2". `ram_bytes` None keeps
     every expert in memory; `manifest` says that none is on this machine's disk.
+    `tokenizer` is a digest of how text becomes tokens, whatever it is read from and
+    however a pre-tokenizer was named, `template` one of the chat template, "" for none.
     """
 
     architecture: str
@@ -64,7 +69,8 @@ class Configuration:
     profile: str
     missing: str
     drop_bound: float
-    pre_tokenizer: str
+    tokenizer: str
+    template: str
     p2pmoe: str
     arithmetic: str
     numpy: str
@@ -95,9 +101,11 @@ class Difference:
 
 
 def configuration_of(
-    config: ServeConfig, model: ModelHeader, weights: str
+    config: ServeConfig, model: ModelHeader, weights: str, tokenizer: bytes
 ) -> Configuration:
-    """Return the configuration that `config` makes of a model; `weights` as above.
+    """Return the configuration that `config` makes of a model.
+
+    `weights` as above; `tokenizer` is the digest of the one that is used.
 
     Raises:
         ModelFileError: the header does not say its architecture or its layers.
@@ -117,11 +125,22 @@ def configuration_of(
         profile=config.profile,
         missing=config.missing.value,
         drop_bound=config.drop_bound,
-        pre_tokenizer=config.pre_tokenizer or "",
+        tokenizer=tokenizer.hex()[:_DIGITS],
+        template=_template(model),
         p2pmoe=__version__,
-        arithmetic=SELF_TEST_DIGEST.hex()[:16],
+        arithmetic=SELF_TEST_DIGEST.hex()[:_DIGITS],
         numpy=np.__version__,
     )
+
+
+def _template(model: ModelHeader) -> str:
+    """Return a digest of the chat template; one that cannot be read is none."""
+    try:
+        source = template_source(model)
+    except TemplateError:
+        return ""
+    raw = source.encode("utf-8", "surrogatepass")
+    return hashlib.sha256(raw).hexdigest()[:_DIGITS] if source else ""
 
 
 def _formats(model: ModelHeader) -> dict[str, str]:

@@ -20,6 +20,7 @@ from p2pmoe.evaluate.weights_digest import (
     read_weights,
     remember_weights,
 )
+from p2pmoe.text.tokenizer import Tokenizer
 from p2pmoe.weights.model_file import ModelFile
 
 __all__ = ["checked_configuration"]
@@ -28,7 +29,10 @@ log = logging.getLogger("p2pmoe.evaluate")
 
 
 def checked_configuration(
-    config: ServeConfig, model: ModelFile, manifest: Manifest | None
+    config: ServeConfig,
+    model: ModelFile,
+    tokenizer: Tokenizer,
+    manifest: Manifest | None,
 ) -> Configuration:
     """Return the configuration that is served, and warn if nobody evaluated it.
 
@@ -41,7 +45,7 @@ def checked_configuration(
     """
     folder = config.data / FOLDER_NAME
     weights = _weights(model, folder) if manifest is None else _named(manifest)
-    own = configuration_of(config, model, weights)
+    own = configuration_of(config, model, weights, tokenizer.digest)
     if is_evaluated(folder, own):
         return own
     what = f"configuration {own.digest[:16]} has no evaluation on record"

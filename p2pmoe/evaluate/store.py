@@ -59,8 +59,10 @@ def save_run(folder: Path, run: EvaluationRun) -> Path:
 
 
 def _place(beside: Path, folder: Path, stem: str) -> Path:
-    """Give the file the first name that is free; never over another run."""
-    for number in range(1, _MAX_SAME):
+    """Give the file a name that is free, its number behind all of its second."""
+    same = folder.glob(f"{stem.partition('-')[0]}-*.json")
+    first = 1 + max((_number(path) for path in same), default=0)
+    for number in range(first, first + _MAX_SAME):
         path = folder / f"{stem}-{number}.json"
         try:
             os.link(beside, path)
@@ -160,7 +162,10 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _order(path: Path) -> tuple[str, int, str]:
-    time, _, rest = path.stem.partition("-")
-    number = rest.rpartition("-")[2]
-    same = int(number) if number.isascii() and number.isdecimal() else 0
-    return time, min(same, _MAX_SAME), path.name
+    return path.stem.partition("-")[0], _number(path), path.name
+
+
+def _number(path: Path) -> int:
+    """Return which run of its second it is."""
+    number = path.stem.rpartition("-")[2][:9]
+    return int(number) if number.isascii() and number.isdecimal() else 0

@@ -38,7 +38,8 @@ OTHER = {
     "profile": "r8",
     "missing": "drop",
     "drop_bound": 0.5,
-    "pre_tokenizer": "qwen2",
+    "tokenizer": "22",
+    "template": "33",
     "p2pmoe": "9.9.9",
     "arithmetic": "00",
     "numpy": "3.0.0",
@@ -90,22 +91,34 @@ def test_a_document_of_another_kind_is_named(change, words):
         read_configuration({**CONFIGURATION.document(), **change})
 
 
+def mini_configuration(folder: Path, template: str | None = None, **fields):
+    keys: dict[str, object] = {"general.architecture": "minimax-m3"}
+    if template is not None:
+        keys["tokenizer.chat_template"] = template
+    config = ServeConfig(model=folder, data=folder, **fields)
+    with open_model(write_mini_m3(folder / "m.gguf", keys)) as model:
+        return configuration_of(config, model, "ab", b"\x12" * 32)
+
+
 def test_a_model_and_its_options_make_one(tmp_path: Path):
-    config = ServeConfig(
-        model=tmp_path,
-        data=tmp_path,
+    own = mini_configuration(
+        tmp_path,
         ram_bytes=1 << 30,
         disk=DiskPolicy.TIER,
         missing=MissingPolicy.DROP,
         drop_bound=0.1,
     )
-    with open_model(write_mini_m3(tmp_path / "m.gguf")) as model:
-        own = configuration_of(config, model, "ab")
-        assert own.fingerprint == model.fingerprint().hex()
     assert (own.architecture, own.weights, own.is_known) == ("minimax-m3", "ab", True)
     assert (own.ram_bytes, own.disk, own.missing) == (1 << 30, "tier", "drop")
     assert own.formats["router"].startswith("F32 x ")
+    assert (own.tokenizer, own.template) == ("12" * 8, "")
     assert not dataclasses.replace(own, weights="").is_known
+
+
+def test_another_template_is_another_configuration(tmp_path: Path):
+    one, other = (mini_configuration(tmp_path, text) for text in ("{{ a }}", "b"))
+    assert len({one.template, other.template, ""}) == 3
+    assert one.digest != other.digest
 
 
 def test_differences_name_the_variable_and_the_part():

@@ -42,6 +42,13 @@ def test_runs_of_one_second_are_all_kept_without_links_too(tmp_path, monkeypatch
     assert sorted(p.name for p in tmp_path.iterdir()) == [p.name for p in paths]
 
 
+def test_runs_of_one_second_keep_their_order(tmp_path: Path):
+    runs = [changed(profile=each) for each in ("r8", "r16", "r32", "r16", "r8")]
+    for run in runs:
+        save_run(tmp_path, run)
+    assert [run.digest for _, run in stored_runs(tmp_path)] == [r.digest for r in runs]
+
+
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigurationError, match="cannot store the run in"):
