@@ -4,8 +4,9 @@
 - A failure before the first token is a JSON error with its status. After it, it is a
   frame `data: {"error": ...}` and the end of the connection; `[DONE]` follows only a
   complete answer (fault B23).
-- Choices run at once, so many of them, and their chunks mix in a stream. If one fails,
-  the request fails.
+- Choices run at once, so many of them, and their chunks mix in a stream. The first of a
+  prompt goes before the others, which then begin with its keys and values instead of
+  computing the prompt again. If one fails, the request fails.
 """
 
 import logging
@@ -157,12 +158,21 @@ class CompletionAnswer:
         """Run all choices; return the first failure, which ends them all."""
         failures: list[Exception] = []
         slots = trio.Semaphore(_MAX_AT_ONCE)
+        led = {choice.prompt: trio.Event() for choice in self._prepared.choices}
+        leading = {choice.prompt: choice for choice in self._prepared.choices[::-1]}
         async with trio.open_nursery() as nursery:
+
+            async def take_and_lead(index: int, piece: Piece) -> None:
+                led[self._prepared.choices[index].prompt].set()
+                await take(index, piece)
 
             async def run(choice: PreparedChoice) -> None:
                 try:
+                    if leading[choice.prompt] is not choice:
+                        await led[choice.prompt].wait()
                     async with slots:
-                        end = await self._run(choice, take)
+                        end = await self._run(choice, take_and_lead)
+                    led[choice.prompt].set()
                     self._complete(end)
                     if take_end is not None:
                         await take_end(end)
