@@ -247,7 +247,7 @@ def _measure(path: Path) -> list[Figure]:
 # What is read passes the system's cache by, so that --ram may be nearly all there is.
 _OURS: dict[str, Callable[[int], list[str]]] = {
     "read": lambda limit: ["--ram", f"{int(0.85 * limit) >> 20}M"],
-    "mmap": lambda limit: ["--ram", f"{int(0.6 * limit) >> 20}M", "--disk", "mmap"],
+    "mmap": lambda limit: ["--ram", f"{int(0.75 * limit) >> 20}M", "--disk", "mmap"],
 }
 
 
