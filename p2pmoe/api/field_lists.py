@@ -62,4 +62,8 @@ CHAT_REFUSED: Neutral = {
     "web_search_options": (),
 }
 TEXT_REFUSED: Neutral = {"store": (False,), "suffix": ("",)}
-MESSAGE_REFUSED: Neutral = {"function_call": (), "audio": ()}
+MESSAGE_REFUSED: Neutral = {
+    "function_call": (),
+    "audio": (),
+    "type": ("text",),  # which evaluation tools write
+}

@@ -27,6 +27,7 @@ def test_messages_of_all_kinds() -> None:
                 "role": "user",
                 "content": [{"type": "text", "text": "a"}] * 2,
                 "name": "n",
+                "type": "text",
             },
             {"role": "assistant", "content": None, "refusal": None, "tool_calls": []},
             {"role": "assistant", "tool_calls": [CALL], "reasoning_content": "hm"},
