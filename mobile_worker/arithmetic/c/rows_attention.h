@@ -113,6 +113,22 @@ static void score_row(const struct attention_block *b, size_t i, size_t start)
     }
 }
 
+/* The same as below for 32 dimensions, whose sums stay in registers. */
+static inline void add_32_weighted(const float *weights, size_t next, const float *values,
+                                   size_t stride, size_t n, float *total, float *other)
+{
+    block a0 = load_block(total), a1 = load_block(total + BLOCK);
+    block b0 = load_block(other), b1 = load_block(other + BLOCK);
+    for (size_t p = 0; p < n; p++, values += stride) {
+        const block v0 = load_block(values), v1 = load_block(values + BLOCK);
+        const float w = weights[p], x = weights[next + p];
+        a0 += w * v0, a1 += w * v1;
+        b0 += x * v0, b1 += x * v1;
+    }
+    store_block(total, a0), store_block(total + BLOCK, a1);
+    store_block(other, b0), store_block(other + BLOCK, b1);
+}
+
 /* total[d] += weight[p] * value[p][d] for p ascending. */
 static void add_weighted(const float *weights, const float *values, size_t stride,
                          size_t n, size_t dim, float *restrict total)
@@ -139,7 +155,11 @@ static void add_two_weighted(const float *weights, size_t next, const float *val
                              float *restrict other)
 {
     size_t p = 0;
-    for (; p + 4 <= n; p += 4, values += 4 * stride) {
+    for (; dim >= 2 * BLOCK; dim -= 2 * BLOCK) {
+        add_32_weighted(weights, next, values, stride, n, total, other);
+        values += 2 * BLOCK, total += 2 * BLOCK, other += 2 * BLOCK;
+    }
+    for (; dim && p + 4 <= n; p += 4, values += 4 * stride) {
         const float *w = weights + p, *x = w + next;
         const float w0 = w[0], w1 = w[1], w2 = w[2], w3 = w[3];
         const float x0 = x[0], x1 = x[1], x2 = x[2], x3 = x[3];
@@ -150,7 +170,7 @@ static void add_two_weighted(const float *weights, size_t next, const float *val
             other[d] = (((other[d] + x0 * v0) + x1 * v1) + x2 * v2) + x3 * v3;
         }
     }
-    for (; p < n; p++, values += stride)
+    for (; dim && p < n; p++, values += stride)
         for (size_t d = 0; d < dim; d++) {
             total[d] += weights[p] * values[d];
             other[d] += weights[next + p] * values[d];

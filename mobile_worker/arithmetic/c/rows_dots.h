@@ -8,9 +8,42 @@
 #ifndef P2PMOE_ROWS_DOTS_H
 #define P2PMOE_ROWS_DOTS_H
 
+#include <string.h>
+
 #include "rows_sums.h"
 
+/* Values that are summed side by side; registers of a set hold some of them each. */
+enum { BLOCK = 16 };
+typedef float block __attribute__((vector_size(BLOCK * sizeof(float))));
+
+static inline block load_block(const float *from)
+{
+    block values;
+    memcpy(&values, from, sizeof values);
+    return values;
+}
+
+static inline void store_block(float *to, block values)
+{
+    memcpy(to, &values, sizeof values);
+}
+
 enum { MOST_QUERIES = 8 }; /* that pass over a tile of keys together */
+
+/* The same as below for 32 positions, whose sums stay in registers. */
+static inline void lane_of_32(const float *query, size_t next, const float *keys,
+                              size_t row, size_t steps, float *sum, float *other)
+{
+    block a0 = {0}, a1 = {0}, b0 = {0}, b1 = {0};
+    for (size_t step = 0; step < steps; step++, query += LANES, keys += row) {
+        const block k0 = load_block(keys), k1 = load_block(keys + BLOCK);
+        const float q = query[0], r = query[next];
+        a0 += q * k0, a1 += q * k1;
+        b0 += r * k0, b1 += r * k1;
+    }
+    store_block(sum, a0), store_block(sum + BLOCK, a1);
+    store_block(other, b0), store_block(other + BLOCK, b1);
+}
 
 /* sum[p] = the sum over steps ascending of query[8 step] * key[8 step][p]. */
 static void lane_of_dots(const float *query, const float *keys, size_t stride,
@@ -42,6 +75,10 @@ static void lane_of_two_dots(const float *query, size_t next, const float *keys,
 {
     const size_t row = LANES * stride;
     size_t step = 0;
+    for (; n >= 2 * BLOCK; n -= 2 * BLOCK) {
+        lane_of_32(query, next, keys, row, steps, sum, other);
+        keys += 2 * BLOCK, sum += 2 * BLOCK, other += 2 * BLOCK;
+    }
     for (size_t p = 0; p < n; p++)
         sum[p] = other[p] = 0.0f;
     for (; step + 4 <= steps; step += 4, query += 4 * LANES, keys += 4 * row) {
