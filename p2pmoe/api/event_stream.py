@@ -35,6 +35,8 @@ PING_S = 10.0
 COMMIT_S = 60.0
 PATIENCE_S = 20.0
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
 _STREAM_HEADERS = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache"),
@@ -152,4 +154,4 @@ async def send_json(
 
 
 def _compact(body: Mapping[str, object]) -> str:
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+    return _ENCODER.encode(body)
