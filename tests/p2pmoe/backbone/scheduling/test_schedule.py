@@ -196,7 +196,7 @@ def test_one_client_with_a_thousand_requests_does_not_starve_another() -> None:
     assert abs(2 * mine - len(rig.admitted())) <= 4
 
 
-def test_a_waiting_request_has_its_first_token_two_steps_after_a_slot_is_free() -> None:
+def test_a_waiting_request_has_its_first_token_a_step_after_a_slot_is_free() -> None:
     rig = LaneRig(RecallingModel(), limits_of(max_batch=2))
     rig.submit(a_request([1], 200))
     short = rig.submit(a_request([2], 3))
@@ -206,8 +206,7 @@ def test_a_waiting_request_has_its_first_token_two_steps_after_a_slot_is_free() 
         rig.step()
     assert rig.tokens(waits) == []
     rig.step()
-    rig.step()
-    assert len(rig.tokens(waits)) >= 1
+    assert len(rig.tokens(waits)) == 1
 
 
 def test_a_short_prompt_does_not_wait_for_a_long_one() -> None:
