@@ -138,7 +138,7 @@ def test_b03_a_model_cut_short_while_serving_costs_its_requests_only(
 ) -> None:
     model = tmp_path / "model.gguf"
     shutil.copyfile(POCKET, model)
-    backbone = Backbone(tmp_path, str(model), "--context", "256", "--ram", "16M")
+    backbone = Backbone(tmp_path, str(model), "--context", "256", "--ram", "24M")
     try:
         good = backbone.ask(prompt="once upon", max_tokens=4)
         assert good.status_code == 200
@@ -162,7 +162,7 @@ def test_b03_a_model_cut_short_while_serving_costs_its_requests_only(
 def test_b03_a_model_replaced_by_rename_is_harmless(tmp_path: Path) -> None:
     model = tmp_path / "model.gguf"
     shutil.copyfile(POCKET, model)
-    backbone = Backbone(tmp_path, str(model), "--context", "256", "--ram", "16M")
+    backbone = Backbone(tmp_path, str(model), "--context", "256", "--ram", "24M")
     try:
         body = {"prompt": "once upon", "max_tokens": 8, "temperature": 0.0}
         before = backbone.ask(**body).json()["choices"]

@@ -19,7 +19,7 @@ from tests.support.command_line import Running, assert_one_error, run
 from tests.support.shared import shared_path
 
 POCKET = Path(__file__).resolve().parents[2] / "p2pmoe/models/pocket-q4_0.gguf"
-OPTIONS = ("--context", "256", "--ram", "16M", "--disk", "mmap")
+OPTIONS = ("--context", "256", "--ram", "24M", "--disk", "mmap")
 WITHIN_S = 30.0
 LOST_WITHIN_S = 5.0
 MAX_WAKEUPS = 100  # of an idle service in a second
