@@ -7,15 +7,17 @@ configuration leaves out changes no answer: ports, keys, threads, kernels (all g
 same bytes), limits of queues.
 
 The digest is SHA-256 over the canonical JSON of the fields (sorted keys, no spaces),
-so that whoever has the fields can check it.
+so that whoever has the fields can check it, whatever fields their version knows: runs
+of older and newer versions can be read and compared.
 """
 
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Final
+from dataclasses import asdict, dataclass
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -32,14 +34,19 @@ from p2pmoe.weights.parts import part_of
 __all__ = [
     "Configuration",
     "Difference",
+    "StoredConfiguration",
     "configuration_of",
     "configuration_page",
     "differences",
     "read_configuration",
 ]
 
+Value: TypeAlias = str | int | float | bool | Mapping[str, str] | None
+
 _MAX_TEXT: Final = 200
-_MAX_PARTS: Final = 64
+_MAX_FIELDS: Final = 64
+_ABSENT: Final = "-"
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
 _DIGITS: Final = 16  # of digests within the digest
 
 
@@ -78,8 +85,7 @@ class Configuration:
     @property
     def digest(self) -> str:
         """64 hexadecimal digits; see the module."""
-        text = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
+        return _digest(asdict(self))
 
     @property
     def is_known(self) -> bool:
@@ -89,6 +95,18 @@ class Configuration:
     def document(self) -> dict[str, Any]:
         """Return the fields and the digest, ready for JSON."""
         return {"digest": self.digest, **asdict(self)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredConfiguration:
+    """A configuration as a run or a server tells it: fields of any version."""
+
+    digest: str
+    fields: Mapping[str, Value]
+
+    def document(self) -> dict[str, Any]:
+        """Return the fields and the digest, ready for JSON."""
+        return {"digest": self.digest, **self.fields}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,60 +177,60 @@ def _by_count(counts: Mapping[str, int]) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda each: (-each[1], each[0]))
 
 
-def read_configuration(value: object) -> Configuration:
+def read_configuration(value: object) -> StoredConfiguration:
     """Return the configuration of a document, as `Configuration.document` makes it.
 
     Raises:
-        Misread: a field is missing, unknown or of another kind, or the digest is not
-            theirs.
+        Misread: it is no object of plain values, or the digest is not theirs.
     """
-    record = Record(value, "configuration")
-    digest = record.text("digest", 64)
-    formats = record.mapping("formats")
-    read: dict[str, Any] = {
-        field.name: _read_field(record, field.name, field.type)
-        for field in fields(Configuration)
-        if field.name != "formats"
-    }
-    record.finish()
-    found = Configuration(formats=_read_formats(formats), **read)
-    if found.digest != digest:
-        raise Misread(f"configuration.digest {digest[:16]!r} is not of its fields")
-    return found
+    if not isinstance(value, Mapping):
+        raise Misread("configuration is no object")
+    told = dict(value)
+    digest = told.pop("digest", None)
+    if len(told) > _MAX_FIELDS:
+        raise Misread(f"configuration has {len(told)} fields")
+    fields = {name: _value(name, each) for name, each in told.items()}
+    if digest != _digest(fields):
+        raise Misread(f"configuration.digest {str(digest)[:16]!r} is not of its fields")
+    return StoredConfiguration(digest=str(digest), fields=fields)
 
 
-def _read_field(record: Record, name: str, kind: object) -> object:
-    """Read a field by the kind that its annotation names."""
-    if kind is bool:
-        return record.flag(name, default=False)
-    if kind is float:
-        return record.number(name, 0.0, 1.0)
-    if kind is int:
-        return record.integer(name, 0, 1 << 62)
-    if kind is str:
-        return record.text(name, _MAX_TEXT)
-    return record.integer(name, 0, 1 << 62) if record.has(name) else None
+def _value(name: object, value: object) -> Value:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise Misread(f"configuration has a field {str(name)[:40]!r}")
+    if isinstance(value, Mapping):
+        if len(value) > _MAX_FIELDS:
+            raise Misread(f"configuration.{name} has {len(value)} parts")
+        record = Record(value, f"configuration.{name}")
+        return {part: record.text(part, _MAX_TEXT) for part in value}
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, str) and len(value) <= _MAX_TEXT:
+        return value
+    raise Misread(f"configuration.{name} is no plain value")
 
 
-def _read_formats(value: Mapping[str, Any]) -> dict[str, str]:
-    if len(value) > _MAX_PARTS:
-        raise Misread(f"configuration.formats has {len(value)} parts")
-    formats = Record(value, "configuration.formats")
-    return {part: formats.text(part, _MAX_TEXT) for part in sorted(value)}
+def _digest(fields: Mapping[str, object]) -> str:
+    text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
-def differences(before: Configuration, after: Configuration) -> list[Difference]:
+def differences(
+    before: StoredConfiguration, after: StoredConfiguration
+) -> list[Difference]:
     """Return the variables that differ, in the order of the fields."""
     one, other = dict(_flat(before)), dict(_flat(after))
     return [
-        Difference(name=name, before=one.get(name, "-"), after=other.get(name, "-"))
+        Difference(
+            name=name, before=one.get(name, _ABSENT), after=other.get(name, _ABSENT)
+        )
         for name in {**one, **other}
         if one.get(name) != other.get(name)
     ]
 
 
-def _flat(configuration: Configuration) -> Iterator[tuple[str, str]]:
-    for name, value in asdict(configuration).items():
+def _flat(configuration: StoredConfiguration) -> Iterator[tuple[str, str]]:
+    for name, value in configuration.fields.items():
         if isinstance(value, Mapping):
             yield from ((f"{name}: {part}", str(what)) for part, what in value.items())
         else:

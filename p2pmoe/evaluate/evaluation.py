@@ -15,7 +15,7 @@ from typing import Any
 
 from p2pmoe.evaluate.agreement import agreement, check_reference
 from p2pmoe.evaluate.asking import ModelApi, ServedCard
-from p2pmoe.evaluate.configuration import Configuration, read_configuration
+from p2pmoe.evaluate.configuration import StoredConfiguration, read_configuration
 from p2pmoe.evaluate.errors import RunsDiffer
 from p2pmoe.evaluate.latency import StreamTimes, latency_figures
 from p2pmoe.evaluate.measure_tasks import measure_tasks
@@ -38,7 +38,7 @@ class EvaluationPlan:
     reference: EvaluationRun | None = None
 
 
-def configuration_told(told: Mapping[str, Any] | None) -> Configuration | None:
+def configuration_told(told: Mapping[str, Any] | None) -> StoredConfiguration | None:
     """Return the configuration that a server's card tells; None if it tells none."""
     if told is None:
         return None

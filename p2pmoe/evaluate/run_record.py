@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from p2pmoe.evaluate.configuration import Configuration, read_configuration
+from p2pmoe.evaluate.configuration import StoredConfiguration, read_configuration
 from p2pmoe.evaluate.figures import FIGURES
 from p2pmoe.evaluate.reading import Misread, Record
 
@@ -110,7 +110,7 @@ class EvaluationRun:
 
     made: str
     model: str
-    configuration: Configuration | None  # None: the server does not tell it
+    configuration: StoredConfiguration | None  # None: the server does not tell it
     text: TextInput | None
     tasks_from: SetInput | None
     figures: Mapping[str, float]
@@ -132,14 +132,14 @@ class EvaluationRun:
 
     def document(self) -> dict[str, Any]:
         """Return the whole run, ready for JSON."""
-        configuration = self.configuration
+        told = self.configuration
         inputs = {"text": self.text, "set": self.tasks_from}
         return {
             "kind": _KIND,
             "version": _VERSION,
             "made": self.made,
             "model": self.model,
-            "configuration": configuration and configuration.document(),
+            "configuration": None if told is None else told.document(),
             "inputs": {name: given and asdict(given) for name, given in inputs.items()},
             "figures": dict(self.figures),
             "tasks": [asdict(task) for task in self.tasks],
@@ -167,7 +167,9 @@ def read_run(value: Mapping[str, Any]) -> EvaluationRun:
     run = EvaluationRun(
         made=made,
         model=record.text("model", 200),
-        configuration=configuration and read_configuration(configuration),
+        configuration=(
+            None if configuration is None else read_configuration(configuration)
+        ),
         text=None if text is None else _text_input(text),
         tasks_from=None if tasks_from is None else _set_input(tasks_from),
         figures=_figures(record.mapping("figures"), "figures"),

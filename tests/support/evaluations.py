@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from p2pmoe.evaluate.asking import Streamed
-from p2pmoe.evaluate.configuration import Configuration
+from p2pmoe.evaluate.configuration import Configuration, read_configuration
 from p2pmoe.evaluate.latency import StreamTimes
 from p2pmoe.evaluate.run_record import (
     Continuation,
@@ -51,7 +51,7 @@ CONFIGURATION = Configuration(
 RUN = EvaluationRun(
     made="2026-11-30T03:00:00Z",
     model="pocket",
-    configuration=CONFIGURATION,
+    configuration=read_configuration(CONFIGURATION.document()),
     text=TextInput(
         sha256="12" * 32,
         cut_by="ids",
@@ -138,7 +138,7 @@ def echo_document(
     }
 
 
-def changed(run: EvaluationRun = RUN, **configuration: Any) -> EvaluationRun:
-    """Return a run with other fields of its configuration."""
-    own = dataclasses.replace(run.configuration or CONFIGURATION, **configuration)
-    return dataclasses.replace(run, configuration=own)
+def changed(run: EvaluationRun = RUN, **fields: Any) -> EvaluationRun:
+    """Return a run of the same configuration with other values of some fields."""
+    own = dataclasses.replace(CONFIGURATION, **fields)
+    return dataclasses.replace(run, configuration=read_configuration(own.document()))

@@ -98,7 +98,8 @@ async def test_what_was_measured_outlives_a_reference_of_another_vocabulary(capl
 
 def test_a_card_is_believed_if_it_holds_together(caplog):
     assert configuration_told(None) is None
-    assert configuration_told(CONFIGURATION.document()) == CONFIGURATION
+    told = configuration_told(CONFIGURATION.document())
+    assert told == RUN.configuration
     with caplog.at_level(logging.WARNING):
         assert configuration_told({"digest": "x"}) is None
     assert "configuration is not used" in caplog.text

@@ -8,7 +8,7 @@ import pytest
 
 from p2pmoe.config import ServeConfig
 from p2pmoe.evaluate import evidence
-from p2pmoe.evaluate.configuration import Configuration
+from p2pmoe.evaluate.configuration import Configuration, read_configuration
 from p2pmoe.evaluate.errors import NotEvaluated
 from p2pmoe.evaluate.evidence import checked_configuration
 from p2pmoe.evaluate.store import FOLDER_NAME, save_run
@@ -33,7 +33,8 @@ def config_for(model: ModelFile, folder: Path, **fields) -> ServeConfig:
 
 
 def evaluated(folder: Path, configuration: Configuration) -> None:
-    run = dataclasses.replace(RUN, configuration=configuration)
+    told = read_configuration(configuration.document())
+    run = dataclasses.replace(RUN, configuration=told)
     save_run(folder / FOLDER_NAME, run)
 
 

@@ -127,6 +127,6 @@ def test_a_configuration_is_evaluated_if_a_whole_run_says_so(tmp_path: Path):
 
 
 def test_unread_weights_are_never_evaluated(tmp_path: Path):
-    unread = changed(weights="")
-    save_run(tmp_path, unread)
-    assert not is_evaluated(tmp_path, unread.configuration)
+    save_run(tmp_path, changed(weights=""))
+    unread = dataclasses.replace(CONFIGURATION, weights="")
+    assert not is_evaluated(tmp_path, unread)
