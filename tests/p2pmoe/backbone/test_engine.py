@@ -29,6 +29,7 @@ from p2pmoe.backbone.generation import (
     GenerationRequest,
 )
 from p2pmoe.backbone.lane import DeadlinePassed
+from p2pmoe.backbone.scattered import ScatteredExperts
 from p2pmoe.backbone.trace import RequestTrace, StepTrace
 from p2pmoe.errors import (
     Cancelled,
@@ -37,7 +38,8 @@ from p2pmoe.errors import (
     P2pmoeError,
 )
 from p2pmoe.model.errors import CacheFull, CombineRefused
-from p2pmoe.model.sampler import SamplingSettings
+from p2pmoe.model.logits import Logits
+from p2pmoe.model.sampler import SamplingSettings, log_probabilities
 from p2pmoe.text.tokenizer import load_tokenizer
 from p2pmoe.weights.errors import ModelFileError
 from tests.support.backbone_model import (
@@ -718,3 +720,55 @@ async def test_b20_whatever_is_cancelled_whenever_the_rest_is_as_alone() -> None
             assert model.live_bytes == pool.kept_bytes <= n_bytes
             assert engine.schedule.n_preemptions > 0
     assert sum(counters.requests.values()) == 60
+
+
+@trio_test
+async def test_a_prompts_log_probabilities_are_there_with_the_first_token() -> None:
+    side = local_side(POCKET)
+    prompt = tuple(range(5, 30))
+    request = replace(
+        a_request(prompt, 4), scores_prompt=True, n_top_logprobs=3, explains=True
+    )
+    cache = side.model.new_cache(40)
+    experts = ScatteredExperts(side.places(), StepTrace.of(RequestTrace()), 1e9)
+    whole = side.model.forward(prompt, cache, experts, logits=Logits.ALL)
+    expected = log_probabilities(whole)
+    async with local_backbone(side, chunk_tokens=7) as backbone:
+        async with backbone.engine.generate(request) as run:
+            assert run.end().finish_reason is None
+            first = await anext(run)
+            told = run.prompt_logprobs()
+            rest = await tokens_of(run)
+    assert [own.token for own in told] == list(prompt)
+    for place, own in enumerate(told[1:]):
+        assert own.logprob == expected[place][own.token]
+        assert own.top[0] == (int(whole[place].argmax()), expected[place].max())
+    (scored,) = first.logprobs
+    assert (scored.token,) == first.tokens == (int(whole[-1].argmax()),)
+    assert first.figures is not None
+    assert first.figures.calls.ram > 0
+    assert len(rest) == 3
+
+
+@trio_test
+async def test_keys_and_values_take_no_more_bytes_than_they_are_counted_with() -> None:
+    side = local_side(POCKET)
+    each = side.model.description.kv_bytes_per_token
+    async with local_backbone(side, kv_bytes=700 * each) as backbone:
+        engine = backbone.engine
+
+        async def client(number: int) -> None:
+            request = a_request(range(5 + number, 60 + number), 150)
+            async with engine.generate(request) as run:
+                async for _ in run:
+                    pool = engine.schedule.pool
+                    assert pool.granted_bytes + pool.kept_bytes <= pool.n_bytes
+                    caches = [s.cache for own in engine.schedule.lanes for s in own]
+                    held = sum(c.n_bytes for c in caches if c is not None)
+                    assert held <= pool.n_bytes
+
+        async with trio.open_nursery() as nursery:
+            for number in range(8):
+                nursery.start_soon(client, number)
+        kept = [own.cache.n_bytes for own in engine.schedule.pool.store]
+        assert 0 < sum(kept) <= engine.schedule.pool.kept_bytes <= 700 * each

@@ -238,3 +238,41 @@ def test_an_address_that_nobody_may_ask_is_refused_at_once(tmp_path: Path) -> No
     # Nothing is left locked, and nothing is asked before it runs.
     right = config(tmp_path, manifest="https://a.example/m", **values)
     Service(right, SystemClock())._identity.release()
+
+
+def test_readiness_falls_when_coverage_does_and_requests_are_taken(
+    tmp_path: Path,
+) -> None:
+    access = NetworkAccess(endpoint=parse_endpoint("wss://127.0.0.1:1/relay"))
+    service = Service(
+        config(tmp_path, access=access, disk=DiskPolicy.OFF), SystemClock()
+    )
+    covered = [3]
+    sizes = {ExpertId(1, index): 9 for index in range(4)}
+    service._engine = SimpleNamespace(generate=None)
+    service._local = SimpleNamespace(
+        hot=SimpleNamespace(sizes=sizes, layers=dict), damage=lambda: ""
+    )
+    service._joined = SimpleNamespace(
+        fleet=SimpleNamespace(n_covered=lambda layers: covered[0])
+    )
+    request = GenerationRequest(
+        prompt_ids=(1,), sampling=SamplingSettings(), max_tokens=1
+    )
+    seen = []
+    for n in (3, 4, 2, 4):
+        covered[0] = n
+        service._cover()
+        now = service._readiness()
+        seen.append((now.phase.value, now.covered, now.takes_requests))
+        if not now.takes_requests:
+            with pytest.raises(GenerationFailed, match="covering 75%"):
+                service.generate(request)
+        else:
+            service.generate(request)  # an engine's context, not entered
+    assert seen == [
+        ("covering", 0.75, False),
+        ("ready", 1.0, True),
+        ("covering", 0.5, True),
+        ("ready", 1.0, True),
+    ]
