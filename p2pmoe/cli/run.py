@@ -163,7 +163,8 @@ def _report(
         print(f"the context is full after {n_tokens} tokens", file=sys.stderr)
     n_dropped = answer.extension.get("dropped_calls", 0)
     if n_dropped:
-        print(f"{n_dropped} expert calls were left out of it", file=sys.stderr)
+        line = f"{n_dropped} expert calls were left out: the answer is not exact"
+        print(line, file=sys.stderr)
     if watcher.explains:
         if watcher.steps:
             from p2pmoe.cli.explain_table import print_explained

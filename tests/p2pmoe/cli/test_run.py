@@ -87,7 +87,7 @@ def test_an_answer_that_is_not_exact_says_so(monkeypatch):
 
     monkeypatch.setattr("p2pmoe.client.complete", complete)
     result = CliRunner().invoke(build_app(), ["run", "x"])
-    assert result.stderr == "3 expert calls were left out of it\n"
+    assert result.stderr == "3 expert calls were left out: the answer is not exact\n"
 
 
 def test_explain_as_json_has_the_steps(asked):
