@@ -171,17 +171,9 @@ def _serve(
     require_evaluation: RequireEvaluation = False,
 ) -> None:
     """Serve a model whose experts may live on other machines."""
-    import trio
-
-    from mobile_worker.clock import SystemClock
-    from p2pmoe.backbone.allocator import limit_arenas
-    from p2pmoe.backbone.service import Service
     from p2pmoe.cli.api_key import read_api_key
     from p2pmoe.cli.computing import default_threads, wanted_kernel
-    from p2pmoe.cli.fetch_bar import FetchBar
-    from p2pmoe.cli.sizes import parse_size
     from p2pmoe.config import ServeConfig, Tuning
-    from p2pmoe.network.running import log_to_stderr
 
     folder = data or _default_folder()
     policy, access = _disk(disk or ("off" if manifest else "fallback"))
@@ -190,14 +182,10 @@ def _serve(
         data=folder,
         access=_access(relay, invite),
         manifest=manifest,
-        ram_bytes=None if ram is None else parse_size(ram, option="--ram"),
+        ram_bytes=_size(ram, "--ram"),
         disk=policy,
         disk_access=access,
-        disk_cache_bytes=(
-            None
-            if disk_cache is None
-            else parse_size(disk_cache, option="--disk-cache")
-        ),
+        disk_cache_bytes=_size(disk_cache, "--disk-cache"),
         missing=_missing(missing),
         drop_bound=drop_bound,
         profile=profile,
@@ -212,6 +200,19 @@ def _serve(
         require_evaluation=require_evaluation,
         tuning=Tuning(max_batch=batch, max_queued_requests=queue),
     )
+    _run_to_the_end(config)
+
+
+def _run_to_the_end(config: "ServeConfig") -> None:
+    """Serve until a signal; KeyboardInterrupt if it was an interrupt."""
+    import trio
+
+    from mobile_worker.clock import SystemClock
+    from p2pmoe.backbone.allocator import limit_arenas
+    from p2pmoe.backbone.service import Service
+    from p2pmoe.cli.fetch_bar import FetchBar
+    from p2pmoe.network.running import log_to_stderr
+
     log_to_stderr()
     limit_arenas(_ARENAS)
     bar = FetchBar()
@@ -314,6 +315,13 @@ def _disk(disk: str) -> "tuple[DiskPolicy, DiskAccess]":
             f"unknown --disk {disk!r}",
             advice="use off, fallback, tier, mmap or tier+mmap",
         ) from error
+
+
+def _size(text: str | None, option: str) -> int | None:
+    """Return the bytes that an option asks for, None if it was not given."""
+    from p2pmoe.cli.sizes import parse_size
+
+    return None if text is None else parse_size(text, option=option)
 
 
 def _missing(missing: str) -> "MissingPolicy":
