@@ -29,7 +29,6 @@ from p2pmoe.text.chat_message import (
     ChatMessage,
     PastCall,
     mapped,
-    template_messages,
     texts_in,
 )
 from p2pmoe.text.errors import TemplateError
@@ -124,8 +123,8 @@ class ChatTemplate:
             TextRefused: A message is no Unicode.
         """
         has_calls = any(message.calls or message.call_id for message in messages)
-        write = self.tools.write_arguments if has_calls else NO_TOOLS.write_arguments
-        given: list[Any] = [template_messages(messages, write), list(tools)]
+        known = self.tools if has_calls else NO_TOOLS
+        given: list[Any] = [known.messages(messages), list(tools)]
         texts = list(texts_in(given))
         size = sum(map(len, texts))
         if size > self._limits.max_characters:

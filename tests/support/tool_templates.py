@@ -56,14 +56,19 @@ TOOL_TEMPLATES = {
         '<parameter name="{{ k }}">{{ v }}</parameter>{% endfor %}\n</invoke>\n'
         "</minimax:tool_call>",
     ),
+    # Takes ids of nine letters alone.
     "mistral": _like(
         "[TOOL_CALLS]",
+        "{% if call.id|length != 9 %}{{ raise_exception('no id') }}{% endif %}"
         '[TOOL_CALLS][{"name": "' + _NAME + '", "arguments": '
         "{{ call.function.arguments | tojson }}}]",
     ),
+    # Says which tool it is by the id alone.
     "kimi": _like(
         "<|tool_calls_section_begin|>",
-        _KIMI_CALL.format(_NAME, "{{ call.function.arguments | tojson }}"),
+        _KIMI_CALL.replace("functions.{}:0", "{}").format(
+            "{{ call.id }}", "{{ call.function.arguments | tojson }}"
+        ),
     ),
     # Joins the arguments to other text, so they must be text.
     "deepseek": _like(

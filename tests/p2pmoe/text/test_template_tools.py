@@ -9,7 +9,12 @@ import pytest
 from p2pmoe.text.chat_message import ChatMessage, PastCall
 from p2pmoe.text.errors import TemplateError
 from p2pmoe.text.template import ChatTemplate, TemplateLimits
-from p2pmoe.text.template_tools import NO_TOOLS, TemplateTools, find_tools
+from p2pmoe.text.template_tools import (
+    NO_TOOLS,
+    CallIds,
+    TemplateTools,
+    find_tools,
+)
 from tests.support.api import small_tokenizer
 from tests.support.chat_templates import TEMPLATES
 from tests.support.tool_templates import TOOL_TEMPLATES
@@ -30,6 +35,8 @@ def test_each_familys_template_shows_tools_and_takes_calls(family: str) -> None:
     assert tools.shows_tools
     assert tools.takes_calls
     assert tools.arguments_as_text is (family == "deepseek")
+    ids = {"kimi": CallIds.NAMED, "mistral": CallIds.SHORT}
+    assert tools.ids is ids.get(family, CallIds.AS_GIVEN)
 
 
 def test_a_template_that_knows_no_tools_is_told_apart() -> None:
@@ -48,11 +55,29 @@ def test_a_template_that_fails_has_no_tools() -> None:
     assert find_tools(render) == NO_TOOLS
 
 
+HISTORY = (
+    ChatMessage(
+        role="assistant",
+        content="",
+        calls=(PastCall(id="call_x", name="time", arguments={"a": "é"}),),
+    ),
+    ChatMessage(role="tool", content="noon", call_id="call_x"),
+)
+
+
 def test_arguments_are_written_as_the_template_wants_them() -> None:
-    as_text = TemplateTools(shows_tools=True, takes_calls=True, arguments_as_text=True)
-    assert as_text.write_arguments({"a": "é"}) == '{"a": "é"}'
-    as_object = TemplateTools(shows_tools=True, takes_calls=True)
-    assert as_object.write_arguments({"a": 1}) == {"a": 1}
+    def written(**changes: Any) -> list[dict[str, Any]]:
+        own = TemplateTools(shows_tools=True, takes_calls=True, **changes)
+        return own.messages(HISTORY)
+
+    called, result = written()
+    assert called["tool_calls"][0]["function"]["arguments"] == {"a": "é"}
+    assert called["tool_calls"][0]["id"] == result["tool_call_id"] == "call_x"
+    called, _ = written(arguments_as_text=True)
+    assert called["tool_calls"][0]["function"]["arguments"] == '{"a": "é"}'
+    for ids, new in ((CallIds.NAMED, "functions.time:0"), (CallIds.SHORT, "0" * 9)):
+        called, result = written(ids=ids)
+        assert called["tool_calls"][0]["id"] == result["tool_call_id"] == new
 
 
 @pytest.mark.parametrize("family", sorted(TOOL_TEMPLATES))
