@@ -19,7 +19,14 @@ from p2pmoe.backbone.scheduling.kv_pool import KvPool
 from p2pmoe.backbone.scheduling.prefix_store import KeptPrefix, n_common
 from p2pmoe.backbone.scheduling.sequence import Origin, SequenceState
 
-__all__ = ["Opening", "begin_from_kept", "begin_from_others", "keep_of"]
+__all__ = [
+    "Opening",
+    "begin_from_kept",
+    "begin_from_others",
+    "keep_of",
+    "tell_others",
+    "waits_for_another",
+]
 
 _NEARLY_ALL = 0.9
 
@@ -107,6 +114,38 @@ def begin_from_others(
     sequence.origin = best
 
 
+def tell_others(whole: SequenceState, others: Iterable[SequenceState]) -> None:
+    """Let those that have not begun know what one that is whole now has of theirs."""
+    client = whole.request.client
+    for other in others:
+        if other.request.client == client and other.may_reuse and not _has_begun(other):
+            n = n_common(whole.prompt, other.prompt[:-1])
+            other.n_hint = max(other.n_hint, n)
+
+
+def waits_for_another(
+    sequence: SequenceState, running: Iterable[SequenceState]
+) -> bool:
+    """Whether one of the same client is just computing most of this one's prompt.
+
+    It is better to begin with that, once it is whole, than to compute it beside; but
+    only if that one has no more left to do than this one.
+    """
+    if _has_begun(sequence) or not sequence.may_reuse:
+        return False
+    least = max(len(sequence.tokens) // 2, sequence.n_hint)
+    return any(
+        n_common(other.prompt, sequence.prompt) > least
+        for other in running
+        if other.request.client == sequence.request.client
+        and _has_begun(other)
+        and not _is_whole(other)
+        and other.parked_until is None
+        and other.n_pending <= sequence.n_pending
+        and not other.trace.dropped_calls
+    )
+
+
 def keep_of(sequence: SequenceState) -> KeptPrefix | None:
     """Return what an ended sequence leaves for others; None for nothing."""
     cache = sequence.cache
@@ -124,6 +163,10 @@ def keep_of(sequence: SequenceState) -> KeptPrefix | None:
         tokens=sequence.key()[:length],
         cache=cache,
     )
+
+
+def _has_begun(sequence: SequenceState) -> bool:
+    return sequence.cache is not None or sequence.origin is not None
 
 
 def _is_whole(sequence: SequenceState) -> bool:

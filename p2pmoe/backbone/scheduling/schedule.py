@@ -30,6 +30,8 @@ from p2pmoe.backbone.scheduling.reuse import (
     begin_from_kept,
     begin_from_others,
     keep_of,
+    tell_others,
+    waits_for_another,
 )
 from p2pmoe.backbone.scheduling.sequence import SequenceState
 from p2pmoe.errors import RequestFailed
@@ -194,7 +196,8 @@ class Schedule:
         elif suspects:
             self._share(lane, suspects[:1], plan)
         elif ready:
-            self._share(lane, ready, plan)
+            begin = [s for s in ready if not waits_for_another(s, ready)]
+            self._share(lane, begin, plan)
         plan.wake_at = parked[0].parked_until if parked else None
         return plan
 
@@ -326,6 +329,8 @@ class Schedule:
             self.queue.charge(share.sequence.request.client, share.n_rows)
             share.sequence.is_suspect = False
             share.sequence.parked_until = share.sequence.parked_by = None
+            if share.sequence.n_drawn == 1:
+                tell_others(share.sequence, self.lanes[lane])
         self.cold[lane].observe(sum(share.n_rows for share in shares), n_cold)
 
     def park(

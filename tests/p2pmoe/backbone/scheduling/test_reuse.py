@@ -9,6 +9,8 @@ from p2pmoe.backbone.scheduling.reuse import (
     begin_from_kept,
     begin_from_others,
     keep_of,
+    tell_others,
+    waits_for_another,
 )
 from p2pmoe.backbone.scheduling.sequence import Origin, SequenceState
 from p2pmoe.backbone.trace import RequestTrace
@@ -130,3 +132,30 @@ def test_a_memory_taken_over_and_never_used_is_given_back() -> None:
     back = keep_of(sequence)
     assert back is not None
     assert back.tokens.tolist() == cache.tokens == [1, 2]
+
+
+def test_others_of_the_client_hear_of_one_that_is_whole() -> None:
+    whole = state([1, 2, 3])
+    same, begun, other = state([1, 2, 3]), state([1, 2, 3]), state([1, 2, 3], "b")
+    begun.cache = MODEL.new_cache(9)
+    tell_others(whole, [whole, same, begun, other])
+    assert (same.n_hint, begun.n_hint, other.n_hint) == (2, 0, 0)
+    assert (same.n_expected, other.n_expected) == (1, 3)
+
+
+def test_one_waits_while_another_computes_most_of_its_prompt() -> None:
+    first = state([1, 2, 3, 4])
+    follows, differs, other = state([1, 2, 3, 9]), state([1, 7, 8, 9]), state([1], "b")
+    running = [first, follows, differs, other]
+    assert not any(waits_for_another(s, running) for s in running)
+    first.cache = MODEL.new_cache(9)
+    waiting = [s for s in running if waits_for_another(s, running)]
+    assert waiting == [follows]
+    longer = state([1, 2, 3, 4, 5, 6, 7])
+    longer.cache = MODEL.new_cache(9)
+    assert not waits_for_another(follows, [longer, follows])  # it would take longer
+    first.parked_until = 5.0
+    assert not waits_for_another(follows, running)
+    first.parked_until = None
+    first.tokens.append(6)  # it is whole
+    assert not waits_for_another(follows, running)

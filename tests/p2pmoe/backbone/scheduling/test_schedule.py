@@ -334,10 +334,18 @@ def test_a_running_sequences_prompt_is_reused() -> None:
 
 def test_of_equal_prompts_that_come_at_once_one_is_computed() -> None:
     rig = LaneRig(RecallingModel(), limits_of(chunk_tokens=30))
-    asked = [rig.submit(a_request(ZEBRA, 5)) for _ in range(4)]
+    prompt = [*ZEBRA] * 3
+    asked = [rig.submit(a_request([*prompt, i % 2], 5)) for i in range(8)]
+    others = rig.submit(a_request(prompt, 5, client="other"))
+    n = 0
+    while not all(rig.tokens(s) for s in asked):
+        rig.step()
+        n += 1
+    assert n <= 4 + 2  # its prompt, then all others at once
+    assert [s.n_cached for s in asked] == [0] + [len(prompt)] * 7
     rig.run()
-    assert max(s.n_cached for s in asked) == len(ZEBRA) - 1
-    assert all(rig.tokens(s) == cold_run(s.request) for s in asked)
+    assert others.n_cached == 0
+    assert all(rig.tokens(s) == cold_run(s.request) for s in [*asked, others])
 
 
 @pytest.mark.parametrize("field", ["scores_prompt", "traces"])
