@@ -82,15 +82,20 @@ def _retry_s(headers: Mapping[str, str]) -> float:
 class RangeBody:
     """Counts what comes of one answer."""
 
-    def __init__(self, host: str, n_bytes: int) -> None:
-        """Expect `n_bytes` from `host`."""
+    def __init__(self, host: str, n_bytes: int, *, is_most: bool = False) -> None:
+        """Expect `n_bytes` from `host`, or, if that `is_most`, so many at most."""
         self._host = host
+        self._beyond = (
+            f"has more than {n_bytes} bytes"
+            if is_most
+            else "sends more bytes than were asked for"
+        )
         self._left = n_bytes
 
     def take(self, chunk: bytes) -> bytes:
         """Return the chunk; SourceRefused if it goes beyond what was asked for."""
         if len(chunk) > self._left:
-            raise SourceRefused(f"{self._host} sends more bytes than were asked for")
+            raise SourceRefused(f"{self._host} {self._beyond}")
         self._left -= len(chunk)
         return chunk
 

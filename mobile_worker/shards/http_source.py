@@ -241,7 +241,7 @@ async def _get(
     client: httpx.AsyncClient, url: str, max_bytes: int, settings: HttpSettings
 ) -> bytes:
     host = _host(url)
-    body = RangeBody(host, max_bytes)
+    body = RangeBody(host, max_bytes, is_most=True)
     whole = bytearray()
     anything = FileRange(offset=0, n_bytes=1, total=1)
     answer = None

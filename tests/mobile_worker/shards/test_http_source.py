@@ -294,7 +294,7 @@ async def test_a_small_file_is_had_whole_or_not_at_all() -> None:
     transport = httpx.MockTransport(now_and_then)
     async with httpx.AsyncClient(transport=transport) as client:
         assert await read_small(client, A, len(SECOND)) == SECOND
-        with pytest.raises(ShardUnavailable, match="more bytes"):
+        with pytest.raises(ShardUnavailable, match="has more than 2999 bytes"):
             await read_small(client, A, len(SECOND) - 1)
         settings = HttpSettings(loopback=False)
         with pytest.raises(ShardUnavailable, match="nothing is asked"):

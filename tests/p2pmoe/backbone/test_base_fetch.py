@@ -7,12 +7,17 @@ from types import SimpleNamespace
 import pytest
 
 from mobile_worker.shards.errors import ShardUnavailable
-from mobile_worker.shards.http_source import HttpSource
+from mobile_worker.shards.http_source import HttpSource, open_client
+from mobile_worker.shards.model_files import ModelFilePart
 from p2pmoe.backbone.base_fetch import fetch_base
 from p2pmoe.errors import ConfigurationError
 from p2pmoe.weights.base_file import BaseFile
 from tests.support.backbone_model import POCKET
 from tests.support.base_models import FAST, PublicModel, public_model
+from tests.support.file_server import serving
+from tests.support.injector.conditions import Link
+from tests.support.injector.conditions import Path as Path_
+from tests.support.injector.proxy import injected
 from tests.support.inline_threads import inline_threads
 from tests.support.trio_test import trio_test
 
@@ -96,7 +101,8 @@ async def test_a_mirror_makes_up_for_wrong_bytes(
 async def test_wrong_bytes_everywhere_are_never_written(
     tmp_path: Path, model: PublicModel
 ) -> None:
-    model.server.bend = lambda _h, _n, body: bytes(b ^ 1 for b in body)
+    other = bytes(byte ^ 1 for byte in range(256))
+    model.server.bend = lambda _h, _n, body: body.translate(other)
     with pytest.raises(ShardUnavailable, match="other bytes at"):
         await fetch(model, tmp_path / "base")
     assert not any((tmp_path / "base").read_bytes())
@@ -110,3 +116,24 @@ async def test_a_disk_without_room_is_told_first(
     with pytest.raises(ConfigurationError, match=r"5 MiB more .* has 1 MiB free"):
         await fetch(model, tmp_path / "base")
     assert model.server.asked == []
+
+
+@trio_test
+async def test_over_a_link_that_breaks_again_and_again_all_of_it_comes(
+    tmp_path: Path, whole: PublicModel
+) -> None:
+    """Each connection breaks behind half a megabyte; what had come is not lost."""
+    (tmp_path / "m").write_bytes(whole.path.read_bytes())
+    breaking = Link(down=Path_(kill_after_bytes=500_000))
+    with serving(tmp_path) as server:
+        async with injected(*server.server_address[:2], breaking) as link:
+            size = whole.manifest.files[0].n_bytes
+            url = f"http://127.0.0.1:{link.port}/m"
+            model = whole.changed(files=(ModelFilePart(n_bytes=size, urls=(url,)),))
+            async with open_client(FAST) as client:
+                source = HttpSource(client, model.manifest.files, FAST)
+                path = tmp_path / "base"
+                await fetch_base(path, model.manifest, source, lambda *_: None)
+    assert missing(model, path) == []
+    assert source.n_bytes == path.stat().st_size  # nothing came twice
+    assert len(server.requests) > len(model.manifest.base)

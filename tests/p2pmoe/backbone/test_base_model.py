@@ -121,7 +121,7 @@ def test_another_manifest_than_the_pinned_is_refused(
     [
         (b"", "malformed"),
         (b"<html>not found</html>", "malformed"),
-        (bytes(MAX_MANIFEST_BYTES + 1), "more bytes than were asked for"),
+        (bytes(MAX_MANIFEST_BYTES + 1), "has more than 16777216 bytes"),
     ],
 )
 def test_what_is_no_manifest_is_refused(
