@@ -108,7 +108,7 @@ class ServeConfig:
 
     `manifest` is the address of a manifest by which all but the routed experts are
     fetched; then `model` is the folder they are kept in. `disk_cache_bytes` of
-    `ram_bytes` hold experts read from disk, None divides as the budget's rules say.
+    `ram_bytes` are for experts on their way from the disk; None: by the budget's rules.
     `drop_bound` is the largest share (0 to 1) of a token's routed weight in a layer
     that may be missing under `MissingPolicy.DROP`. With `require_evaluation` a setting
     that `p2pmoe eval` has not measured is not served.

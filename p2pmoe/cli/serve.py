@@ -68,7 +68,8 @@ Disk = Annotated[
 DiskCache = Annotated[
     str | None,
     typer.Option(
-        metavar="SIZE", help="How much of --ram holds experts read from disk."
+        metavar="SIZE",
+        help="How much of --ram is for experts on their way from the disk.",
     ),
 ]
 Missing = Annotated[
