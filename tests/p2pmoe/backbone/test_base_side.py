@@ -1,18 +1,31 @@
 """The local side without experts: what is here, what is kept, what is told."""
 
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import numpy as np
 import pytest
+import trio
 
+from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
 from p2pmoe.backbone.base_model import open_by_manifest
 from p2pmoe.backbone.base_side import BaseSide
 from p2pmoe.backbone.fetched_experts import ExpertFetcher
+from p2pmoe.backbone.fleet import Status
 from p2pmoe.backbone.local_side import LocalOptions
 from p2pmoe.backbone.path_times import Path as By
-from p2pmoe.config import DiskAccess, DiskPolicy
-from tests.support.backbone_model import POCKET
+from p2pmoe.config import DiskAccess, DiskPolicy, Tuning
+from tests.support.backbone_model import (
+    POCKET,
+    generate,
+    local_backbone,
+    local_side,
+    scattered_backbone,
+    shards_of,
+)
 from tests.support.base_models import FAST, MANIFEST_URL, PublicModel, public_model
+from tests.support.memory_worker import World
+from tests.support.trio_test import trio_test
 
 RAM = 60 << 20
 
@@ -104,3 +117,34 @@ def test_use_is_recalled(tmp_path: Path, model: PublicModel) -> None:
     assert not again.knows_use
     again.warm_up([], in_network=True)
     assert again.knows_use
+
+
+@trio_test
+async def test_b34_a_lying_worker_is_caught_without_a_disk(
+    tmp_path: Path, model: PublicModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # All the time that a slow machine may need.
+    monkeypatch.setattr("p2pmoe.backbone.fetched_tier._MOST_SAVED_S", 1e9)
+    prompt = tuple(range(5, 25))
+    async with local_backbone(local_side(POCKET)) as backbone:
+        expected, _ = await generate(backbone, prompt, 12)
+    side = await trio.to_thread.run_sync(side_of, model, tmp_path)
+    await trio.to_thread.run_sync(side.warm_up, [])
+    world = World(model.manifest, tmp_path)
+    everything = set(side.all_experts())
+    right = shards_of(POCKET, everything)
+    wrong = {expert: bytes(len(shard)) for expert, shard in right.items()}
+    async with world.services(), AsyncExitStack() as stack:
+        enter = stack.enter_async_context
+        liar = await enter(world.worker(NumpyKernel(), wrong))
+        await enter(world.worker(NumpyKernel(), right))
+        tuning = Tuning(newcomer_spot_check_rate=1.0)
+        async with scattered_backbone(world, side, tuning=tuning) as backbone:
+            await backbone.covers(everything)
+            tokens, _ = await generate(backbone, prompt, 12)
+            worker = backbone.joined.fleet.workers[liar.identity.peer_id]
+            assert worker.status is Status.DROPPED
+            assert tokens == expected
+            assert backbone.counters.spot_checks["failed"] == 1
+            assert backbone.counters.spot_checks["passed"] > 0
+            assert side.hot.at_hand() == ()
