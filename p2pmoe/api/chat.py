@@ -16,6 +16,7 @@ from p2pmoe.api.tools import parse_tools
 __all__ = ["parse_chat"]
 
 _MAX_TOP_LOGPROBS = 20
+_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
 
 
 def parse_chat(body: bytes) -> ApiRequest:
@@ -27,8 +28,11 @@ def parse_chat(body: bytes) -> ApiRequest:
     if tool_use is not None and form is not None:
         reason = "cannot be given together with tools"
         raise fields.wrong("response_format", reason, code="unsupported_parameter")
+    conversation = Conversation(
+        messages=messages, tool_use=tool_use, effort=_effort(fields)
+    )
     request = ApiRequest(
-        prompts=(Conversation(messages=messages, tool_use=tool_use),),
+        prompts=(conversation,),
         options=parse_options(fields),
         max_tokens=_max_tokens(fields),
         n_top_logprobs=_n_top_logprobs(fields),
@@ -38,6 +42,13 @@ def parse_chat(body: bytes) -> ApiRequest:
     fields.ignore(CHAT_IGNORED)
     fields.finish()
     return request
+
+
+def _effort(fields: Fields) -> str | None:
+    effort = fields.text("reasoning_effort")
+    if effort is not None and effort not in _EFFORTS:
+        raise fields.wrong("reasoning_effort", f"must be one of {', '.join(_EFFORTS)}")
+    return effort
 
 
 def _max_tokens(fields: Fields) -> int | None:

@@ -32,7 +32,7 @@ _BOTH = frozenset(
 )
 CHAT_HANDLED = _BOTH | {
     *("messages", "max_completion_tokens", "top_logprobs", "response_format"),
-    *("tools", "tool_choice", "parallel_tool_calls"),
+    *("tools", "tool_choice", "parallel_tool_calls", "reasoning_effort"),
 }
 TEXT_HANDLED = _BOTH | {"prompt", "echo", "best_of"}
 EXTENSIONS = frozenset(
@@ -55,7 +55,6 @@ CHAT_REFUSED: Neutral = {
     "modalities": (["text"],),
     "service_tier": ("auto", "default"),
     "verbosity": ("medium",),
-    "reasoning_effort": (),
     "audio": (),
     "prediction": (),
     "moderation": (),

@@ -10,6 +10,8 @@ from p2pmoe.text.template import BrokenTemplate, ChatTemplate
 
 __all__ = ["encode_prompt"]
 
+_EFFORT = "reasoning_effort"  # the field, and the variable of templates
+
 
 def encode_prompt(prompt: Prompt, model: ServedModel) -> tuple[int, ...]:
     """Return a prompt's token ids, BOS included where the model wants one.
@@ -54,17 +56,25 @@ def _ids(prompt: Prompt, model: ServedModel) -> tuple[int, ...]:
             param="messages",
             code="no_chat_template",
         )
-    _check_tools(prompt, template)
+    _check_template(prompt, template)
     use = prompt.tool_use
     tools = [] if use is None else [tool.spec for tool in use.tools]
-    return tuple(template.encode(prompt.messages, tools))
+    return tuple(template.encode(prompt.messages, tools, prompt.effort))
 
 
-def _check_tools(prompt: Conversation, template: ChatTemplate | BrokenTemplate) -> None:
+def _check_template(
+    prompt: Conversation, template: ChatTemplate | BrokenTemplate
+) -> None:
     if prompt.tool_use is not None and not template.tools.shows_tools:
         raise ApiRefusal(
             "the model's chat template takes no tools",
             param="tools",
+            code="unsupported_parameter",
+        )
+    if prompt.effort is not None and _EFFORT not in template.source:
+        raise ApiRefusal(
+            f"the model's chat template knows no {_EFFORT}",
+            param=_EFFORT,
             code="unsupported_parameter",
         )
     for number, message in enumerate(prompt.messages):

@@ -38,10 +38,14 @@ _MAX_ID_DIGITS = 9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversation:
-    """The messages of a chat, and the tools that the model may call."""
+    """The messages of a chat, the tools that the model may call, how long to think.
+
+    `effort` None leaves that to the model's template.
+    """
 
     messages: tuple[ChatMessage, ...]
     tool_use: ToolUse | None = None
+    effort: str | None = None
 
 
 Prompt = Conversation | str | tuple[int, ...]

@@ -10,7 +10,8 @@ Rules:
 - A template sees what it sees elsewhere: `messages` with `role` and `content`,
   `add_generation_prompt`, `bos_token`, `eos_token` and `unk_token`, `tools` (none if
   there are none), `documents` as none, `strftime_now` (UTC). `enable_thinking`,
-  `date_string` and the like are not defined, so that its own defaults hold.
+  `date_string` and the like are not defined, so that its own defaults hold, nor is
+  `reasoning_effort` unless it is given.
 - The template's own refusal (`raise_exception`) is the messages' fault; any other
   failure is the template's.
 """
@@ -112,11 +113,13 @@ class ChatTemplate:
         self,
         messages: Sequence[ChatMessage],
         tools: Sequence[dict[str, Any]] = (),
+        effort: str | None = None,
     ) -> list[int]:
         """Return the prompt's token ids, ready for the model's answer.
 
-        `tools` are in OpenAI's form. Pure computation of up to `max_seconds`, more when
-        tools come first: call it from a worker thread.
+        `tools` are in OpenAI's form, `effort` is how long to think, by a word. Pure
+        computation of up to `max_seconds`, more when tools come first: call it from a
+        worker thread.
 
         Raises:
             TemplateError: Rendering failed; `by_messages` says whose fault it is.
@@ -133,16 +136,19 @@ class ChatTemplate:
         guard = self._free_guard(texts)
         guarded = mapped(given, lambda text: guard_text(text, self._controls, guard))
         bos = self._tokenizer.vocabulary.add_bos
-        prompt = self._render(*guarded)
+        prompt = self._render(guarded[0], guarded[1], effort)
         if _SURROGATE.search(prompt) and not any(map(_SURROGATE.search, texts)):
             raise TemplateError("chat template makes half a surrogate pair, no Unicode")
         return self._tokenizer.encode(prompt, bos=bos, special=True, guard=guard)
 
     def _render(
-        self, messages: list[dict[str, Any]], tools: Sequence[dict[str, Any]] = ()
+        self,
+        messages: list[dict[str, Any]],
+        tools: Sequence[dict[str, Any]] = (),
+        effort: str | None = None,
     ) -> str:
         vocabulary = self._tokenizer.vocabulary
-        variables = {
+        variables: dict[str, Any] = {
             "messages": messages,
             "add_generation_prompt": True,
             "bos_token": _text_of(vocabulary.texts, vocabulary.bos_id),
@@ -152,6 +158,8 @@ class ChatTemplate:
             "documents": None,
             "strftime_now": self._strftime_now,
         }
+        if effort is not None:
+            variables["reasoning_effort"] = effort
         try:
             with spending(self._budget()):
                 return self._template.render(variables)
@@ -220,6 +228,7 @@ class BrokenTemplate:
         self,
         messages: Sequence[ChatMessage],
         tools: Sequence[dict[str, Any]] = (),
+        effort: str | None = None,
     ) -> list[int]:
         """Raise TemplateError, whatever the messages."""
         raise TemplateError(self.reason)

@@ -258,6 +258,7 @@ def errors(client: openai.OpenAI) -> None:
         ({"temperature": -1}, "temperature"),
         ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
         ({"reasoning_effort": "high"}, "reasoning_effort"),
+        ({"verbosity": "high"}, "verbosity"),
         ({"extra_body": {"unknown": 1}}, "unknown"),
         (
             {"response_format": {"type": "json_schema", "json_schema": {"name": "?"}}},

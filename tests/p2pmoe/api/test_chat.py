@@ -42,6 +42,8 @@ def test_b21_log_probabilities_and_their_alternatives() -> None:
         ({"top_logprobs": 3}, "top_logprobs"),
         ({"logprobs": False, "top_logprobs": 0}, "top_logprobs"),
         ({"logprobs": 3}, "logprobs"),
+        ({"reasoning_effort": "huge"}, "reasoning_effort"),
+        ({"reasoning_effort": 3}, "reasoning_effort"),
         ({"echo": True}, "echo"),
         ({"best_of": 1}, "best_of"),
         ({"prompt": "x"}, "prompt"),

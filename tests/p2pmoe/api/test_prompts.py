@@ -49,3 +49,14 @@ def test_a_template_without_tools_refuses_them(
         encode_prompt(Conversation(messages=messages, tool_use=tool_use), small_model())
     assert (caught.value.param, caught.value.code) == (param, "unsupported_parameter")
     assert caught.value.status == 400
+
+
+def test_how_long_to_think_is_for_templates_that_know_it() -> None:
+    asked = Conversation(messages=(ASKED,), effort="high")
+    with pytest.raises(ApiRefusal) as caught:
+        encode_prompt(asked, small_model())
+    assert caught.value.param == "reasoning_effort"
+    template = "{% if reasoning_effort is defined %}{{ reasoning_effort }}{% endif %}."
+    model = small_model(template=template)
+    assert text(asked, model) == "high."
+    assert text(Conversation(messages=(ASKED,)), model) == "."
