@@ -9,6 +9,7 @@ A model is opened only if its own header says what the manifest does: all but th
 hashes of experts, which nobody can check before they come, is compared.
 """
 
+import errno
 import hashlib
 import os
 from bisect import bisect_right
@@ -19,7 +20,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Self
 
-from mobile_worker.shards.files import write_at
+from mobile_worker.shards.files import read_at, write_at
 from mobile_worker.shards.manifest import Manifest
 from mobile_worker.shards.model_files import file_starts
 from p2pmoe.weights.base_pieces import base_spans
@@ -68,12 +69,18 @@ class BaseFile:
         `progress` is called with (bytes looked at, bytes in all).
         """
         absent = []
-        for number, piece in enumerate(self.pieces):
-            held = os.pread(self._fd, piece.n_bytes, self._places[number])
-            if hashlib.sha256(held).digest() != piece.digest:
+        for number in range(len(self.pieces)):
+            if not self._holds(number):
                 absent.append(number)
             progress(self._places[number + 1], self._places[-1])
         return absent
+
+    def _holds(self, number: int) -> bool:
+        piece, place = self.pieces[number], self._places[number]
+        if _is_hole(self._fd, place, piece.n_bytes):
+            return False
+        held = read_at(self._fd, place, piece.n_bytes)
+        return hashlib.sha256(held).digest() == piece.digest
 
     def put(self, number: int, body: bytes) -> bool:
         """Write a piece if it is what the manifest names; say so; OSError."""
@@ -85,6 +92,19 @@ class BaseFile:
     def sync(self) -> None:
         """Have all that was put on the disk; OSError."""
         os.fsync(self._fd)
+
+
+def _is_hole(fd: int, place: int, n_bytes: int) -> bool:
+    """Return whether nothing was written there yet, where the system can tell.
+
+    A manifest may name a base of hundreds of GB; zeros of a new file are not hashed.
+    """
+    try:
+        return os.lseek(fd, place, os.SEEK_DATA) >= place + n_bytes
+    except AttributeError:
+        return False
+    except OSError as error:
+        return error.errno == errno.ENXIO  # no data from there to the end
 
 
 class BaseBytes:

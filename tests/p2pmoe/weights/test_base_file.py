@@ -6,10 +6,12 @@ import os
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from mobile_worker.shards.manifest import Manifest
+from p2pmoe.weights import base_file
 from p2pmoe.weights.base_file import BaseFile, open_base
 from p2pmoe.weights.errors import ModelFileError, NotHere
 from p2pmoe.weights.model_file import ModelFile, open_model
@@ -94,6 +96,24 @@ def test_what_is_there_is_known_by_its_hash(tmp_path: Path) -> None:
         file.write(b"!")
     with BaseFile(path, manifest) as base:
         assert base.missing() == [len(manifest.base) - 1]
+
+
+def test_what_was_never_written_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = open_model(write_mini_m3(tmp_path / "mini.gguf"))
+    manifest = manifest_of(whole)
+    size = 1 << 22
+    pieces = tuple(
+        replace(manifest.base[0], offset=at * size, n_bytes=size) for at in range(50)
+    )
+    large = SimpleNamespace(base=pieces)  # 200 MB of nothing
+    reads: list[int] = []
+    monkeypatch.setattr(base_file, "read_at", lambda *a: reads.append(a[1]) or b"")
+    with BaseFile(tmp_path / "base", large) as base:
+        assert base.missing() == list(range(50))
+        if hasattr(os, "SEEK_DATA"):
+            assert reads == []
 
 
 def refusal(tmp_path: Path, bend) -> str:
