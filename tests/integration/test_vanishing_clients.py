@@ -19,6 +19,7 @@ from tests.support.networks import Network, network_running
 from tests.support.trio_test import trio_test
 
 WITHIN_S = 2.0
+N_STREAMS = 36  # more than there are slots
 LONG = {"max_tokens": 1500, "temperature": 1.0, "seed": 3}
 WORD = {"prompt": "The sea was", **LONG}
 DEEP = {"prompt": "The old man and the sea. " * 150, **LONG}
@@ -125,21 +126,20 @@ async def in_prefill(network: Network, port: int) -> None:
 
 async def in_the_queue(network: Network, port: int) -> None:
     """Fill all slots, and leave the queue; then the slots, which one who stays gets."""
-    streams = []
-    metrics = await network.metrics()
-    while metrics.total("p2pmoe_requests_waiting") < 2:
-        streams.append(await ask(port, **WORD, stream=True))
-        await trio.sleep(0.05)
-        metrics = await network.metrics()
-        assert len(streams) < 64
-    await trio.sleep(1.0)  # until the last has come too
-    n_waiting = (await network.metrics()).total("p2pmoe_requests_waiting")
+    streams = [await ask(port, **WORD, stream=True) for _ in range(N_STREAMS)]
+
+    def wait(n: int) -> Callable[[Metrics], bool]:
+        """Of `n` requests all have come, and some wait."""
+        return lambda metrics: (
+            metrics.total("p2pmoe_requests_waiting") > 0
+            and metrics.total("p2pmoe_requests_active")
+            + metrics.total("p2pmoe_requests_waiting")
+            == n
+        )
+
+    await network.until(wait(N_STREAMS), "all have come", within_s=20.0)
     await close(streams.pop())
-    await network.until(
-        lambda metrics: metrics.total("p2pmoe_requests_waiting") == n_waiting - 1,
-        "the queue is shorter",
-        within_s=WITHIN_S,
-    )
+    await network.until(wait(N_STREAMS - 1), "one has left", within_s=WITHIN_S)
     staying = network.generate(PROMPTS[0])
     for stream in streams:
         await close(stream)
