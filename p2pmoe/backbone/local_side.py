@@ -196,6 +196,15 @@ class LocalSide:
         )
 
     @property
+    def _aims(self) -> bool:
+        """Whether what is in memory is chosen, and not what was called.
+
+        It is a promise in a network, and a child that maps hands no expert over.
+        """
+        is_mapped = self.options.disk_access is DiskAccess.MMAP
+        return self._in_network or is_mapped or self.hot.holds_all
+
+    @property
     def is_small(self) -> bool:
         """Whether all that will be resident is little enough to be read at once."""
         return self.plan.base + self.hot.budget_bytes <= SMALL_BYTES
@@ -233,7 +242,7 @@ class LocalSide:
             self.read_base()
             if not self.knows_use:
                 self._measure(tokens, monotonic)
-        if in_network or self.hot.holds_all:
+        if in_network or self.hot.holds_all or (self._aims and self._recalled):
             self.hot.aim(self.use.decayed())
         if self.is_small:
             self.look_through()
@@ -263,10 +272,10 @@ class LocalSide:
     def fill(self, go_on: Callable[[], bool] = lambda: True) -> None:
         """Read experts into memory, the most used first, while `go_on()`.
 
-        In a network what is at hand here is settled by that; else it only fills room,
-        and goes on by what is called. ModelFileError.
+        In a network, and beside a mapped file, what is in memory is settled by that;
+        else it only fills room, and goes on by what is called. ModelFileError.
         """
-        if self._in_network or self.hot.holds_all:
+        if self._aims:
             self.hot.fill(self.use.decayed(), go_on)
         else:
             self.hot.warm(self.use.decayed(), go_on)
@@ -320,12 +329,12 @@ class LocalSide:
     def rebalance(self, keep: Collection[ExpertId] = ()) -> bool:
         """Follow measured use with the few moves worth their reads; True if made.
 
-        Experts in `keep` stay, whatever their use. Only in a network: elsewhere each
-        call for an expert that is not in memory reads it, and so memory follows use.
+        Experts in `keep` stay, whatever their use. Not where each call for an expert
+        that is not in memory reads it: there memory follows use by itself.
         A model file that was cut short is logged, not raised, and ends rebalancing:
         what is resident goes on serving.
         """
-        if not self._in_network:
+        if not self._aims:
             return False
         moves = self.hot.plan(self.use.decayed(), keep, self._pays)
         if self._unreadable or not (moves.load or moves.evict):

@@ -7,7 +7,7 @@ import pytest
 
 from p2pmoe.backbone import local_side
 from p2pmoe.backbone.local_side import MEASURED_TOKENS, LocalOptions, LocalSide
-from p2pmoe.config import DiskPolicy
+from p2pmoe.config import DiskAccess, DiskPolicy
 from p2pmoe.errors import ConfigurationError, RamTooSmall
 from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.model_file import open_model
@@ -201,3 +201,19 @@ def test_a_corrupt_record_of_use_is_measured_again(tmp_path: Path) -> None:
     second = filled(tmp_path)
     assert second.use.is_measured
     assert second.hot.resident() == first.hot.resident()
+
+
+def test_memory_is_chosen_where_calls_do_not_fill_it(tmp_path: Path) -> None:
+    alone = side(tmp_path)
+    alone.fill()
+    assert not alone.rebalance()
+    mapped = side(tmp_path, disk_access=DiskAccess.MMAP)
+    try:
+        mapped.fill()
+        cold = min(set(mapped.all_experts()) - set(mapped.hot.resident()))
+        for _ in range(50):
+            mapped.use.add(cold.layer, np.full((64, 1), cold.index))
+        assert mapped.rebalance()
+        assert cold in mapped.hot.resident()
+    finally:
+        mapped.close()
