@@ -72,6 +72,8 @@ class Grammars:
 
         try:
             text = LLMatcher.grammar_from_json_schema(bounded_schema(schema))
+        except UnicodeEncodeError as exc:
+            raise GrammarRefused("the schema is no Unicode") from exc
         except ValueError as exc:
             raise GrammarRefused(_line(str(exc))) from exc
         return self._compiled(tree, text)
@@ -84,7 +86,10 @@ class Grammars:
         tree = self._the_tree()
         from llguidance import LLMatcher  # noqa: PLC0415 - not needed by most
 
-        return self._compiled(tree, LLMatcher.grammar_from_lark(text))
+        try:
+            return self._compiled(tree, LLMatcher.grammar_from_lark(text))
+        except UnicodeEncodeError as exc:
+            raise GrammarRefused("a schema is no Unicode") from exc
 
     def _compiled(self, tree: "LLTokenizer", text: str) -> Grammar:
         from llguidance import LLMatcher, LLParserLimits  # noqa: PLC0415 - as above

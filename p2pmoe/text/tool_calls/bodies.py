@@ -166,7 +166,10 @@ def _named(name: object, arguments: object) -> CalledTool | None:
         return None
     if not isinstance(arguments, dict):
         return None
-    return CalledTool(name.strip(), json.dumps(arguments, ensure_ascii=False))
+    text = json.dumps(arguments, ensure_ascii=False)
+    if any("\ud800" <= char <= "\udfff" for char in text):  # half a pair, escaped
+        text = json.dumps(arguments)
+    return CalledTool(name.strip(), text)
 
 
 def _json(text: str) -> object:

@@ -117,6 +117,13 @@ def test_what_cannot_be_followed_is_refused(schema: dict[str, Any]) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_half_a_pair_of_surrogates_is_refused() -> None:
+    with pytest.raises(GrammarRefused, match="no Unicode"):
+        GRAMMARS.json('{"const": "\ud800"}')
+    with pytest.raises(GrammarRefused, match="no Unicode"):
+        GRAMMARS.lark('start: %json {"const": "\ud800"}')
+
+
 def crossing(n: int) -> dict[str, Any]:
     """A schema whose cases multiply with each level."""
     defs: dict[str, Any] = {"d0": STRING}

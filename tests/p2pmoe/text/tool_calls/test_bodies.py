@@ -31,6 +31,8 @@ def test_json() -> None:
 
 def test_arguments_keep_their_characters() -> None:
     assert named_call("f", '{"a": "é"}') == CalledTool("f", '{"a": "é"}')
+    escaped = '{"a": "\\ud800"}'  # which is no Unicode unless it stays escaped
+    assert named_call("f", escaped) == CalledTool("f", escaped)
     assert named_call("f g", "{}") is None
     assert named_call("f", "[]") is None
 
