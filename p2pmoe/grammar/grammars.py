@@ -72,8 +72,6 @@ class Grammars:
 
         try:
             text = LLMatcher.grammar_from_json_schema(bounded_schema(schema))
-        except UnicodeEncodeError as exc:
-            raise GrammarRefused("the schema is no Unicode") from exc
         except ValueError as exc:
             raise GrammarRefused(_line(str(exc))) from exc
         return self._compiled(tree, text)
@@ -119,8 +117,10 @@ def bounded_schema(schema: str) -> str:
     """Return a schema with bounded whitespace between the marks of its JSON.
 
     Raises:
-        GrammarRefused: It says itself how it is to be read.
+        GrammarRefused: It says itself how it is to be read, or is no Unicode.
     """
+    if any("\ud800" <= char <= "\udfff" for char in schema):
+        raise GrammarRefused("the schema is no Unicode")
     if f'"{_OPTIONS}"' in schema:
         raise GrammarRefused(f"the key {_OPTIONS} is not supported")
     options = json.dumps({_OPTIONS: {"whitespace_pattern": _WHITESPACE}})[:-1]
