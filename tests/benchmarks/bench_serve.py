@@ -5,7 +5,8 @@ the relay, which is a process of its own with TLS. The crossing is measured on t
 decode thread: from handing over a layer until its rows are there, by a worker that
 computes nothing; beside it, as many bytes over a bare socket. Decoding is the pocket
 model with a third of its experts at hand and the rest on the worker, rounds alternating
-with all-local ones. One thread of BLAS.
+with all-local ones. Then many streams at a time beside one, all local (stream_rates).
+One thread of BLAS.
 """
 
 import socket
@@ -36,6 +37,7 @@ from relay.endpoint import Endpoint, parse_endpoint
 from tests.benchmarks.figures import Figure, figure
 from tests.benchmarks.one_core import measured_on_one_core, tell
 from tests.benchmarks.serve_processes import bench_backbone, plain_crossing, record_of
+from tests.benchmarks.stream_rates import stream_figures
 from tests.support.backbone_model import POCKET
 from tests.support.lanes import decode_alone
 
@@ -179,18 +181,19 @@ def _path_figures(
 
 
 def measure() -> list[Figure]:
-    """Measure both paths."""
+    """Measure both paths, and many streams."""
     with _process("plain") as port:
         plain = _plain_crossings(int(port))
     with _process("relay") as line:
         return [
             *_path_figures("direct", None, plain),
             *_path_figures("relay", parse_endpoint(line), plain),
+            *stream_figures(_local(1.0)),
         ]
 
 
 def run() -> list[Figure]:
-    """Measure crossing and decoding on both paths; some 30 seconds."""
+    """Measure crossing and decoding on both paths, and streams; some 40 seconds."""
     return measured_on_one_core("tests.benchmarks.bench_serve")
 
 
