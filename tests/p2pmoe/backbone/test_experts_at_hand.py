@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from mobile_worker.expert_id import ExpertId
 from p2pmoe.backbone.experts_at_hand import HotSet, Moves, choose_hot, rebalance
+from p2pmoe.backbone.next_use import NextUse
 from p2pmoe.weights.errors import ModelFileError
 
 SIZES = {ExpertId(layer, index): 100 for layer in (1, 2) for index in range(4)}
@@ -178,3 +179,65 @@ def test_many_threads_adopt_within_the_budget() -> None:
         thread.join()
     assert hot.n_bytes == 100 * len(hot.resident()) <= 450
     assert set(hot.resident()) >= {ExpertId(2, 0)}
+
+
+def calling(budget: int, aimed: int | None = None) -> tuple[HotSet, NextUse]:
+    next_use = NextUse(3, 4)
+    hot = HotSet(
+        SIZES, budget, lambda expert: object(), aimed_bytes=aimed, next_use=next_use
+    )
+    return hot, next_use
+
+
+@given(
+    st.integers(0, 900),
+    st.integers(0, 900),
+    st.lists(st.integers(0, 7), max_size=40),
+)
+def test_calls_keep_to_the_budget_and_never_evict_what_is_aimed_at(
+    budget: int, aimed: int, calls: list[int]
+) -> None:
+    hot, next_use = calling(budget, aimed)
+    hot.fill(use(e_1_0=3, e_1_1=2, e_2_3=1))
+    promised = set(hot.at_hand())
+    assert 100 * len(promised) <= min(budget, aimed)
+    for number in calls:
+        expert = ExpertId(1 + number // 4, number % 4)
+        next_use.add(expert.layer, np.array([[expert.index]]))
+        if expert not in hot.resident():
+            hot.adopt(expert, object())
+        assert hot.n_bytes == 100 * len(hot.resident()) <= budget
+        assert promised <= set(hot.resident())
+        assert set(hot.at_hand()) == promised
+
+
+def test_of_equals_the_lower_id_stays() -> None:
+    hot, next_use = calling(200)
+    for index in (0, 1, 2):
+        next_use.add(1, np.array([[0, 1, 2]]))
+        hot.adopt(ExpertId(1, index), object())
+    assert hot.resident() == (ExpertId(1, 0), ExpertId(1, 1))
+    for _ in range(3):
+        next_use.add(1, np.array([[3]]))
+    assert hot.adopt(ExpertId(1, 3), object())
+    assert hot.resident() == (ExpertId(1, 0), ExpertId(1, 3))
+    assert hot.n_evicted == 1
+
+
+def test_what_is_foreseen_takes_a_place_and_is_kept_till_it_is_called() -> None:
+    hot, next_use = calling(100)
+    next_use.add(1, np.array([[0], [0], [0]]))
+    assert hot.adopt(ExpertId(1, 0), object())
+    assert not hot.adopt(ExpertId(2, 3), object())
+    hot.foresee(2, np.array([3]))
+    assert hot.adopt(ExpertId(2, 3), object())
+    assert hot.resident() == (ExpertId(2, 3),)
+
+
+def test_what_does_not_pay_is_neither_moved_nor_fetched() -> None:
+    hot = HotSet(SIZES, 200, lambda expert: object())
+    hot.warm(use(e_1_0=9, e_1_1=2), pays=lambda uses: uses > 5)
+    assert hot.resident() == (ExpertId(1, 0),)
+    table = use(e_1_0=9, e_1_1=2, e_2_0=30)
+    assert hot.plan(table, pays=lambda uses: uses > 50) == Moves()
+    assert hot.plan(table, pays=lambda uses: uses > 20).load == (ExpertId(2, 0),)
