@@ -63,8 +63,12 @@ class ApiRefusal(P2pmoeError):
 def error_body(
     message: str, kind: str, *, param: str | None = None, code: str | None = None
 ) -> dict[str, object]:
-    """Return an error in OpenAI's shape."""
-    error = {"message": message, "type": kind, "param": param, "code": code}
+    """Return an error in OpenAI's shape.
+
+    What it quotes of a request may hold lone surrogates, which are no Unicode.
+    """
+    shown = None if param is None else _unicode(param)
+    error = {"message": _unicode(message), "type": kind, "param": shown, "code": code}
     return {"error": error}
 
 
@@ -110,3 +114,7 @@ def retry_headers(retry_s: float | None) -> dict[str, str]:
     """Return the header that says when to come again, in whole seconds from 1 up."""
     seconds = 1.0 if retry_s is None else min(max(retry_s, 1.0), _MAX_RETRY_S)
     return {"retry-after": str(math.ceil(seconds))}
+
+
+def _unicode(text: str) -> str:
+    return text.encode(errors="backslashreplace").decode()

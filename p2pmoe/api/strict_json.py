@@ -6,6 +6,7 @@ passes here (fault B19). Nesting is bounded below Python's recursion limit.
 
 import json
 import math
+from collections import Counter
 from typing import Any, NoReturn
 
 from p2pmoe.api.errors import ApiRefusal
@@ -39,8 +40,8 @@ def parse_object(body: bytes) -> dict[str, Any]:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        keys = [key for key, _ in pairs]
-        double = next(key for key in keys if keys.count(key) > 1)
+        counts = Counter(key for key, _ in pairs)
+        double = next(key for key, count in counts.items() if count > 1)
         raise ValueError(f"duplicate key {double[:40]!r}")
     return found
 

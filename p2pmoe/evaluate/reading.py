@@ -8,6 +8,7 @@ is a `Misread` of one line that names the field; who reads adds the file and the
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
@@ -49,8 +50,8 @@ def parse_value(text: str) -> Any:  # noqa: ANN401 - any JSON value
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        keys = [key for key, _ in pairs]
-        double = next(key for key in keys if keys.count(key) > 1)
+        counts = Counter(key for key, _ in pairs)
+        double = next(key for key, count in counts.items() if count > 1)
         raise ValueError(f"the key {double[:40]!r} is there twice")
     return found
 

@@ -1,3 +1,4 @@
+import json
 from http import HTTPStatus
 
 import pytest
@@ -25,6 +26,12 @@ def test_a_refusal_has_openais_shape() -> None:
         }
     }
     assert refusal.status == 400
+
+
+def test_what_a_refusal_quotes_of_a_request_can_be_sent() -> None:
+    refusal = ApiRefusal("x\ud800 is unknown", param="x\ud800")
+    sent = json.dumps(refusal.body(), ensure_ascii=False).encode()
+    assert json.loads(sent)["error"]["param"] == "x\\ud800"
 
 
 @pytest.mark.parametrize(

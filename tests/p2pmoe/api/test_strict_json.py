@@ -34,3 +34,10 @@ def test_b19_anything_else_is_refused(body: bytes, message: str) -> None:
     with pytest.raises(ApiRefusal, match=message) as caught:
         parse_object(body)
     assert caught.value.code == "invalid_json"
+
+
+def test_the_double_one_of_many_keys_is_found_soon() -> None:
+    keys = [f'"{number}":0' for number in range(200_000)]
+    body = "{" + ",".join([*keys, keys[-1]]) + "}"
+    with pytest.raises(ApiRefusal, match="duplicate key '199999'"):
+        parse_object(body.encode())
