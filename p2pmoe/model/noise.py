@@ -23,10 +23,10 @@ _SECOND: Final = np.uint64(0x94D049BB133111EB)
 
 def hash_u64(seed: int, position: int, tokens: npt.NDArray[np.int64]) -> U64:
     """Return one u64 for each token id; `seed` and `position` are taken mod 2^64."""
-    state = np.full(tokens.shape, seed & _MASK, np.uint64)
+    state = np.full(1, seed & _MASK, np.uint64)  # one for all: what differs comes last
     state = _mix(state + _GOLDEN)
     state = _mix((state ^ np.uint64(position & _MASK)) + _GOLDEN)
-    return _mix((state ^ tokens.astype(np.uint64)) + _GOLDEN)
+    return _mix((tokens.astype(np.uint64) ^ state) + _GOLDEN)
 
 
 def gumbel(
