@@ -15,6 +15,8 @@ Pure but for its own counts; `add` is called under its owner's lock, and a reade
 see counts a layer late.
 """
 
+import functools
+
 import numpy as np
 import numpy.typing as npt
 
@@ -31,6 +33,13 @@ _SLOW_KEEPS = 2.0 ** (-1.0 / HALF_LIFE_TOKENS)
 _FAST_KEEPS = 2.0 ** (-1.0 / HALF_LIFE_STEPS)
 
 Table = npt.NDArray[np.float64]  # [n_layer, n_expert]
+
+
+@functools.lru_cache(maxsize=64)
+def _slow_weights(n: int, top_k: int) -> npt.NDArray[np.float64]:
+    """Return what the experts of n tokens add to the slow mean, [n * top_k]."""
+    weights = (1.0 - _SLOW_KEEPS) * _SLOW_KEEPS ** np.arange(n - 1, -1, -1)
+    return np.repeat(weights, top_k)
 
 
 class NextUse:
@@ -56,11 +65,8 @@ class NextUse:
             slow[experts[0]] += 1.0 - _SLOW_KEEPS
             fast[experts[0]] += 1.0 - _FAST_KEEPS
         else:
-            ages = np.arange(n - 1, -1, -1)
-            weights = (1.0 - _SLOW_KEEPS) * _SLOW_KEEPS**ages
             flat, size = experts.ravel(), len(slow)
-            weights = np.repeat(weights, experts.shape[1])
-            slow += np.bincount(flat, weights, size)
+            slow += np.bincount(flat, _slow_weights(n, experts.shape[1]), size)
             fast += np.bincount(flat, minlength=size) * ((1.0 - _FAST_KEEPS) / n)
         self._foreseen[layer] = False
         self._at = layer
