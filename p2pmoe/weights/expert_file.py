@@ -13,6 +13,7 @@ from mobile_worker.arithmetic.formats.codecs import is_integer
 from mobile_worker.arithmetic.kernel import Kernel
 from mobile_worker.arithmetic.matrix import ExpertWeights
 from mobile_worker.expert_id import ExpertId
+from mobile_worker.shards.manifest import ExpertLayout
 from mobile_worker.shards.shard import check_expert, expert_weights, weights_of_parts
 from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.experts import (
@@ -27,6 +28,8 @@ from p2pmoe.weights.model_file import ModelFile
 from p2pmoe.weights.names import expert_activation
 
 __all__ = ["ExpertFile"]
+
+Ranges = tuple[tuple[int, int], ...]  # (offset, bytes) of an expert's parts
 
 
 class ExpertFile:
@@ -43,7 +46,9 @@ class ExpertFile:
         self._file = model_file.share()
         self._activation = expert_activation(model_file)
         self._kinds: dict[int, frozenset[bool]] = {}
-        self._checked: set[ExpertId] = set()
+        self._alike: dict[ExpertLayout, ExpertLayout] = {}
+        # Ranges and layouts of the experts that were checked.
+        self._checked: dict[ExpertId, tuple[Ranges, ExpertLayout]] = {}
 
     @property
     def activation(self) -> Activation:
@@ -69,18 +74,24 @@ class ExpertFile:
             ModelFileError: it was cut short, has no whole blocks or holds no numbers.
             FormatUnsupported: naming the expert.
         """
+        known = self._checked.get(expert)
+        return self._first(expert) if known is None else self._read(*known)
+
+    def _read(self, ranges: Ranges, layout: ExpertLayout) -> ExpertWeights:
+        parts = self._file.load_parts(ranges)
+        if parts is not None:
+            return weights_of_parts(parts, layout)
+        return expert_weights(self._file.load_ranges(ranges), layout)
+
+    def _first(self, expert: ExpertId) -> ExpertWeights:
+        """Read an expert for the first time, and check it."""
         ranges = expert_ranges(self._file, expert)
-        parts = self._file.load_parts(ranges.parts)
-        shard = b"" if parts else read_expert(self._file, ranges)
         try:
             layout = expert_layout(ranges, self._activation)
-            if parts:
-                weights = weights_of_parts(parts, layout)
-            else:
-                weights = expert_weights(shard, layout)
-            if expert not in self._checked:
-                check_expert(weights, expert)
-                self._checked.add(expert)
+            layout = self._alike.setdefault(layout, layout)  # one object for many
+            weights = self._read(ranges.parts, layout)
+            check_expert(weights, expert)
+            self._checked[expert] = (ranges.parts, layout)
         except FormatUnsupported as exc:
             reason = f"{self._file.path}, expert {expert}: {exc}"
             raise FormatUnsupported(reason) from exc
