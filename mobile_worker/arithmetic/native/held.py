@@ -110,7 +110,9 @@ class NativeProducts:
         held = tuple([each.held or self._expert(each) for each in own])
         out = np.empty((*chosen.shape, x.shape[1]), np.float32)
         chosen = np.ascontiguousarray(chosen)
-        n_parts = self._kernel.n_parts(len(flat) * macs(own[0])) if own else 1
+        n_parts = 1
+        if own and self._kernel.n_threads > 1:
+            n_parts = self._kernel.n_parts(len(flat) * macs(own[0]))
         if n_parts == 1:
             numbers = np.array(ids, np.int64)
             self._run(held, numbers, chosen, x, profile, out)

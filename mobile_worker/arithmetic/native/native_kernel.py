@@ -190,6 +190,8 @@ class NativeKernel:
 
     def n_parts(self, work: int) -> int:
         """Return among how many threads this many multiply-adds are shared out."""
+        if self._pool is None:
+            return 1
         return max(1, min(self.n_threads, work // _WORTH_A_THREAD))
 
     def share_out(self, jobs: Sequence[Callable[[], None]]) -> None:
