@@ -36,6 +36,7 @@ __all__ = [
 
 CONFIG_VARIABLE = "P2PMOE_CONFIG"
 MAX_BYTES = 1 << 20
+MAX_INTEGER = 1 << 63  # what TOML has; Python's parser takes any
 
 
 def config_path(environment: Mapping[str, str]) -> Path:
@@ -69,7 +70,7 @@ def read_config(path: Path, *, is_named: bool) -> dict[str, Any]:
         raise _unreadable(path, f"it is larger than {MAX_BYTES} bytes")
     try:
         return tomllib.loads(raw.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # an integer of 5000 digits, too
         reason = str(error).splitlines()[0] if str(error) else "nested too deeply"
         raise _unreadable(path, reason) from error
 
@@ -130,7 +131,7 @@ def _options(
         if parameter is None:
             raise _wrong(path, (*above, key), "names no option", known)
         if not _fits(value, parameter):
-            raise _wrong(path, (*above, key), f"cannot be {value!r:.40}")
+            raise _wrong(path, (*above, key), f"cannot be {_shown(value)}")
         found[parameter.name] = value
     return found
 
@@ -146,7 +147,18 @@ def _fits(value: object, parameter: Any) -> bool:  # noqa: ANN401 - click's own 
 
 
 def _is_plain(value: object) -> bool:
-    return isinstance(value, str | int | float) and not isinstance(value, bool)
+    if isinstance(value, int):
+        return not isinstance(value, bool) and abs(value) < MAX_INTEGER
+    return isinstance(value, str | float)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, int) and abs(value) >= MAX_INTEGER:
+        return "so large a number"  # which Python may refuse to write down
+    try:
+        return f"{value!r:.40}"
+    except ValueError:  # such a number within
+        return "this"
 
 
 def _unreadable(path: Path, reason: str) -> ConfigurationError:

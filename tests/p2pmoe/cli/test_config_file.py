@@ -129,3 +129,16 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
 def test_where_it_lies() -> None:
     assert config_path({"P2PMOE_CONFIG": "/x/y.toml"}) == Path("/x/y.toml")
     assert config_path({}).name == "config.toml"
+
+
+def test_an_integer_that_python_does_not_read_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_bytes(b"[serve]\nbatch = " + b"9" * 5000 + b"\n")
+    with pytest.raises(ConfigurationError, match="limit"):
+        read_config(path, is_named=True)
+
+
+@pytest.mark.parametrize("value", [1 << 63, -(1 << 63), 1 << 20000, [1 << 20000]])
+def test_an_integer_beyond_toml_is_refused(group: TyperGroup, value: object) -> None:
+    with pytest.raises(ConfigurationError, match="serve.batch cannot be"):
+        defaults_of(group, {"serve": {"batch": value}}, PATH)
