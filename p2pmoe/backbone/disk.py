@@ -115,7 +115,9 @@ class DiskTier:
 
     def samples(self) -> str:
         """Return what was read ahead, what gave way, and how good guesses were."""
-        recall = {} if self._foresight is None else self._foresight.recall()
+        foresight = self._foresight
+        recall = {} if foresight is None else foresight.recall()
+        is_on = foresight is not None and foresight.trial.is_on
         labelled = [({"layer": str(layer)}, share) for layer, share in recall.items()]
         return "".join(
             (
@@ -124,6 +126,7 @@ class DiskTier:
                     "p2pmoe_evicted_experts_total", [({}, self._hot.n_evicted)]
                 ),
                 render_metric("p2pmoe_foresight_recall", labelled),
+                render_metric("p2pmoe_foresight_active", [({}, int(is_on))]),
             )
         )
 
