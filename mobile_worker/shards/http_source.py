@@ -3,18 +3,19 @@
 Bytes come in order to whoever asks, from the first server that gives them. After a
 break the rest alone is asked for, of the next mirror; pauses grow, and what a server
 refuses for good is not asked of it again, unless all have refused and somebody tries
-once more. Each answer has a time limit by its length,
-so that a server that drips cannot hold a reader for ever, and one that sends a little
-and breaks off counts as one that sends nothing. Redirects are followed a few times, and
-only to addresses that may be asked (addresses.py). Nothing read here is known to be
-right before its hash is: whoever finds it wrong says so by `blame`, and who sent it is
-asked last from then on.
+once more. Each answer has a time limit that moves with what has come, so that a server
+that drips is given up within a minute however much it was asked for, and one that sends
+a little and breaks off counts as one that sends nothing. Redirects are followed a few
+times, and only to addresses that may be asked (addresses.py). Nothing read here is
+known to be right before its hash is: whoever finds it wrong says so by `blame`, and who
+sent it is asked last from then on.
 """
 
 import functools
 import ssl
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -175,24 +176,55 @@ class HttpSource:
         self, url: str, wanted: FileRange, write: Callable[[bytes], None]
     ) -> None:
         host = _host(url)
-        limit_s = wanted.n_bytes / self._settings.slowest_bytes_s
-        limit_s += 2 * self._settings.silence_s
+        pace = _Pace(self._settings)
         body = RangeBody(host, wanted.n_bytes)
         answer = None
+
+        def take(chunk: bytes) -> None:
+            write(body.take(chunk))
+            pace.came(len(chunk))
+
         try:
-            with trio.fail_after(limit_s):
+            with pace.limit():
                 answer = await _open(self._client, url, wanted.headers())
                 check_answer(host, wanted, answer.status_code, answer.headers)
-                await _each(answer, lambda chunk: write(body.take(chunk)))
+                await _each(answer, take)
                 body.end()
         except trio.TooSlowError as exc:
-            reason = f"{host} took longer than {limit_s:.0f} s"
-            raise SourceBroke(reason) from exc
+            raise SourceBroke(f"{host} {pace.too_slow}") from exc
         except (httpx.HTTPError, httpx.StreamError) as exc:
             raise _broke(host, exc) from exc
         finally:
             if answer is not None:
                 await _close(answer)
+
+
+class _Pace:
+    """How long one answer may take: a while, and longer by what has come of it."""
+
+    def __init__(self, settings: HttpSettings) -> None:
+        self._bytes_s = settings.slowest_bytes_s
+        self._limit_s = 2 * settings.silence_s
+        self._scope = trio.CancelScope()
+
+    @contextmanager
+    def limit(self) -> Iterator[None]:
+        """Raise TooSlowError when the block takes longer."""
+        self._scope.deadline = trio.current_time() + self._limit_s
+        with self._scope:
+            yield
+        if self._scope.cancelled_caught:
+            raise trio.TooSlowError
+
+    def came(self, n_bytes: int) -> None:
+        """Allow the time that so many bytes may take."""
+        self._limit_s += n_bytes / self._bytes_s
+        self._scope.deadline += n_bytes / self._bytes_s
+
+    @property
+    def too_slow(self) -> str:
+        """What is told of a server that was given up."""
+        return f"took longer than {self._limit_s:.0f} s for what it sent"
 
 
 class _Tries:
@@ -245,9 +277,14 @@ async def _get(
     whole = bytearray()
     anything = FileRange(offset=0, n_bytes=1, total=1)
     answer = None
-    limit_s = 2 * settings.silence_s + max_bytes / settings.slowest_bytes_s
+    pace = _Pace(settings)
+
+    def take(chunk: bytes) -> None:
+        whole.extend(body.take(chunk))
+        pace.came(len(chunk))
+
     try:
-        with trio.fail_after(limit_s):
+        with pace.limit():
             answer = await _open(client, url, {"Accept-Encoding": "identity"})
             told = {
                 name: value
@@ -255,9 +292,9 @@ async def _get(
                 if name in {"content-encoding", "retry-after"}
             }
             check_answer(host, anything, answer.status_code, told)
-            await _each(answer, lambda chunk: whole.extend(body.take(chunk)))
+            await _each(answer, take)
     except trio.TooSlowError as exc:
-        raise SourceBroke(f"{host} took longer than {limit_s:.0f} s") from exc
+        raise SourceBroke(f"{host} {pace.too_slow}") from exc
     except (httpx.HTTPError, httpx.StreamError) as exc:
         raise _broke(host, exc) from exc
     finally:
@@ -274,9 +311,9 @@ async def _open(
     for _ in range(_MAX_REDIRECTS + 1):
         try:
             request = client.build_request("GET", at, headers=headers)
-        except httpx.InvalidURL as exc:
-            raise SourceRefused(f"{at[:80]!r} is no address") from exc
-        answer = await client.send(request, stream=True)
+            answer = await client.send(request, stream=True)
+        except (httpx.InvalidURL, ValueError) as exc:  # a host that no name can have
+            raise SourceRefused(f"{at[:80]!r} is no address, or leads to none") from exc
         if answer.status_code not in REDIRECTS:
             return answer
         await _close(answer)

@@ -154,6 +154,11 @@ async def drip(request: httpx.Request) -> httpx.Response:
     return partial(request, FIRST, drops())
 
 
+async def drips(request: httpx.Request) -> httpx.Response:
+    request.headers["range"] = "bytes=0-9"
+    return httpx.Response(200, stream=(await drip(request)).stream)
+
+
 async def silent(request: httpx.Request) -> httpx.Response:
     await trio.sleep_forever()
     raise AssertionError
@@ -262,6 +267,56 @@ async def test_redirects_are_followed_with_the_range() -> None:
         return await good(request)
 
     assert await got(source_of(leads), 3, 4) == FIRST[3:7]
+
+
+LONG = "a" * 70  # no label of a name is so long
+NOWHERE = [f"https://{LONG}.example/", "https://a..example/", "https://.localhost/"]
+
+
+@pytest.mark.parametrize("address", NOWHERE)
+@trio_test
+async def test_a_host_that_no_name_can_have_is_refused(address: str) -> None:
+    async with open_client(HttpSettings()) as client:
+        with pytest.raises(ShardUnavailable, match="is no address"):
+            await read_small(client, address, 10)
+        file = ModelFilePart(n_bytes=10, urls=(address,))
+        with pytest.raises(ShardUnavailable, match="is no address"):
+            await HttpSource(client, [file]).read(0, 10, bytearray().extend)
+
+
+@pytest.mark.parametrize("location", ["data:,x", "https://xn--a/", "javascript:1"])
+@trio_test(autojump=True)
+async def test_a_redirect_that_the_client_cannot_read_is_refused(location: str) -> None:
+    async def away(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(302, headers={"location": location})
+
+    with pytest.raises(ShardUnavailable, match=r"no (http )?address"):
+        await got(source_of(away), 0, 10)
+
+
+@trio_test(autojump=True)
+async def test_who_drips_is_given_up_soon_however_much_was_asked_for() -> None:
+    settings = HttpSettings(max_failures=1)
+    start = trio.current_time()
+    with pytest.raises(ShardUnavailable, match="took longer than 30 s"):
+        await got(source_of(drip, settings=settings), 0, len(FIRST))
+    async with httpx.AsyncClient(transport=httpx.MockTransport(drips)) as client:
+        with pytest.raises(ShardUnavailable, match="took longer than 30 s"):
+            await read_small(client, A, 1 << 24, settings)
+    assert trio.current_time() - start < 61
+
+
+@trio_test(autojump=True)
+async def test_a_slow_server_has_its_time() -> None:
+    async def slow(request: httpx.Request) -> httpx.Response:
+        async def slowly() -> AsyncIterator[bytes]:
+            for at in range(0, len(FIRST), 16_384):
+                await trio.sleep(2.6)  # 42 s in all, of 30 and one for each chunk
+                yield FIRST[at : at + 16_384]
+
+        return partial(request, FIRST, slowly())
+
+    assert await got(source_of(slow), 0, len(FIRST)) == FIRST
 
 
 @trio_test(autojump=True)
