@@ -6,15 +6,15 @@ refused, so that a field with a typing error is never ignored in silence. Each r
 is a `Misread` of one line that names the field; who reads adds the file and the line.
 """
 
-import json
-import math
-from collections import Counter
 from collections.abc import Mapping
-from typing import Any, Final, NoReturn
+from typing import Any, Final
+
+from p2pmoe.strict_json import NotStrict, parse_json
 
 __all__ = ["MAX_DEPTH", "Misread", "Record", "parse_object", "parse_value"]
 
 MAX_DEPTH: Final = 32
+_MAX_DIGITS: Final = 20
 
 
 class Misread(Exception):
@@ -32,59 +32,9 @@ def parse_object(text: str) -> dict[str, Any]:
 def parse_value(text: str) -> Any:  # noqa: ANN401 - any JSON value
     """Return the JSON value that `text` is; Misread if it is none, or too deep."""
     try:
-        value = json.loads(
-            text,
-            object_pairs_hook=_unique,
-            parse_constant=_no_constant,
-            parse_float=_finite,
-            parse_int=_bounded,
-        )
-    except RecursionError as error:
-        raise Misread("is nested too deeply") from error
-    except ValueError as error:
-        raise Misread(f"is not valid JSON: {str(error)[:120]}") from error
-    _check_depth(value)
-    return value
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        counts = Counter(key for key, _ in pairs)
-        double = next(key for key, count in counts.items() if count > 1)
-        raise ValueError(f"the key {double[:40]!r} is there twice")
-    return found
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(f"the number {text[:40]} is too large")
-    return value
-
-
-def _bounded(text: str) -> int:
-    if len(text) > 20:
-        raise ValueError(f"the number {text[:24]}... is too large")
-    return int(text)
-
-
-def _check_depth(value: object) -> None:
-    level: list[object] = [value]
-    for _ in range(MAX_DEPTH):
-        level = [
-            child
-            for item in level
-            if isinstance(item, dict | list)
-            for child in (item.values() if isinstance(item, dict) else item)
-        ]
-        if not level:
-            return
-    raise Misread("is nested too deeply")
+        return parse_json(text, max_depth=MAX_DEPTH, max_digits=_MAX_DIGITS)
+    except NotStrict as error:
+        raise Misread(str(error)) from error
 
 
 class Record:

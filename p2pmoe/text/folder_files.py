@@ -76,10 +76,9 @@ def read_json(folder: Path, name: str, max_bytes: int) -> JsonObject | None:
         return None
     path = folder / name
     try:
-        value = parse_object(path, raw, "JSON")
+        value = parse_object(path, raw, "JSON", max_depth=_MAX_DEPTH)
     except ModelFileError as exc:
         raise TokenizerError(str(exc)) from exc
-    _check_depth(path, value)
     return JsonObject(str(path), value)
 
 
@@ -96,18 +95,3 @@ def read_beside(folder: Path, name: str, max_bytes: int) -> bytes | None:
         return read_small(folder, name, max_bytes)
     except ModelFileError as exc:
         raise TokenizerError(str(exc), advice=exc.advice) from exc
-
-
-def _check_depth(path: Path, value: object) -> None:
-    level: list[object] = [value]
-    for _ in range(_MAX_DEPTH):
-        level = [
-            child
-            for item in level
-            if isinstance(item, dict | list)
-            for child in (item.values() if isinstance(item, dict) else item)
-            if isinstance(child, dict | list)
-        ]
-        if not level:
-            return
-    raise TokenizerError(f"{path}: is nested too deeply")

@@ -1,38 +1,13 @@
 """Strict JSON: whatever is not exactly what it should be is named in one line."""
 
-import json
-from contextlib import suppress
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from p2pmoe.evaluate.reading import (
     MAX_DEPTH,
     Misread,
     Record,
     parse_object,
-    parse_value,
 )
-
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3)
-    ),
-    max_leaves=8,
-)
-
-
-@given(VALUES)
-def test_what_was_written_is_read(value):
-    assert parse_value(json.dumps(value)) == value
-
-
-@given(st.text())
-def test_any_text_is_a_value_or_a_misread(text):
-    with suppress(Misread):
-        parse_value(text)
 
 
 @pytest.mark.parametrize(
@@ -41,10 +16,10 @@ def test_any_text_is_a_value_or_a_misread(text):
         ("", "not valid JSON"),
         ("[1]", "no JSON object"),
         ('{"a": 1} x', "not valid JSON"),
-        ('{"a": NaN}', "NaN is no JSON number"),
-        ('{"a": 1e999}', "1e999 is too large"),
+        ('{"a": NaN}', "NaN, which is no JSON number"),
+        ('{"a": 1e999}', "1e999, which is too large"),
         ('{"a": ' + "9" * 5000 + "}", "is too large"),
-        ('{"a": 1, "a": 2}', "'a' is there twice"),
+        ('{"a": 1, "a": 2}', "the duplicate key 'a'"),
         ("[" * 200_000, "nested too deeply"),
         ('{"a": ' + "[" * MAX_DEPTH + "]" * MAX_DEPTH + "}", "nested too deeply"),
     ],

@@ -17,11 +17,11 @@ def read(folder: Path, content: bytes, max_bytes: int) -> JsonObject | None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b'{"a": 1, "a": 2}', "duplicate name a"),
-        (b'{"a": NaN}', "NaN is no JSON number"),
+        (b'{"a": 1, "a": 2}', "duplicate key 'a'"),
+        (b'{"a": NaN}', "holds NaN"),
         (b"[1]", "not an object"),
         (b'{"a": "\xff"}', "not UTF-8"),
-        (b'{"a": ', "is no JSON"),
+        (b'{"a": ', "is not valid JSON"),
         (b'{"a":' * 40 + b"1" + b"}" * 40, "nested too deeply"),
         (b'{"a":' * 100_000, "nested too deeply"),
         (b"{}" + b" " * 1_000_000, "more than"),

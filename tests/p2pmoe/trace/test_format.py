@@ -115,7 +115,7 @@ HEAD = written().split(b"\n")[:3]
         (b'{"end":5,"text":"","usage":{}}', "end must be a string"),
         (b'{"text":"","usage":{}}', "end is missing"),
         (b"[1]", "no JSON object"),
-        (b'{"a":1,"a":2}', "twice"),
+        (b'{"a":1,"a":2}', "duplicate key 'a'"),
         (b'{"a":NaN}', "no JSON number"),
         (b'{"a":' + b"1" * 5000 + b"}", "too large"),
         (b"[" * 20_000, "nested too deeply|not valid"),

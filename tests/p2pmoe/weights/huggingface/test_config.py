@@ -83,7 +83,7 @@ def test_what_is_asked_for_and_not_known_is_unsupported() -> None:
 
 def test_the_file_is_strict_json() -> None:
     assert parse_config(PATH, b'{"n": 1}').integer("n") == 1
-    with pytest.raises(ModelFileError, match="duplicate name n"):
+    with pytest.raises(ModelFileError, match="duplicate key 'n'"):
         parse_config(PATH, b'{"n": 1, "n": 2}')
 
 

@@ -184,7 +184,7 @@ def test_an_unknown_architecture_can_be_looked_at_only(tmp_path: Path) -> None:
         (b'{"architectures": "X"}', "is no list of strings"),
         (b'{"architectures": []}', "is not one name"),
         (b'{"architectures": ["A", "B"]}', "is not one name"),
-        (b'{"a": 1, "a": 2}', "duplicate name a"),
+        (b'{"a": 1, "a": 2}', "duplicate key 'a'"),
         (b"[]", "is a JSON list"),
         (b'{"architectures": ["OlmoeForCausalLM"]}', "is missing"),
     ],

@@ -70,7 +70,7 @@ CASES = {
     "past_the_end": (file_bytes({"a": entry(0, 1 << 40)}, 8), "needs .* bytes, has"),
     "twice": (
         file_bytes(None, 8, b'{"a": {"dtype": "U8"}, "a": {}}'),
-        "duplicate name a",
+        "duplicate key 'a'",
     ),
     "list": (file_bytes([1, 2]), "header: is no JSON object"),
     "leading_space": (file_bytes(None, 0, b" {}"), "header: is no JSON object"),
@@ -89,13 +89,13 @@ CASES = {
         file_bytes(
             None, 8, b'{"a": {"dtype":"U8","shape":[8],"data_offsets":[0,1e999]}}'
         ),
-        "no list of int",
+        "too large",
     ),
     "three_offsets": (
         file_bytes({"a": {"dtype": "U8", "shape": [8], "data_offsets": [0, 4, 8]}}, 8),
         "is no range",
     ),
-    "nan": (file_bytes({"a": entry(0, float("nan"), shape=[8])}, 8), "NaN is no"),
+    "nan": (file_bytes({"a": entry(0, float("nan"), shape=[8])}, 8), "holds NaN"),
     "dtype": (file_bytes({"a": entry(0, 8, dtype="F33")}, 8), "dtype: unknown .*F33"),
     "dtype_is_number": (file_bytes({"a": entry(0, 8, dtype=32)}, 8), "unknown dtype"),
     "shape_too_large": (

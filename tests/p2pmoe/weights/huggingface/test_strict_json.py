@@ -9,19 +9,19 @@ from p2pmoe.weights.huggingface.strict_json import parse_object
 
 PATH = Path("config.json")
 CASES = {
-    "twice": (b'{"a": 1, "a": 2}', "duplicate name a"),
-    "twice_below": (b'{"b": {"a": 1, "c": 2, "a": 2}}', "duplicate name a"),
-    "nan": (b'{"a": NaN}', "NaN is no JSON number"),
-    "infinity": (b'{"a": [-Infinity]}', "-Infinity is no JSON number"),
+    "twice": (b'{"a": 1, "a": 2}', "duplicate key 'a'"),
+    "twice_below": (b'{"b": {"a": 1, "c": 2, "a": 2}}', "duplicate key 'a'"),
+    "nan": (b'{"a": NaN}', "NaN, which is no JSON number"),
+    "infinity": (b'{"a": [-Infinity]}', "-Infinity, which is no JSON number"),
     "list": (b"[]", "is a JSON list"),
     "number": (b"3", "is a JSON int"),
     "deep_lists": (b'{"a": ' + b"[" * 100_000, "nested too deeply"),
     "deep_objects": (b'{"a": ' * 100_000, "nested too deeply"),
-    "huge_number": (b'{"a": ' + b"9" * 5000 + b"}", "is no JSON"),
+    "huge_number": (b'{"a": ' + b"9" * 5000 + b"}", "is too large"),
     "not_utf8": (b'{"a": "\xff"}', "is not UTF-8"),
-    "cut": (b'{"a": ', "is no JSON"),
-    "two": (b"{}{}", "is no JSON"),
-    "empty": (b"", "is no JSON"),
+    "cut": (b'{"a": ', "is not valid JSON"),
+    "two": (b"{}{}", "is not valid JSON"),
+    "empty": (b"", "is not valid JSON"),
     "half_a_pair": (b'{"a": ["\\ud83d"]}', "half a surrogate pair"),
     "half_a_pair_as_a_key": (b'{"a": {"\\uDE0A": 1}}', "half a surrogate pair"),
     "half_a_pair_deep": (
