@@ -26,7 +26,9 @@ what `encode` would write is refused. No I/O.
 """
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, fields
+from itertools import count
 from typing import Any
 
 import msgpack
@@ -68,6 +70,7 @@ _MAX_LAYOUTS = 4096
 _MAX_LAYERS = 1024
 _MAX_WIDTH = 1 << 20
 _MAX_SHARD_BYTES = 1 << 34
+_MAX_LISTS = 9 * _MAX_EXPERTS  # an expert has two and one a range, and there is a rest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,6 +187,7 @@ def parse_manifest(blob: bytes) -> Manifest:
             max_bin_len=32,
             max_map_len=0,
             max_ext_len=0,
+            list_hook=_counted(),
         )
         manifest = _build(parts)
     except (ValueError, TypeError, msgpack.UnpackException) as exc:
@@ -191,6 +195,21 @@ def parse_manifest(blob: bytes) -> Manifest:
     if manifest.encode() != blob:
         raise ManifestError("manifest is not in canonical form")
     return manifest
+
+
+def _counted() -> Callable[[list[Any]], list[Any]]:
+    """Return a function that ends the reading of more lists than a manifest has.
+
+    An empty one is a byte of the manifest and sixty of memory.
+    """
+    numbers = count()
+
+    def take(one: list[Any]) -> list[Any]:
+        if next(numbers) >= _MAX_LISTS:
+            raise ValueError("too many lists")
+        return one
+
+    return take
 
 
 def _build(parts: object) -> Manifest:
