@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from p2pmoe.grammar.constraint import MatcherConstraint
+from p2pmoe.grammar.divisors import refuse_large_divisors
 from p2pmoe.grammar.errors import ConstraintFailed, GrammarRefused
 from p2pmoe.grammar.token_tree import build_token_tree
 from p2pmoe.text.tokenizer import Tokenizer
@@ -93,7 +94,7 @@ class Grammars:
         from llguidance import LLMatcher, LLParserLimits  # noqa: PLC0415 - as above
 
         limits = LLParserLimits(
-            initial_lexer_fuel=1_000_000,
+            initial_lexer_fuel=300_000,  # up to 0.2 s and 130 MB
             step_lexer_fuel=200_000,
             max_lexer_states=50_000,
             max_grammar_size=100_000,
@@ -117,12 +118,14 @@ def bounded_schema(schema: str) -> str:
     """Return a schema with bounded whitespace between the marks of its JSON.
 
     Raises:
-        GrammarRefused: It says itself how it is to be read, or is no Unicode.
+        GrammarRefused: It says itself how it is to be read, is no Unicode, or has
+            divisors that would take too long.
     """
     if any("\ud800" <= char <= "\udfff" for char in schema):
         raise GrammarRefused("the schema is no Unicode")
     if f'"{_OPTIONS}"' in schema:
         raise GrammarRefused(f"the key {_OPTIONS} is not supported")
+    refuse_large_divisors(schema)
     options = json.dumps({_OPTIONS: {"whitespace_pattern": _WHITESPACE}})[:-1]
     rest = schema.strip().removeprefix("{")
     return options + ("" if rest.lstrip().startswith("}") else ", ") + rest
