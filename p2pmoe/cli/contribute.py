@@ -103,12 +103,13 @@ def _contribute(
     from mobile_worker.contribute.settings import ContributeSettings
     from p2pmoe.cli.computing import wanted_kernel
     from p2pmoe.cli.contribute_view import open_view
+    from p2pmoe.cli.data_folders import worker_folder
     from p2pmoe.cli.sizes import parse_size
     from p2pmoe.network.running import log_to_stderr
 
     endpoint, token, network = _network_of(url, invite)
     settings = ContributeSettings(
-        data=data or _default_folder(),
+        data=data or worker_folder(),
         endpoint=endpoint,
         token=token,
         network=network,
@@ -159,12 +160,6 @@ def _network_of(
             advice="give either the URL or --invite",
         )
     return member.relay, member.token, member.network
-
-
-def _default_folder() -> Path:
-    import platformdirs
-
-    return Path(platformdirs.user_data_dir("p2pmoe", appauthor=False)) / "worker"
 
 
 def _domain(domain: str | None) -> str | None:

@@ -29,11 +29,11 @@ def _compare(
     before: Before, after: After, save: Save = None, as_json: AsJson = False
 ) -> None:
     """Show two stored runs side by side, and which variables changed."""
-    from p2pmoe.cli.eval_run import default_folder
+    from p2pmoe.cli.data_folders import evaluations_folder
     from p2pmoe.cli.eval_view import print_comparison
     from p2pmoe.evaluate.comparison import compare
     from p2pmoe.evaluate.store import find_run, load_run
 
-    folder = save or default_folder()
+    folder = save or evaluations_folder()
     runs = [load_run(find_run(name, folder)) for name in (before, after)]
     print_comparison(compare(*runs), as_json=as_json)

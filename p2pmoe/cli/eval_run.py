@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from p2pmoe.evaluate.text_plan import Cutting
     from p2pmoe.weights.model_file import ModelFile
 
-__all__ = ["default_folder", "register"]
+__all__ = ["register"]
 
 Tell = Callable[[str, float], None]
 
@@ -96,16 +96,6 @@ def register(group: typer.Typer) -> None:
     group.command("run")(_run)
 
 
-def default_folder() -> Path:
-    """Return where runs are stored, and where `serve` looks for them."""
-    import platformdirs
-
-    from p2pmoe.evaluate.store import FOLDER_NAME
-
-    data = Path(platformdirs.user_data_dir("p2pmoe", appauthor=False))
-    return data / "backbone" / FOLDER_NAME
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wanted:
     """What is measured: a model here, or a backbone elsewhere."""
@@ -134,13 +124,14 @@ def _run(
 ) -> None:
     """Measure a model's answers on a text, a set of tasks, or both."""
     from p2pmoe.cli.api_key import read_api_key
+    from p2pmoe.cli.data_folders import evaluations_folder
     from p2pmoe.cli.eval_view import print_run
     from p2pmoe.cli.late_bar import LateBar
     from p2pmoe.evaluate.store import find_run, load_run, save_run
     from p2pmoe.evaluate.text_plan import Cutting
     from p2pmoe.network.running import run_to_the_end
 
-    folder = save or default_folder()
+    folder = save or evaluations_folder()
     key = read_api_key(api_key_file)
     wanted = _wanted(model, options or [], url, key, folder)
     cutting = Cutting(

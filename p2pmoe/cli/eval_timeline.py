@@ -28,7 +28,7 @@ def register(group: typer.Typer) -> None:
 
 def _timeline(plot: Plot = None, save: Save = None, as_json: AsJson = False) -> None:
     """Show figures and changes of configuration over time."""
-    from p2pmoe.cli.eval_run import default_folder
+    from p2pmoe.cli.data_folders import evaluations_folder
     from p2pmoe.cli.eval_view import print_timeline
     from p2pmoe.cli.extras import check_extra
     from p2pmoe.errors import ConfigurationError
@@ -41,7 +41,7 @@ def _timeline(plot: Plot = None, save: Save = None, as_json: AsJson = False) -> 
             raise ConfigurationError(
                 f"--plot {plot} is no .svg file", advice="name one that ends in .svg"
             )
-    folder = save or default_folder()
+    folder = save or evaluations_folder()
 
     def tell(line: str) -> None:
         print(f"passed over: {line}", file=sys.stderr)

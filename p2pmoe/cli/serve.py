@@ -174,9 +174,10 @@ def _serve(
     """Serve a model whose experts may live on other machines."""
     from p2pmoe.cli.api_key import read_api_key
     from p2pmoe.cli.computing import default_threads, wanted_kernel
+    from p2pmoe.cli.data_folders import backbone_folder
     from p2pmoe.config import ServeConfig, Tuning
 
-    folder = data or _default_folder()
+    folder = data or backbone_folder()
     policy, access = _disk(disk or ("off" if manifest else "fallback"))
     config = ServeConfig(
         model=_model(model, manifest, folder),
@@ -335,9 +336,3 @@ def _missing(missing: str) -> "MissingPolicy":
         raise ConfigurationError(
             f"unknown --missing {missing!r}", advice="use wait, fail or drop"
         ) from error
-
-
-def _default_folder() -> Path:
-    import platformdirs
-
-    return Path(platformdirs.user_data_dir("p2pmoe", appauthor=False)) / "backbone"

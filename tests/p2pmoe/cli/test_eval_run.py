@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from p2pmoe.cli.eval_run import default_folder
 from p2pmoe.cli.main import build_app
 from p2pmoe.errors import ConfigurationError
 from p2pmoe.evaluate import asking, serving
@@ -176,7 +175,3 @@ def test_options_alone_may_name_a_manifest(served, tasks, tmp_path):
     assert (done.exit_code, done.exception) == (0, None)
     wanted = served.seen[0][1]["wanted"]
     assert (wanted.model, list(wanted.options)) == (None, ["--manifest", "https://h/m"])
-
-
-def test_runs_lie_beside_what_serve_keeps():
-    assert default_folder().parts[-2:] == ("backbone", "evaluations")
