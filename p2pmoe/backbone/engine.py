@@ -38,6 +38,7 @@ from p2pmoe.backbone.lane import (
     Lane,
     LaneParts,
     Over,
+    StepFailed,
 )
 from p2pmoe.backbone.run_figures import end_of
 from p2pmoe.backbone.scheduling.schedule import Schedule, ScheduleLimits
@@ -304,14 +305,18 @@ class Engine:
 
     def _take(self, events: Sequence[Event]) -> None:
         for event in events:
-            if isinstance(event, Admitted):
-                self._runs[event.sequence].began.set()
-            elif isinstance(event, Drawn):
-                self._runs[event.sequence].push(event.step)
-            elif isinstance(event, Over):
-                self._end(self._runs[event.sequence], event.cause)
-            else:
+            if isinstance(event, StepFailed):
                 self._parts.cancel(event.step)
+                continue
+            run = self._runs.get(event.sequence)
+            if run is None:
+                continue  # it was preempted, and cancelled before this was heard
+            if isinstance(event, Admitted):
+                run.began.set()
+            elif isinstance(event, Drawn):
+                run.push(event.step)
+            else:
+                self._end(run, event.cause)
 
     def _end(self, run: EngineRun, cause: FinishReason | Exception) -> None:
         reason, failure = None, None

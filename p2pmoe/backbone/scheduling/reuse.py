@@ -4,7 +4,8 @@ Rules: only positions of the same client's sequences are reused, and only if all
 tokens are the same (prefix_store.py). The last token is always run, since its logits
 are wanted. A kept cache is handed over if the sequence goes on from nearly all of it,
 or if memory is so short that it would have to give way; else it is copied, by the lane,
-just before the first step. What is copied from is a kept cache or a sequence of the
+just before the first step. One with far more room than the sequence may need is never
+handed over: it would take the place of others, and its next heir would again. What is copied from is a kept cache or a sequence of the
 same lane that has its whole prompt behind it: neither changes meanwhile below the
 copied length.
 
@@ -29,6 +30,7 @@ __all__ = [
 ]
 
 _NEARLY_ALL = 0.9
+_MOST_ROOM = 2  # times what the sequence is to be granted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +66,12 @@ def begin_from_kept(pool: KvPool, sequence: SequenceState, opening: Opening) -> 
     pool.store.use(prefix)
     is_short = not pool.has_room(wanted, keeping=prefix)
     goes_on = length >= _NEARLY_ALL * len(prefix.tokens)
+    is_large = prefix.capacity > _MOST_ROOM * opening.room
     if opening.is_being_copied(prefix) or not (is_short or goes_on):
         return _granted(pool, sequence, opening.room, wanted, prefix)
+    if is_large:  # copied if it fits beside, else less than half of it is lost
+        keeping = None if is_short else prefix
+        return _granted(pool, sequence, opening.room, wanted, keeping)
     if not pool.has_room(wanted):
         return False
     pool.take_over(prefix)

@@ -241,7 +241,7 @@ class Schedule:
         n = len(sequence.tokens)
         room = min(sequence.limit, n + GRANULE)
         running = [s for own in self.lanes for s in own]
-        spare = sum(min(GRANULE, s.limit - s.room) for s in running)
+        spare = sum(min(GRANULE, max(0, s.limit - s.room)) for s in running)
         return begin_from_kept(
             self.pool,
             sequence,

@@ -118,10 +118,12 @@ class Gate:
         self._token: trio.lowlevel.TrioToken | None = None
         self._reached = trio.Event()
         self._go = threading.Event()
+        self.held: list[int] = []  # steps; `open` lets all of them go
 
     def __call__(self, step: int) -> None:
         if step in self._steps:
             self._go.clear()
+            self.held.append(step)
             assert self._token is not None
             self._token.run_sync_soon(self._reached.set)
             assert self._go.wait(10)
@@ -340,6 +342,30 @@ async def test_b20_many_cancelled_requests_leave_nothing_behind() -> None:
 
 
 @trio_test
+async def test_b20_one_that_is_preempted_and_leaves_before_that_is_heard() -> None:
+    preempted, go = threading.Event(), threading.Event()
+
+    def watch(step: int) -> None:
+        del step
+        if rigs and rigs[0].engine.schedule.n_preemptions and not preempted.is_set():
+            preempted.set()
+            assert go.wait(10)
+
+    rigs: list[Rig] = []
+    model = ScriptedModel([5] * 300, on_step=watch)
+    async with rig_of(model, kv_bytes=1600) as rig:
+        rigs.append(rig)
+        async with rig.engine.generate(ask(300)) as stays:
+            async with rig.engine.generate(ask(300)):
+                # This thread hears nothing meanwhile: tokens, and then no slot.
+                assert preempted.wait(10)
+            go.set()
+            assert len(await tokens_of(stays)) == 300
+            await rig.engine.idle()
+        assert sorted(rig.counters.requests) == ["cancelled", "length"]
+
+
+@trio_test
 async def test_tokens_after_a_cancellation_are_not_counted() -> None:
     model, gate = gated([5, 6], 1)
     async with rig_of(model) as rig:
@@ -364,8 +390,8 @@ async def test_cancel_all_and_closing_end_every_request() -> None:
 
         nursery.start_soon(client)
         nursery.start_soon(client)
-        await gate.reached()
-        await trio.testing.wait_all_tasks_blocked()
+        while len(gate.held) < 2:
+            await trio.lowlevel.checkpoint()
         rig.engine.cancel_all()
         gate.open()
         await rig.engine.idle()

@@ -56,6 +56,16 @@ def test_a_memory_larger_than_asked_for_is_granted_whole() -> None:
     assert pool.granted_bytes == 900
 
 
+def test_a_memory_far_larger_than_asked_for_is_copied_or_gives_way() -> None:
+    pool = pool_with(200, list(range(20)), 130)
+    fits_beside = state([*range(20), 99])
+    assert begin_from_kept(pool, fits_beside, Opening(room=60, spare=0))
+    assert (fits_beside.room, pool.granted_bytes, pool.kept_bytes) == (60, 600, 1300)
+    tight = state([*range(20), 98])
+    assert begin_from_kept(pool, tight, Opening(room=60, spare=0))
+    assert (tight.room, pool.granted_bytes, pool.kept_bytes) == (60, 1200, 0)
+
+
 def test_what_branches_off_leaves_it_to_others_while_there_is_room() -> None:
     pool = pool_with(200, list(range(20)), 30)
     sequence = state([*range(9), 99])

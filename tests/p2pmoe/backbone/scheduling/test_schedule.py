@@ -368,3 +368,16 @@ def test_kept_prefixes_give_way_to_sequences() -> None:
     rig.run()
     assert rig.cause(last) is FinishReason.LENGTH
     assert len(rig.schedule.pool.store) == 1
+
+
+def test_a_long_sequences_memory_does_not_pass_to_one_short_one_alone() -> None:
+    limits = limits_of(
+        kv_bytes=2048 * TOKEN_BYTES, token_bytes=TOKEN_BYTES, n_context=2048
+    )
+    rig = LaneRig(RecallingModel(), limits)
+    rig.submit(a_request([0, *[1] * 1700], 300))
+    rig.run()
+    for number in range(8):
+        rig.submit(a_request([0, 2 + number, 3], 60))  # they begin alike
+    assert rig.step()
+    assert rig.schedule.n_running == 8
