@@ -37,7 +37,6 @@ from p2pmoe.backbone.lane import (
     Event,
     Lane,
     LaneParts,
-    Over,
     StepFailed,
 )
 from p2pmoe.backbone.run_figures import end_of

@@ -5,9 +5,9 @@ tokens are the same (prefix_store.py). The last token is always run, since its l
 are wanted. A kept cache is handed over if the sequence goes on from nearly all of it,
 or if memory is so short that it would have to give way; else it is copied, by the lane,
 just before the first step. One with far more room than the sequence may need is never
-handed over: it would take the place of others, and its next heir would again. What is copied from is a kept cache or a sequence of the
-same lane that has its whole prompt behind it: neither changes meanwhile below the
-copied length.
+handed over: it would take the place of others, and its next heir would again. What is
+copied from is a kept cache or a sequence of the same lane that has its whole prompt
+behind it: neither changes meanwhile below the copied length.
 
 A sequence that was cancelled before its prompt was complete leaves nothing but what it
 took over; one with dropped calls, or that failed, leaves nothing at all. Pure.
