@@ -17,9 +17,8 @@ from p2pmoe.backbone.experts_at_hand import HotSet
 from p2pmoe.backbone.fetch_rule import fetch_rule
 from p2pmoe.backbone.fetched_experts import ExpertFetcher, FetchedExperts
 from p2pmoe.backbone.fetched_tier import FetchedTier
-from p2pmoe.backbone.local_side import MEASURED_TOKENS, LocalOptions, LocalSide
+from p2pmoe.backbone.local_side import LocalOptions, LocalSide
 from p2pmoe.backbone.path_times import Path
-from p2pmoe.backbone.use import load_use
 from p2pmoe.config import DiskAccess
 from p2pmoe.weights.model_file import ModelFile
 
@@ -58,11 +57,7 @@ class BaseSide(LocalSide):
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """Recall recorded use, and have the base in memory; ModelFileError."""
-        description = self.model.description
-        known = load_use(self._use_file, description.n_layer, description.n_expert)
-        if known is not None:
-            self.use.restore(known)
-            self._recalled = True
+        self._recall_use()
         self._in_network = in_network
         self.read_base()
 
@@ -73,10 +68,7 @@ class BaseSide(LocalSide):
     @property
     def knows_use(self) -> bool:
         """Whether use was measured: room for all is no reason to fetch all."""
-        description = self.model.description
-        n_calls = description.top_k * len(description.moe_layers)
-        n_measured = float(self.use.decayed().sum())
-        return self._recalled or n_measured >= MEASURED_TOKENS * n_calls
+        return self._has_measured_use
 
     def fill(self, go_on: Callable[[], bool] = lambda: True) -> None:
         """Fetch experts into free room for a while, the most used first.

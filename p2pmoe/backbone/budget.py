@@ -30,9 +30,9 @@ from mobile_worker.arithmetic.numpy_kernel import DEFAULT_DECODED_BYTES
 from mobile_worker.expert_id import ExpertId
 from p2pmoe.errors import RamTooSmall
 from p2pmoe.model.description import ModelDescription
+from p2pmoe.weights.base_pieces import is_base
 from p2pmoe.weights.experts import distinct_ranges
 from p2pmoe.weights.model_file import ModelFile
-from p2pmoe.weights.names import block_of, expert_kind
 
 __all__ = [
     "SERVING_BYTES",
@@ -113,7 +113,7 @@ def measure_sizes(model_file: ModelFile, description: ModelDescription) -> Model
     base = [
         tensor
         for name, tensor in model_file.tensors.items()
-        if not _is_elsewhere(name, description.n_layer)
+        if is_base(name, description.n_layer)
     ]
     n_weights = sum(
         tensor.n_bytes * tensor.n_cols // tensor.row_bytes
@@ -129,15 +129,6 @@ def measure_sizes(model_file: ModelFile, description: ModelDescription) -> Model
         * (_WORKING_COPIES * description.n_embd + description.n_vocab),
         experts=experts,
     )
-
-
-def _is_elsewhere(name: str, n_layer: int) -> bool:
-    """Whether a tensor is a routed expert's, or of a block that is no layer."""
-    block = block_of(name)
-    if block is None:
-        return False
-    layer, ending = block
-    return layer >= n_layer or expert_kind(ending) is not None
 
 
 def plan_memory(sizes: ModelSizes, wish: MemoryWish) -> MemoryPlan:

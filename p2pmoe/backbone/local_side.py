@@ -212,11 +212,15 @@ class LocalSide:
     @property
     def knows_use(self) -> bool:
         """Whether it is known which experts are hot: all fit, or use was measured."""
-        if self.hot.holds_all or self._recalled:
-            return True
+        return self.hot.holds_all or self._has_measured_use
+
+    @property
+    def _has_measured_use(self) -> bool:
+        """Whether use was measured in an earlier run, or of enough tokens in this."""
         description = self.model.description
         n_calls = description.top_k * len(description.moe_layers)
-        return float(self.use.decayed().sum()) >= MEASURED_TOKENS * n_calls
+        n_measured = float(self.use.decayed().sum())
+        return self._recalled or n_measured >= MEASURED_TOKENS * n_calls
 
     def warm_up(
         self,
@@ -232,11 +236,7 @@ class LocalSide:
         with `tokens` if it is not known, and the hot set is chosen; without a disk tier
         it is read as well.
         """
-        description = self.model.description
-        known = load_use(self._use_file, description.n_layer, description.n_expert)
-        if known is not None:
-            self.use.restore(known)
-            self._recalled = True
+        self._recall_use()
         self._in_network = in_network
         if in_network:
             self.read_base()
@@ -249,6 +249,13 @@ class LocalSide:
         needs_all_now = in_network and self.options.policy is DiskPolicy.OFF
         if needs_all_now or (self.is_small and self.knows_use):
             self.fill()
+
+    def _recall_use(self) -> None:
+        description = self.model.description
+        known = load_use(self._use_file, description.n_layer, description.n_expert)
+        if known is not None:
+            self.use.restore(known)
+            self._recalled = True
 
     def read_base(self) -> None:
         """Have all matrices but the routed experts in memory; ModelFileError."""
@@ -301,7 +308,7 @@ class LocalSide:
         """Say what can no longer be read of the model; nothing if all is well or here.
 
         A file that was written to since it was opened, or experts that could not be
-        read when they were called, and are not in memory.
+        read when they were called, and are not in memory. Clients read it: no paths.
         """
         resident = set(self.hot.resident())
         lost = set(self.disk.lost) - resident
@@ -310,7 +317,7 @@ class LocalSide:
             return f"the model file has lost {len(lost)} of {n} experts" if lost else ""
         if len(resident) == len(self.hot.sizes) and not self.model_file.unread():
             return ""
-        return f"{self.model_file.path} was written to since it was opened"
+        return "the model file was written to since it was opened"
 
     def _measure(self, tokens: Sequence[int], monotonic: Callable[[], float]) -> None:
         """Run a short text from the local disk to see which experts it uses."""

@@ -20,7 +20,7 @@ from p2pmoe.backbone.generation import (
     GenerationRequest,
 )
 from p2pmoe.backbone.service import Service
-from p2pmoe.config import DiskPolicy, NetworkAccess, ServeConfig
+from p2pmoe.config import DiskPolicy, NetworkAccess, ServeConfig, Tuning
 from p2pmoe.demo.facts import Metrics
 from p2pmoe.errors import ConfigurationError, RamTooSmall
 from p2pmoe.evaluate.configuration import read_configuration
@@ -114,7 +114,8 @@ async def test_without_the_evaluation_that_is_required_it_does_not_start(
 
 @trio_test
 async def test_a_stop_in_mid_request_ends_it_with_an_error(tmp_path: Path) -> None:
-    service = Service(config(tmp_path), SystemClock())
+    at_once = config(tmp_path, tuning=Tuning(drain_s=0.0))
+    service = Service(at_once, SystemClock())
     request = GenerationRequest(
         prompt_ids=(1, 2, 3),
         sampling=SamplingSettings(temperature=0.0),
