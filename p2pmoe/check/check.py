@@ -131,9 +131,7 @@ def _rounded(model_file: ModelFile) -> tuple[str, ...]:
 def _local(local: LocalSide, reference: Reference, tell: TellStep) -> Produced:
     free = this_machine().free_memory_bytes or 0
     local.hot.budget_bytes = min(local.hot.budget_bytes, free // _FREE_SHARE)
-    experts = ScatteredExperts(
-        local.places(), StepTrace.of(RequestTrace()), math.inf
-    )
+    experts = ScatteredExperts(local.places(), StepTrace.of(RequestTrace()), math.inf)
     return produce(
         local.model, experts, reference, lambda share: tell("reference run", share)
     )
