@@ -25,7 +25,7 @@ from p2pmoe.api.event_stream import ClientTooSlow, EventStream, send_failure, se
 from p2pmoe.api.metrics import ApiCounters
 from p2pmoe.api.preparation import Prepared, PreparedChoice
 from p2pmoe.api.running import Running
-from p2pmoe.backbone.generation import Generator
+from p2pmoe.backbone.generation import FailureKind, Generator
 from p2pmoe.text.tokenizer import Tokenizer
 
 __all__ = ["CompletionAnswer", "CompletionParts"]
@@ -221,7 +221,7 @@ def _note(failure: BaseException) -> None:
     if isinstance(failure, ClientTooSlow):
         return
     kind = failure_kind(failure)
-    internal = kind.value == "internal_error"
+    internal = kind is FailureKind.INTERNAL
     log.warning(
         "request failed: %s", kind.value, exc_info=failure if internal else None
     )

@@ -19,7 +19,7 @@ from p2pmoe.api.served_model import ServedModel
 from p2pmoe.backbone.generation import GenerationRequest
 from p2pmoe.text.stopping import StopRules
 
-__all__ = ["Asked", "Prepared", "PreparedChoice", "ServedModel", "prepare"]
+__all__ = ["Asked", "Prepared", "PreparedChoice", "prepare"]
 
 _SEEDS = 1 << 63
 

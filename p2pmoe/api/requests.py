@@ -81,16 +81,6 @@ class ApiRequest:
     echoes: bool = False
     response_format: ResponseFormat | None = None
 
-    @property
-    def is_chat(self) -> bool:
-        """Whether the prompt is a conversation."""
-        return isinstance(self.prompts[0], Conversation)
-
-    @property
-    def param(self) -> str:
-        """The field that holds the prompt."""
-        return "messages" if self.is_chat else "prompt"
-
 
 def parse_options(fields: Fields) -> Options:
     """Take the fields that both endpoints have; ApiRefusal names one that is wrong."""

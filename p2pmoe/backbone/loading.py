@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from mobile_worker.arithmetic.profiles import Profile
 from mobile_worker.clock import Clock
 from mobile_worker.shards.manifest import Manifest
-from p2pmoe.api.preparation import ServedModel
+from p2pmoe.api.served_model import ServedModel
 from p2pmoe.backbone.local_side import LocalOptions, LocalSide
 from p2pmoe.backbone.manifest_store import stored_manifest
 from p2pmoe.backbone.warm_up import WARM_UP_TEXT

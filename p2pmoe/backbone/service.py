@@ -62,7 +62,7 @@ from p2pmoe.errors import ConfigurationError
 from p2pmoe.evaluate.configuration import configuration_page
 
 if TYPE_CHECKING:
-    from p2pmoe.api.preparation import ServedModel
+    from p2pmoe.api.served_model import ServedModel
     from p2pmoe.backbone.joining import Joined
 
 __all__ = ["Service", "Started"]

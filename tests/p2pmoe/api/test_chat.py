@@ -14,8 +14,6 @@ def test_defaults() -> None:
     request = chat()
     message = ChatMessage(role="user", content="hi")
     assert request.prompts == (Conversation(messages=(message,)),)
-    assert request.is_chat
-    assert request.param == "messages"
     assert (request.max_tokens, request.n_top_logprobs) == (None, None)
     assert request.response_format is None
 

@@ -7,7 +7,8 @@ import pytest
 
 from p2pmoe.api.chat import parse_chat
 from p2pmoe.api.errors import ApiRefusal
-from p2pmoe.api.preparation import Asked, Prepared, ServedModel, prepare
+from p2pmoe.api.preparation import Asked, Prepared, prepare
+from p2pmoe.api.served_model import ServedModel
 from p2pmoe.api.text_completions import parse_completion
 from p2pmoe.text.errors import TemplateError
 from p2pmoe.text.template import BrokenTemplate

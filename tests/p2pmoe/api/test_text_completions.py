@@ -9,7 +9,6 @@ from tests.p2pmoe.api.test_requests import completion
 def test_defaults() -> None:
     request = completion()
     assert request.prompts == ("hi",)
-    assert (request.is_chat, request.param) == (False, "prompt")
     assert (request.max_tokens, request.n_top_logprobs) == (16, None)
     assert not request.echoes
 
