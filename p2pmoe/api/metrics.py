@@ -1,10 +1,9 @@
-"""Counters of the API, and the page that shows them with everyone else's.
-
-Text form of Prometheus: one line a sample, `name{label="value"} number`.
-"""
+"""Counters of the API, and the page that shows them with everyone else's."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+
+from p2pmoe.prometheus import render_metric
 
 __all__ = ["ApiCounters", "metrics_page"]
 
@@ -29,16 +28,18 @@ class ApiCounters:
 
     def render(self) -> str:
         """Return the samples as text."""
-        lines = ["# TYPE p2pmoe_api_requests_total counter"]
-        for (route, outcome), count in sorted(self._answers.items()):
-            labels = f'route="{route}",outcome="{outcome}"'
-            lines.append(f"p2pmoe_api_requests_total{{{labels}}} {count}")
-        lines.append("# TYPE p2pmoe_api_tokens_total counter")
-        for kind, count in sorted(self._tokens.items()):
-            lines.append(f'p2pmoe_api_tokens_total{{kind="{kind}"}} {count}')
-        lines.append("# TYPE p2pmoe_api_requests_active gauge")
-        lines.append(f"p2pmoe_api_requests_active {self.active}")
-        return "\n".join(lines) + "\n"
+        answers = [
+            ({"route": route, "outcome": outcome}, count)
+            for (route, outcome), count in sorted(self._answers.items())
+        ]
+        tokens = [({"kind": kind}, n) for kind, n in sorted(self._tokens.items())]
+        return "".join(
+            (
+                render_metric("p2pmoe_api_requests_total", answers),
+                render_metric("p2pmoe_api_tokens_total", tokens),
+                render_metric("p2pmoe_api_requests_active", [({}, self.active)]),
+            )
+        )
 
 
 def metrics_page(counters: ApiCounters, others: Sequence[Callable[[], str]]) -> str:

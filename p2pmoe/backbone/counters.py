@@ -5,13 +5,14 @@ expert call that serves rows of several requests counts for each of them, as it 
 their own figures; bytes are counted once.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from p2pmoe.backbone.path_times import PathTimes
 from p2pmoe.backbone.plan import Tier
 from p2pmoe.backbone.trace import RequestTrace
+from p2pmoe.prometheus import render_metric
 
-__all__ = ["BackboneCounters", "render_metric"]
+__all__ = ["BackboneCounters"]
 
 
 class BackboneCounters:
@@ -119,16 +120,6 @@ class BackboneCounters:
                 ),
             )
         )
-
-
-def render_metric(name: str, samples: Iterable[tuple[Mapping[str, str], float]]) -> str:
-    """Return one metric in Prometheus' text form; `_total` makes it a counter."""
-    kind = "counter" if name.endswith("_total") else "gauge"
-    lines = [f"# TYPE {name} {kind}\n"]
-    for labels, value in samples:
-        inside = ",".join(f'{key}="{text}"' for key, text in labels.items())
-        lines.append(f"{name}{{{inside}}} {value}\n" if inside else f"{name} {value}\n")
-    return "".join(lines)
 
 
 def _labelled(

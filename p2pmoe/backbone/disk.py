@@ -29,10 +29,10 @@ from mobile_worker.arithmetic.kernel import KernelCall
 from mobile_worker.arithmetic.matrix import ExpertWeights
 from mobile_worker.expert_id import ExpertId
 from p2pmoe.backbone.cost import LocalCost
-from p2pmoe.backbone.counters import render_metric
 from p2pmoe.backbone.disk_experts import DiskAnswer, DiskCall, DiskWork
 from p2pmoe.backbone.experts_at_hand import HotSet
 from p2pmoe.backbone.foresight import Foresight
+from p2pmoe.prometheus import render_metric
 from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.expert_file import ExpertFile
 

@@ -19,10 +19,10 @@ from mobile_worker.arithmetic.coding import Floats
 from mobile_worker.arithmetic.kernel import KernelCall
 from mobile_worker.arithmetic.matrix import ExpertWeights
 from mobile_worker.expert_id import ExpertId
-from p2pmoe.backbone.counters import render_metric
 from p2pmoe.backbone.disk_experts import DiskAnswer, DiskWork
 from p2pmoe.backbone.experts_at_hand import HotSet
 from p2pmoe.backbone.fetched_experts import FetchedExperts
+from p2pmoe.prometheus import render_metric
 from p2pmoe.weights.errors import ModelFileError, NotHere
 
 __all__ = ["FetchedTier"]

@@ -6,12 +6,13 @@ are named by their whole peer id in hex, as their own logs and the ledger name t
 
 from typing import TYPE_CHECKING
 
-from p2pmoe.backbone.counters import BackboneCounters, render_metric
+from p2pmoe.backbone.counters import BackboneCounters
 from p2pmoe.backbone.engine import Engine
 from p2pmoe.backbone.free_memory import resident_bytes
 from p2pmoe.backbone.local_side import LocalSide
 from p2pmoe.backbone.path_times import PathTimes
 from p2pmoe.backbone.schedule_metrics import schedule_page
+from p2pmoe.prometheus import render_metric
 
 if TYPE_CHECKING:
     from p2pmoe.backbone.joining import Joined

@@ -3,8 +3,8 @@
 Read without the schedule's lock: a sample may be a step late.
 """
 
-from p2pmoe.backbone.counters import render_metric
 from p2pmoe.backbone.engine import Engine
+from p2pmoe.prometheus import render_metric
 
 __all__ = ["schedule_page"]
 

@@ -25,6 +25,7 @@ from mobile_worker.arithmetic.self_test_digest import SELF_TEST_DIGEST
 from p2pmoe import __version__
 from p2pmoe.config import ServeConfig
 from p2pmoe.evaluate.reading import Misread, Record
+from p2pmoe.prometheus import render_metric
 from p2pmoe.text.errors import TemplateError
 from p2pmoe.text.template import template_source
 from p2pmoe.weights.model_header import ModelHeader
@@ -239,5 +240,4 @@ def _flat(configuration: StoredConfiguration) -> Iterator[tuple[str, str]]:
 
 def configuration_page(digest: str) -> str:
     """Return the sample that names the configuration, as Prometheus text."""
-    name = "p2pmoe_configuration_info"
-    return f'# TYPE {name} gauge\n{name}{{digest="{digest}"}} 1\n'
+    return render_metric("p2pmoe_configuration_info", [({"digest": digest}, 1)])

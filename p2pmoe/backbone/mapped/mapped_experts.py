@@ -29,7 +29,6 @@ from mobile_worker.arithmetic.kernel import KernelCall
 from mobile_worker.arithmetic.matrix import ExpertWeights
 from mobile_worker.expert_id import ExpertId
 from p2pmoe.backbone.cost import LocalCost
-from p2pmoe.backbone.counters import render_metric
 from p2pmoe.backbone.disk_experts import DiskCall, DiskWork
 from p2pmoe.backbone.mapped.life import ChildLife, ChildOrder, Said
 from p2pmoe.backbone.mapped.messages import (
@@ -43,6 +42,7 @@ from p2pmoe.backbone.mapped.pending import PendingMapped
 from p2pmoe.backbone.mapped.process_figures import ProcessFigures
 from p2pmoe.backbone.mapped.restarts import RestartTimes
 from p2pmoe.errors import ConfigurationError
+from p2pmoe.prometheus import render_metric
 from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.expert_file import ExpertFile
 from p2pmoe.weights.model_file import ModelFile

@@ -1,6 +1,6 @@
 """Counters add up, and their text is Prometheus'."""
 
-from p2pmoe.backbone.counters import BackboneCounters, render_metric
+from p2pmoe.backbone.counters import BackboneCounters
 from p2pmoe.backbone.plan import Tier
 from p2pmoe.backbone.trace import RequestTrace
 
@@ -32,9 +32,3 @@ def test_a_finished_request_is_added_to_the_totals() -> None:
     assert 'p2pmoe_tokens_total{kind="completion"} 2\n' in page
     assert 'p2pmoe_failovers_total{reason="late"} 4\n' in page
     assert 'p2pmoe_requests_total{outcome="stop"} 1\n' in page
-
-
-def test_metrics_name_their_kind() -> None:
-    assert render_metric("x_total", [({}, 1)]) == "# TYPE x_total counter\nx_total 1\n"
-    text = render_metric("y", [({"a": "b", "c": "d"}, 0.5)])
-    assert text == '# TYPE y gauge\ny{a="b",c="d"} 0.5\n'
