@@ -258,11 +258,11 @@ class Engine:
     def end_all(self) -> None:
         """End what no lane will end any more."""
         for run in list(self._runs.values()):
-            self._end(run, GenerationFailed(FailureKind.INTERNAL, "the backbone ends"))
+            self._end(run, _the_end())
 
     def _submit(self, request: GenerationRequest) -> EngineRun:
         if self._closed:
-            raise GenerationFailed(FailureKind.INTERNAL, "the backbone ends")
+            raise _the_end()
         now = self._parts.monotonic()
         sequence = SequenceState(
             request=request,
@@ -357,7 +357,7 @@ def failure_of(error: BaseException) -> RequestFailed:
         if isinstance(error, kind_of_error):
             return GenerationFailed(kind, str(error))
     if isinstance(error, Cancelled):
-        return GenerationFailed(FailureKind.INTERNAL, "cancelled")
+        return _the_end()  # a client that cancelled hears nothing any more
     if isinstance(error, RequestFailed):
         return error  # a grammar's, a token's: about this request alone
     if isinstance(error, P2pmoeError):
@@ -368,3 +368,7 @@ def failure_of(error: BaseException) -> RequestFailed:
     else:
         log.error("a request failed", exc_info=error)
     return GenerationFailed(FailureKind.INTERNAL, "the backbone failed")
+
+
+def _the_end() -> GenerationFailed:
+    return GenerationFailed(FailureKind.NOT_READY, "the backbone ends")

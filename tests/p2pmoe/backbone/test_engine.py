@@ -395,7 +395,7 @@ async def test_cancel_all_and_closing_end_every_request() -> None:
         rig.engine.cancel_all()
         gate.open()
         await rig.engine.idle()
-    assert kinds == [FailureKind.INTERNAL] * 2
+    assert kinds == [FailureKind.NOT_READY] * 2
     assert rig.engine.n_active == 0
 
 
@@ -495,7 +495,7 @@ async def test_b23_an_engine_that_is_torn_down_fails_its_requests() -> None:
 
 
 def test_what_a_client_may_know_of_an_error() -> None:
-    assert failure_of(Cancelled("the client left")).kind is FailureKind.INTERNAL
+    assert failure_of(Cancelled("the client left")).kind is FailureKind.NOT_READY
     told = failure_of(ExpertsUnavailable("layer 3: no holder of expert 7"))
     assert told.reason == "layer 3: no holder of expert 7"
     lost = failure_of(ModelFileError(Path("/home/m.gguf"), "needs 9 bytes, has 4"))

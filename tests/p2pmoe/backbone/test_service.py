@@ -134,7 +134,7 @@ async def test_a_stop_in_mid_request_ends_it_with_an_error(tmp_path: Path) -> No
 
     async with trio.open_nursery() as nursery, running(service):
         await nursery.start(ask)
-    assert kinds == [FailureKind.INTERNAL]
+    assert kinds == [FailureKind.NOT_READY]
 
 
 def test_nothing_is_generated_before_it_is_ready(tmp_path: Path) -> None:
