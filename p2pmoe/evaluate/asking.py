@@ -8,16 +8,15 @@ ends it. The key is sent and never shown.
 
 import json
 from collections.abc import (
-    AsyncGenerator,
     AsyncIterator,
     Awaitable,
     Callable,
     Iterator,
     Mapping,
 )
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, TypeVar, cast
+from typing import Any, Final, Protocol, TypeVar
 
 import httpx
 import trio
@@ -108,13 +107,14 @@ class HttpApi:
         Raises ApiError if it cannot be reached.
         """
         with _lost_is_an_api_error():
-            answer = await self._client.get("/readyz")
+            async with self._client.stream("GET", "/readyz") as answer:
+                raw = await _bounded(answer)
         if answer.status_code == httpx.codes.OK:
             return ""
         try:
-            body = answer.json()
+            body = json.loads(raw)
             return str(body["detail"] or body["phase"])[:200]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             return f"status {answer.status_code}"
 
     async def card(self) -> ServedCard:
@@ -181,17 +181,34 @@ def _lost_is_an_api_error() -> Iterator[None]:
 
 
 async def _bounded(response: httpx.Response) -> bytes:
-    parts: list[bytes] = []
-    n_bytes = 0
-    async with aclosing(
-        cast("AsyncGenerator[bytes]", response.aiter_bytes())
-    ) as stream:
-        async for part in stream:
-            n_bytes += len(part)
-            if n_bytes > MAX_BODY_BYTES:
-                raise ApiError(f"an answer is larger than {MAX_BODY_BYTES} bytes")
-            parts.append(part)
-    return b"".join(parts)
+    whole = bytearray()
+
+    def take(part: bytes) -> None:
+        whole.extend(part)
+        if len(whole) > MAX_BODY_BYTES:
+            raise ApiError(f"an answer is larger than {MAX_BODY_BYTES} bytes")
+
+    await _each(response, take)
+    return bytes(whole)
+
+
+async def _each(response: httpx.Response, take: Callable[[bytes], None]) -> None:
+    """Hand each part of a body to `take`; what that raises ends the reading.
+
+    It ends by cancelling the read below: a loop that is left would leave the client's
+    generators to the garbage collector.
+    """
+    failed: list[ApiError] = []
+    with trio.CancelScope() as scope:
+        async for part in response.aiter_bytes():
+            try:
+                if not failed:
+                    take(part)
+            except ApiError as error:
+                failed.append(error)
+                scope.cancel()
+    if failed:
+        raise failed[0]
 
 
 def _object(raw: bytes) -> Mapping[str, Any]:
@@ -216,8 +233,8 @@ def _refusal(status: int, raw: bytes) -> AnswerRefused | ApiError:
 
 
 def _wait_s(response: httpx.Response, attempt: int) -> float:
-    told = response.headers.get("retry-after", "")
-    wanted = float(told) if told.isascii() and told[:9].isdecimal() else 0.5 * attempt
+    told = response.headers.get("retry-after", "")[:9]
+    wanted = float(told) if told.isascii() and told.isdecimal() else 0.5 * attempt
     return min(wanted, _MOST_WAIT_S)
 
 
@@ -228,8 +245,19 @@ async def _gather(response: httpx.Response, began: float) -> Streamed:
     half-read.
     """
     gathering = _Gathering(began)
-    async for line in response.aiter_lines():
-        gathering.take(line)
+    kept = bytearray()
+
+    def take(part: bytes) -> None:
+        *whole, rest = part.split(b"\n")
+        for end in whole:
+            kept.extend(end)
+            gathering.take(kept.decode("utf-8", "replace").removesuffix("\r"))
+            kept.clear()
+        kept.extend(rest)
+        gathering.bound(len(kept))
+
+    await _each(response, take)
+    gathering.take(kept.decode("utf-8", "replace"))
     return gathering.end()
 
 
@@ -247,8 +275,7 @@ class _Gathering:
 
     def take(self, line: str) -> None:
         self._n_characters += len(line)
-        if self._n_characters > MAX_BODY_BYTES:
-            raise ApiError(f"an answer is larger than {MAX_BODY_BYTES} bytes")
+        self.bound()
         event = parse_event(line)
         if isinstance(event, StreamProblem):
             self._problem = self._problem or event
@@ -259,6 +286,11 @@ class _Gathering:
                 self._texts.append(event.text)
                 self._times.append(trio.current_time() - self._began)
             self._last = _merged(self._last, event)
+
+    def bound(self, more: int = 0) -> None:
+        """Refuse a stream that is too long with what is to come; ApiError."""
+        if self._n_characters + more > MAX_BODY_BYTES:
+            raise ApiError(f"an answer is larger than {MAX_BODY_BYTES} bytes")
 
     def end(self) -> Streamed:
         problem = self._problem

@@ -100,6 +100,38 @@ async def test_a_lost_server_ends_it():
             await api_of(error).ask("/v1/x", {})
 
 
+@trio_test(autojump=True)
+async def test_a_retry_after_that_is_nearly_a_number_is_read_as_far_as_it_is_one():
+    """`float` took all of it, and ended the evaluation with a traceback."""
+    for told in ("123456789x", "7 s", "-1"):
+        busy = httpx.Response(429, headers={"retry-after": told})
+        api = api_of(busy, httpx.Response(200, json={}))
+        assert await api.ask("/v1/x", {}) == {}
+
+
+@trio_test
+async def test_an_endless_line_of_a_stream_is_not_kept(monkeypatch):
+    monkeypatch.setattr(asking, "MAX_BODY_BYTES", 1000)
+    n_read = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal n_read
+        while True:
+            n_read += 100
+            await trio.lowlevel.checkpoint()
+            yield b"x" * 100
+
+    with pytest.raises(ApiError, match="larger than 1000 bytes"):
+        await api_of(httpx.Response(200, content=endless())).stream("/v1/x", {})
+    assert n_read <= 1200
+
+
+@trio_test
+async def test_a_phase_that_is_nested_too_deeply_is_a_status():
+    deep = httpx.Response(503, text="[" * 100_000)
+    assert await api_of(deep).ready() == "status 503"
+
+
 @trio_test
 async def test_an_endless_answer_ends_it(monkeypatch):
     monkeypatch.setattr(asking, "MAX_BODY_BYTES", 10)
