@@ -81,6 +81,9 @@ def compare_traces(
             n_hashes += len(a.hashes) if place is None else 0
             continue
         place = _at_the_end(a, b)
+        if place is None:
+            one.finish()
+            other.finish()
         break
     return TraceReport(
         variables=tuple(configured),
@@ -106,6 +109,11 @@ class _Side:
         if isinstance(record, PositionHashes | Ended):
             return record
         raise TraceUnreadable("a trace breaks off before its end")
+
+    def finish(self) -> None:
+        """Read on behind the end, where nothing may stand; TraceUnreadable."""
+        if next(self._records, None) is not None:
+            raise TraceUnreadable("a trace goes on behind its end")
 
 
 def _asked_differently(

@@ -15,6 +15,9 @@ from p2pmoe.trace.format import (
     PositionHashes,
     TraceRecord,
     TraceUnreadable,
+    first_line,
+    line_of,
+    read_trace,
 )
 
 INPUT = Given({"prompt": "abc", "seed": 1})
@@ -144,3 +147,15 @@ def test_a_broken_trace_still_gives_a_place_that_comes_before_the_break() -> Non
         compare_traces(run(), run()[:-1])
     with pytest.raises(TraceUnreadable, match="begins with"):
         compare_traces([], run())
+
+
+def test_what_stands_behind_the_end_is_never_equal() -> None:
+    lines = [first_line("x"), *map(line_of, run(*positions()))]
+    whole = [line.encode() for line in lines]
+    assert compare_traces(read_trace(whole), read_trace(whole)).is_equal
+    for more in (b"x\n", whole[-1]):
+        for left, right in ((whole, [*whole, more]), ([*whole, more], whole)):
+            with pytest.raises(TraceUnreadable, match="behind the end"):
+                compare_traces(read_trace(left), read_trace(right))
+    with pytest.raises(TraceUnreadable, match="behind its end"):
+        compare_traces(run(), [*run(), END])
