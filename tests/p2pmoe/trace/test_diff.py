@@ -150,7 +150,7 @@ def test_a_broken_trace_still_gives_a_place_that_comes_before_the_break() -> Non
 
 
 def test_what_stands_behind_the_end_is_never_equal() -> None:
-    lines = [first_line("x"), *map(line_of, run(*positions()))]
+    lines = [first_line("x"), *map(line_of, run(PositionHashes(0, ())))]
     whole = [line.encode() for line in lines]
     assert compare_traces(read_trace(whole), read_trace(whole)).is_equal
     for more in (b"x\n", whole[-1]):
