@@ -5,12 +5,18 @@ the addresses where others can read the same files. Nothing is asked of them her
 is to be given to `p2pmoe serve --manifest` goes to stdout.
 """
 
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+if TYPE_CHECKING:
+    from p2pmoe.errors import ConfigurationError
+
 __all__ = ["register"]
+
+_MODEL = b"GGUF"
 
 Model = Annotated[
     str,
@@ -60,11 +66,12 @@ def _manifest(
     from p2pmoe.text.tokenizer import load_tokenizer
     from p2pmoe.weights.public_files import open_public, public_manifest
 
+    target = _target(output)
     model, files = open_public(model_path(path), source)
     with model, LateBar() as bar:
         digest = load_tokenizer(model, pretokenizer_override=pre_tokenizer).digest
         manifest = public_manifest(model, files, digest, bar.tell)
-    _write(output, manifest.encode())
+    _write(target, manifest.encode())
     name = manifest_hash(manifest).hex()
     base = sum(piece.n_bytes for piece in manifest.base)
     experts = sum(expert.n_bytes for expert in manifest.experts)
@@ -98,8 +105,46 @@ def _manifest(
     )
 
 
+def _target(output: Path) -> Path:
+    """Return the file to write, before the work of hashing; ConfigurationError.
+
+    A device, a folder or a model that lies there is never replaced.
+    """
+    try:
+        target = output.resolve()
+        if not target.parent.is_dir():
+            raise _unwritable(output, "there is no such folder")
+        if target.exists():
+            if not target.is_file():
+                raise _unwritable(output, "it is no regular file")
+            with target.open("rb") as file:
+                if file.read(len(_MODEL)) == _MODEL:
+                    raise _unwritable(output, "it is a model file")
+    except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle
+        raise _unwritable(output, _why(error)) from error
+    return target
+
+
 def _write(path: Path, blob: bytes) -> None:
     """Write beside, then rename: whoever serves the file never has half of it."""
     beside = path.with_name(path.name + ".part")
-    beside.write_bytes(blob)
-    beside.replace(path)
+    try:
+        beside.write_bytes(blob)
+        beside.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+        raise _unwritable(path, _why(error)) from error
+
+
+def _why(error: Exception) -> str:
+    return str(getattr(error, "strerror", None) or error).lower()
+
+
+def _unwritable(path: Path, reason: str) -> "ConfigurationError":
+    from p2pmoe.errors import ConfigurationError
+
+    return ConfigurationError(
+        f"cannot write the manifest {path}: {reason}",
+        advice="name another file with --output",
+    )

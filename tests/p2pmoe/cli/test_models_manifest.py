@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -69,3 +70,37 @@ def test_an_address_that_nobody_may_ask_writes_nothing(
     shown = invoke("pocket", "--source", source, "-o", str(tmp_path / "m"))
     assert isinstance(shown.exception, ConfigurationError)
     assert not list(tmp_path.iterdir())
+
+
+def test_what_cannot_or_must_not_be_replaced_is_refused_first(tmp_path: Path) -> None:
+    model, link, fifo = (tmp_path / name for name in ("m.gguf", "link", "fifo"))
+    model.write_bytes(POCKET.read_bytes()[:64])
+    link.symlink_to(model)
+    os.mkfifo(fifo)
+    wanted = {
+        model: "it is a model file",
+        link: "it is a model file",
+        fifo: "it is no regular file",
+        tmp_path: "it is no regular file",
+        Path("/dev/null"): "it is no regular file",
+        tmp_path / "none" / "m": "there is no such folder",
+        tmp_path / ("a" * 300): "file name too long",
+        tmp_path / ("a" * 253): "file name too long",  # with `.part` behind it
+    }
+    before = sorted(tmp_path.iterdir())
+    for path, reason in wanted.items():
+        shown = invoke("pocket", "--source", "https://a.example/p", "-o", str(path))
+        assert isinstance(shown.exception, ConfigurationError), path
+        assert reason in str(shown.exception)
+    assert sorted(tmp_path.iterdir()) == before
+    assert model.stat().st_size == 64
+
+
+def test_what_a_link_names_is_replaced_and_the_link_stays(tmp_path: Path) -> None:
+    link, out = tmp_path / "link", tmp_path / "m"
+    link.symlink_to(out)
+    assert not invoke(
+        "pocket", "--source", "https://a.example/p", "-o", str(link)
+    ).exit_code
+    assert link.is_symlink()
+    assert len(parse_manifest(out.read_bytes()).experts) == 224
