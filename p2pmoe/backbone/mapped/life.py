@@ -73,6 +73,7 @@ class ChildLife:
                 raise
         self._heard_at = time.monotonic()
         self._has_spoken = False
+        self.has_ended = False  # set before `ended` is called
         self._reader = threading.Thread(
             target=self._read, name="mapped reader", daemon=True
         )
@@ -119,6 +120,7 @@ class ChildLife:
         except subprocess.TimeoutExpired:
             self._process.kill()
             code = self._process.wait()
+        self.has_ended = True
         self._ended(self, how_it_ended(code))
 
 

@@ -281,8 +281,10 @@ class MappedExperts:
         if not self.restarts.may_start(time.monotonic()):
             return None
         with contextlib.suppress(OSError):
-            self._child = ChildLife(self._order, self._heard, self._ended)
-            log.info("process %d maps %s", self._child.pid, self._model_file.path)
+            child = ChildLife(self._order, self._heard, self._ended)
+            log.info("process %d maps %s", child.pid, self._model_file.path)
+            with self._lock:  # it may be gone, and its end told, before this
+                self._child = None if child.has_ended else child
         return self._child
 
     def _heard(self, said: Said) -> None:

@@ -245,3 +245,21 @@ def test_what_is_no_file_is_refused(lasting, monkeypatch):
             n_threads=1,
             cost=LocalCost(),
         )
+
+
+def test_a_child_that_ends_before_it_is_known_is_not_kept(copy, monkeypatch):
+    """It was, for ever: its end had been told before it was remembered."""
+
+    def ended_at_once(order, heard, ended):
+        child = life.ChildLife(replace(order, kernel="none"), heard, ended)
+        child._reader.join(WAIT_S)
+        return child
+
+    monkeypatch.setattr(mapped_experts, "ChildLife", ended_at_once)
+    with open_model(copy) as file:
+        mapped = Mapped(file, pause_s=0.0)
+        assert mapped.is_right(1, 5)
+        assert mapped.tier.child_pid is None
+        assert mapped.is_right(1, 5)
+        assert mapped.tier.restarts.n_starts == 2
+        mapped.tier.close()
