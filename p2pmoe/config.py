@@ -138,6 +138,11 @@ class ServeConfig:
 
     def __post_init__(self) -> None:
         """Refuse what cannot work, naming the option."""
+        self._refuse_values()
+        self._refuse_combinations()
+        parse_listen(self.listen)
+
+    def _refuse_values(self) -> None:
         if self.profile not in {"r16", "r8", "r32"}:
             raise ConfigurationError(
                 f"unknown --profile {self.profile!r}", advice="use r16, r8 or r32"
@@ -147,27 +152,29 @@ class ServeConfig:
                 f"--wait-coverage {self.wait_coverage} is no share",
                 advice="give a number from 0 to 1",
             )
-        if self.ram_bytes is not None and self.ram_bytes <= 0:
-            raise ConfigurationError(f"--ram {self.ram_bytes} is not positive")
-        if not 1 <= self.n_threads <= MAX_THREADS:
-            raise ConfigurationError(
-                f"--threads {self.n_threads} is not 1 to {MAX_THREADS}"
-            )
         if not 0.0 <= self.drop_bound <= 1.0:
             raise ConfigurationError(
                 f"--drop-bound {self.drop_bound} is no share",
                 advice="give a number from 0 to 1",
             )
-        if self.drop_bound and self.missing is not MissingPolicy.DROP:
-            raise ConfigurationError(
-                f"--drop-bound goes with --missing drop, not {self.missing}"
-            )
+        if self.ram_bytes is not None and self.ram_bytes <= 0:
+            raise ConfigurationError(f"--ram {self.ram_bytes} is not positive")
         if self.disk_cache_bytes is not None and self.disk_cache_bytes <= 0:
             raise ConfigurationError(
                 f"--disk-cache {self.disk_cache_bytes} is not positive"
             )
+        if not 1 <= self.n_threads <= MAX_THREADS:
+            raise ConfigurationError(
+                f"--threads {self.n_threads} is not 1 to {MAX_THREADS}"
+            )
         if self.n_context < 0:
             raise ConfigurationError(f"--context {self.n_context} is negative")
+
+    def _refuse_combinations(self) -> None:
+        if self.drop_bound and self.missing is not MissingPolicy.DROP:
+            raise ConfigurationError(
+                f"--drop-bound goes with --missing drop, not {self.missing}"
+            )
         if self.manifest is not None and self.access is None:
             raise ConfigurationError(
                 "--manifest without a network leaves experts nowhere",
@@ -183,7 +190,6 @@ class ServeConfig:
                 "--disk off with --ram and without --relay leaves experts nowhere",
                 advice="name a relay, or drop --disk off",
             )
-        parse_listen(self.listen)
 
 
 def parse_listen(text: str) -> tuple[str, int]:
