@@ -58,7 +58,10 @@ def _usage(error: BaseException) -> Complaint | None:
     message = getattr(error, "format_message", error.__str__)()
     context = getattr(error, "ctx", None)
     command = getattr(context, "command_path", "p2pmoe")
-    return _complaint(message[:1].lower() + message[1:], f"see {command} --help", 2)
+    advice = f"see {command} --help"
+    if command.endswith(" eval run") and message.lower().startswith("no such option"):
+        advice += ". Options of `serve` go behind --"
+    return _complaint(message[:1].lower() + message[1:], advice, 2)
 
 
 def _complaint(message: str, advice: str, exit_code: int) -> Complaint:

@@ -69,3 +69,11 @@ def test_what_a_peer_wrote_cannot_steer_the_terminal():
     complaint = complaint_of(P2pmoeError("refused: \x1b[2J\x07\u202e gone"))
     assert complaint is not None
     assert complaint.line == "refused: \ufffd[2J\ufffd\ufffd gone"
+
+
+def test_an_option_of_serve_before_the_dashes_is_told_where_it_goes():
+    with pytest.raises(Exception, match=r"(?i)no such option") as raised:
+        build_app()(["eval", "pocket", "--ram", "8M"], standalone_mode=False)
+    complaint = complaint_of(raised.value)
+    assert complaint is not None
+    assert complaint.line.endswith("Options of `serve` go behind --")
