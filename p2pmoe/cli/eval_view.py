@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from p2pmoe.cli.tables import print_json, print_rows
+from p2pmoe.cli.tables import is_on_terminal, print_json, print_rows
 from p2pmoe.evaluate.figures import FIGURES
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["print_comparison", "print_run", "print_timeline"]
 
 _DIGITS = 6
+_SIGNIFICANT = 5
 _CHANGED = "what changed"  # told even if that is nothing
 _LISTED = 5  # failures that are told one by one
 _IN_TABLE = (  # figures of a timeline's table
@@ -131,6 +132,8 @@ def print_timeline(moments: "Sequence[Moment]", *, as_json: bool) -> None:
             ]
         )
         return
+    # Less of each value where all columns must fit a terminal.
+    digits, shown = (8, _short) if is_on_terminal() else (16, _rounded)
     told = [n for n in _IN_TABLE if any(n in moment.figures for moment in moments)]
     print_rows(
         ("made", "model", "configuration", "changed", *told),
@@ -138,9 +141,9 @@ def print_timeline(moments: "Sequence[Moment]", *, as_json: bool) -> None:
             {
                 "made": moment.made,
                 "model": moment.model,
-                "configuration": moment.digest[:16] or "unknown",
+                "configuration": moment.digest[:digits] or "unknown",
                 "changed": ", ".join(moment.changed),
-                **{name: _rounded(moment.figures.get(name)) for name in told},
+                **{name: shown(moment.figures.get(name)) for name in told},
             }
             for moment in moments
         ],
@@ -150,3 +153,7 @@ def print_timeline(moments: "Sequence[Moment]", *, as_json: bool) -> None:
 
 def _rounded(value: float | None) -> float | str:
     return "" if value is None else round(value, _DIGITS)
+
+
+def _short(value: float | None) -> str:
+    return "" if value is None else f"{value:.{_SIGNIFICANT}g}"

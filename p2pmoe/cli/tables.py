@@ -18,14 +18,14 @@ import re
 import sys
 from collections.abc import Collection, Mapping, Sequence
 
-__all__ = ["print_json", "print_rows", "print_values"]
+__all__ = ["is_on_terminal", "print_json", "print_rows", "print_values"]
 
 Row = Mapping[str, object]
 
 _NUMBER = re.compile(r"-?\d{1,20}(\.\d+)?")
 _ID = re.compile(r"[0-9a-f]{16}([0-9a-f]{48})?")
 _LONG_ID = re.compile(r"[0-9a-f]{64}")
-_TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)\.\d+Z")
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(\.\d+)?Z")
 
 
 def print_json(document: object) -> None:
@@ -46,7 +46,7 @@ def print_rows(
     `title` is shown on a terminal alone, unless `keep_title`: one without which the
     figures say nothing, as their unit, is told on stderr where stdout is a pipe.
     """
-    if not _is_on_terminal():
+    if not is_on_terminal():
         if keep_title:
             print(title, file=sys.stderr)
         print("\t".join(columns))
@@ -72,7 +72,7 @@ def print_rows(
     for column in shown:
         texts = [_printable(row[column]) for row in rows]
         table.add_column(
-            column,
+            column.replace("_", " "),  # so that a long name breaks at a word
             justify="right" if all(map(_NUMBER.fullmatch, texts)) else "left",
             overflow="fold",
             no_wrap=all(map(_ID.fullmatch, texts)),  # to be marked and copied
@@ -86,7 +86,7 @@ def print_rows(
 def print_values(values: Row) -> None:
     """Print one name and value a line."""
     rows = [(name, _printable(value)) for name, value in values.items()]
-    if not _is_on_terminal():
+    if not is_on_terminal():
         for row in [("name", "value"), *rows]:
             print("\t".join(row))
         return
@@ -96,7 +96,7 @@ def print_values(values: Row) -> None:
             print(f"{name:<{width}}  {value}")
 
 
-def _is_on_terminal() -> bool:
+def is_on_terminal() -> bool:
     """Say whether a person looks at it; a command started without stdout has None."""
     return sys.stdout is not None and sys.stdout.isatty()
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import sys
 from pathlib import Path
 
 from p2pmoe.cli.eval_view import print_comparison, print_run, print_timeline
@@ -69,3 +70,14 @@ def test_a_timeline_is_a_row_a_run(capsys):
     print_timeline(moments, as_json=True)
     document = json.loads(capsys.readouterr().out)
     assert document[1]["changed"] == ["disk", "profile"]
+
+
+def test_a_timeline_on_a_terminal_is_short(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    run = dataclasses.replace(RUN, figures={"perplexity": 387.882727})
+    print_timeline(timeline([("a", run)]), as_json=False)
+    out = capsys.readouterr().out
+    assert "387.88 " in out
+    assert RUN.digest[:8] in out
+    assert RUN.digest[:16] not in out
