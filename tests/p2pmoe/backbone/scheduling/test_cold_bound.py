@@ -26,10 +26,16 @@ def test_without_a_limit_nothing_is_bounded() -> None:
 
 @given(st.integers(1, 500), st.integers(1, 80), st.floats(0.1, 60))
 def test_it_settles_where_the_limit_is_kept(limit: int, most: int, each: float) -> None:
-    """With a load in proportion to rows, the rows end within one of what fits."""
+    """With a load in proportion to rows: what fits, one more, or back from there."""
     bound = ColdBound(limit, most)
+
+    def cold(rows: int) -> int:
+        return round(rows * each)
+
     for _ in range(200):
-        bound.observe(bound.rows, round(bound.rows * each))
+        bound.observe(bound.rows, cold(bound.rows))
         assert 1 <= bound.rows <= most
-    fits = max(1, min(most, int(limit / each)))
-    assert abs(bound.rows - fits) <= 1 + fits // 10
+    fits = max([1, *(rows for rows in range(1, most + 1) if cold(rows) <= limit)])
+    one_more = fits + 1
+    back_to = one_more * limit // max(1, cold(one_more))
+    assert min(fits, back_to) <= bound.rows <= one_more
