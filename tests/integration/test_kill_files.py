@@ -9,7 +9,7 @@ import trio
 
 from p2pmoe.cli.model_path import model_path
 from tests.support.generations import PROMPTS, Prompt, texts_of_a_single_process
-from tests.support.networks import EDGES, WORKERS, network_running
+from tests.support.networks import WORKERS, network_running
 from tests.support.trio_test import trio_test
 
 pytestmark = pytest.mark.slow
@@ -48,12 +48,12 @@ async def test_b03_a_model_file_replaced_then_cut_short_while_it_serves(
             for prompt in PROMPTS:
                 assert (await network.answer(prompt)).text == texts[prompt]
 
-            for name in EDGES:  # some experts are now held by nobody
+            for name in WORKERS:  # some experts are now held by nobody
                 await network.kill(name)
             generation = network.generate(PROMPTS[3])
             await trio.sleep(STANDS_S)
             assert not generation.is_over
-            for name in EDGES:
+            for name in WORKERS:
                 await network.start(name)
             assert (await generation.finished()).text == texts[PROMPTS[3]]
             metrics = await network.metrics()

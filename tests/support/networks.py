@@ -138,7 +138,7 @@ class Network:
         """Start the backbone for the first time."""
         report = await self.start(
             "backbone",
-            *("serve", model, "--listen", "127.0.0.1:0", "--ram", "42M"),
+            *("serve", model, "--listen", "127.0.0.1:0", "--ram", "40M"),
             *("--data", str(self.folder / "backbone"), "--invite", self.invite),
         )
         host, port = report["listen"]
