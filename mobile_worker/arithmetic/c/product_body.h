@@ -76,8 +76,8 @@ INLINE void add_few(int format, const struct strip *strip, int n_groups,
 {
     floats own[AT_ONCE];
     memcpy(own, acc, (size_t)n * sizeof *own);
+    struct group group = {0}; /* not every format fills all of it */
     for (int g = 0; g < n_groups; g++) {
-        struct group group;
         read_group(format, strip, g, &group);
         add_group(format, &group, x, row, n, col + 32 * (size_t)g, own);
     }
