@@ -16,6 +16,8 @@ from tests.support.command_line import (
     run_all,
 )
 
+pytestmark = pytest.mark.slow
+
 RELAY = ("relay", "--self-signed", "--listen", "127.0.0.1:0")
 
 
