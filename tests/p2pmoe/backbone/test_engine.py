@@ -343,19 +343,24 @@ async def test_b20_many_cancelled_requests_leave_nothing_behind() -> None:
 
 @trio_test
 async def test_b20_one_that_is_preempted_and_leaves_before_that_is_heard() -> None:
-    preempted, go = threading.Event(), threading.Event()
+    both, preempted, go = threading.Event(), threading.Event(), threading.Event()
 
     def watch(step: int) -> None:
-        del step
+        assert step == 1 or both.wait(10)  # or the first ends before the second asks
         if rigs and rigs[0].engine.schedule.n_preemptions and not preempted.is_set():
             preempted.set()
             assert go.wait(10)
 
+    async def let_go() -> None:
+        await trio.testing.wait_all_tasks_blocked()
+        both.set()
+
     rigs: list[Rig] = []
     model = ScriptedModel([5] * 300, on_step=watch)
-    async with rig_of(model, kv_bytes=1600) as rig:
+    async with rig_of(model, kv_bytes=1600) as rig, trio.open_nursery() as nursery:
         rigs.append(rig)
         async with rig.engine.generate(ask(300)) as stays:
+            nursery.start_soon(let_go)
             async with rig.engine.generate(ask(300)):
                 # This thread hears nothing meanwhile: tokens, and then no slot.
                 assert preempted.wait(10)
