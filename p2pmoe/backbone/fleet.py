@@ -3,8 +3,9 @@
 Written by the trio side only; read by the decode threads, so everything they read is
 replaced, never changed in place (`holders`). Rules:
 
-- a worker is asked only when LIVE and payable (it has a tab, a grant, room in its
-  float); a placement alone makes it GREETING, its HELLO makes it LIVE;
+- a worker is asked only when LIVE and there are means to pay it (a tab, a grant, room
+  in its float); a placement alone makes it GREETING, its HELLO makes it LIVE;
+- what it holds counts as covered while its float is full, too: that passes in a moment;
 - every failure demotes it for a while, doubling from 1 s to 60 s; a demoted worker is
   greeted again when the time is over and must answer before it gets work (fault B28);
 - only a valid answer clears its record, never a greeting;
@@ -17,6 +18,7 @@ from enum import StrEnum
 from mobile_worker.expert_id import ExpertId
 from p2pmoe.backbone.cost import WorkerCost
 from p2pmoe.backbone.plan import Holder, Tier
+from p2pmoe.backbone.servings import Means
 from relay.keys import PeerId
 
 __all__ = ["Fleet", "Status", "WorkerState"]
@@ -45,10 +47,10 @@ class WorkerState:
         "experts",
         "failures",
         "holder",
+        "means",
         "n_calls",
         "n_refused",
         "passes",
-        "payable",
         "peer",
         "placed",
         "status",
@@ -69,13 +71,19 @@ class WorkerState:
         self.n_refused = 0
         self.n_calls = 0  # accepted
         self.passes = 0
-        self.payable = False
+        self.means = Means.NONE
         self.placed = False
 
     @property
     def askable(self) -> bool:
         """Whether it may get a dispatch now."""
-        return self.status is Status.LIVE and self.payable and self.placed
+        return self.means is Means.ROOM and self.covers
+
+    @property
+    def covers(self) -> bool:
+        """Whether what it holds can be had from it, now or in a moment."""
+        live = self.status is Status.LIVE and self.placed
+        return live and self.means is not Means.NONE
 
 
 class Fleet:
@@ -141,12 +149,12 @@ class Fleet:
         self._changed()
         return True
 
-    def set_payable(self, peer: PeerId, *, payable: bool) -> bool:
-        """Note whether a tab, a grant and room in the float are there; True if new."""
+    def set_means(self, peer: PeerId, means: Means) -> bool:
+        """Note whether there is a tab, a grant and room in the float; True if new."""
         worker = self.workers.get(peer)
-        if worker is None or worker.payable == payable:
+        if worker is None or worker.means is means:
             return False
-        worker.payable = payable
+        worker.means = means
         self._changed()
         return True
 
@@ -174,7 +182,7 @@ class Fleet:
         worker = self.workers.get(peer)
         if worker is not None and worker.status is not Status.DROPPED:
             worker.status = Status.GONE
-            worker.payable = False
+            worker.means = Means.NONE
 
     def draining(self, peer: PeerId, now: float) -> None:
         """Note that a worker takes no new work; it is greeted again much later."""
@@ -215,8 +223,8 @@ class Fleet:
                 worker.cost.relax()
 
     def n_covered(self, at_hand: Mapping[int, Collection[int]]) -> int:
-        """Count experts that are at hand (by layer) or have an askable holder."""
-        workers = [worker for worker in self.workers.values() if worker.askable]
+        """Count experts that are at hand (by layer) or have a holder that covers."""
+        workers = [worker for worker in self.workers.values() if worker.covers]
         layers = set(at_hand).union(*(worker.experts for worker in workers))
         return sum(
             len(
@@ -228,11 +236,11 @@ class Fleet:
         )
 
     def covered(self) -> set[ExpertId]:
-        """Return the experts with at least one askable holder."""
+        """Return the experts with at least one holder that covers."""
         return {
             ExpertId(layer, index)
             for worker in self.workers.values()
-            if worker.askable
+            if worker.covers
             for layer, indices in worker.experts.items()
             for index in indices
         }

@@ -23,6 +23,7 @@ from p2pmoe.backbone.journal import Journal
 from p2pmoe.backbone.local_side import LocalSide
 from p2pmoe.backbone.market_client import MarketClient, MarketTerms
 from p2pmoe.backbone.network_side import NetworkSide, NetworkSideParts
+from p2pmoe.backbone.servings import Means
 from p2pmoe.backbone.settlement import Settlement, SettlementTerms
 from p2pmoe.backbone.shard_reader import ShardReader
 from p2pmoe.config import DiskPolicy, Tuning
@@ -69,8 +70,8 @@ def join(joining: Joining) -> Joined:
     fleet = Fleet()
     sides: list[NetworkSide] = []
 
-    def on_payable(peer: PeerId, payable: bool) -> None:
-        if fleet.set_payable(peer, payable=payable) and payable and sides:
+    def on_means(peer: PeerId, means: Means) -> None:
+        if fleet.set_means(peer, means) and means is Means.ROOM and sides:
             sides[0].wake()
 
     name = manifest_hash(joining.manifest)
@@ -80,7 +81,7 @@ def join(joining: Joining) -> Joined:
         profile=int(joining.local.options.profile),
         backbone=joining.node.peer_id,
     )
-    settlement = Settlement(terms, joining.clock.wall_us, on_payable)
+    settlement = Settlement(terms, joining.clock.wall_us, on_means)
     dispatcher = _dispatcher(joining, fleet, settlement)
     bookkeeper = _bookkeeper(joining, services, settlement)
     side = NetworkSide(

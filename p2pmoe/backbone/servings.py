@@ -8,13 +8,22 @@ None of them computes or waits: hashes are made later, off the hot path.
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
 from mobile_worker.arithmetic.coding import ExpertInput
 from p2pmoe.backbone.outputs import CallResult
 from relay.keys import PeerId
 
-__all__ = ["Accounts", "Served", "ServingSlot"]
+__all__ = ["Accounts", "Means", "Served", "ServingSlot"]
+
+
+class Means(StrEnum):
+    """Whether we can pay a worker for a further call."""
+
+    NONE = "none"  # no tab, no grant, or nothing is signed for it any more
+    FULL = "full"  # its float is full: the next voucher makes room
+    ROOM = "room"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

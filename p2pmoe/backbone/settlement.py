@@ -20,7 +20,7 @@ from ledger.prices import PriceTable
 from ledger.ranges import count
 from ledger.tally import TabTerms
 from p2pmoe.backbone.books import Book
-from p2pmoe.backbone.servings import Served, ServingSlot
+from p2pmoe.backbone.servings import Means, Served, ServingSlot
 from relay.keys import PeerId
 
 __all__ = ["ServingTotals", "Settlement", "SettlementTerms", "Tab"]
@@ -89,9 +89,9 @@ class Settlement:
         self,
         terms: SettlementTerms,
         wall_us: Callable[[], int],
-        on_payable: Callable[[PeerId, bool], None],
+        on_means: Callable[[PeerId, Means], None],
     ) -> None:
-        """Begin without accounts; `on_payable` hears who may be asked."""
+        """Begin without accounts; `on_means` hears what there is for whom."""
         self.terms = terms
         self.prices: PriceTable | None = None
         self._price_hash = b""
@@ -102,19 +102,24 @@ class Settlement:
         self.fresh: list[Served] = []  # accepted, no leaves yet
         self._accounts: dict[PeerId, _Account] = {}
         self._wall_us = wall_us
-        self._on_payable = on_payable
+        self._on_means = on_means
 
     # The dispatcher's side (servings.Accounts).
 
     def room(self, peer: PeerId) -> int:
         """Return how many calls this worker may be sent now."""
         account = self._accounts.get(peer)
-        if account is None or account.withheld or account.paused:
+        grants = self._usable(account) if account else []
+        if account is None or not grants:
             return 0
-        if account.tab is None or not account.tab.live:
-            return 0
-        grants = self._open(account)
-        return max(0, grants[0].float_leaves - account.at_risk) if grants else 0
+        return max(0, grants[0].float_leaves - account.at_risk)
+
+    def means(self, peer: PeerId) -> Means:
+        """Tell whether this worker can be paid for a further call."""
+        if self.room(peer):
+            return Means.ROOM
+        account = self._accounts.get(peer)
+        return Means.FULL if account and self._usable(account) else Means.NONE
 
     def number(self, peer: PeerId, n_calls: int, n_rows: int) -> ServingSlot | None:
         """Reserve serving numbers, or None if this worker must not be asked now."""
@@ -360,6 +365,14 @@ class Settlement:
     def _fits(self, grant: Grant) -> bool:
         return grant.price_table_hash == self._price_hash
 
+    def _usable(self, account: _Account) -> list[Grant]:
+        """Return the open grants of a worker for which something may be signed."""
+        if account.withheld or account.paused:
+            return []
+        if account.tab is None or not account.tab.live:
+            return []
+        return self._open(account)
+
     def _open(self, account: _Account) -> list[Grant]:
         """Drop grants that are expired or used up, and return the others.
 
@@ -383,4 +396,4 @@ class Settlement:
         return slot.n_rows * self._top_price_uc
 
     def _tell(self, peer: PeerId) -> None:
-        self._on_payable(peer, self.room(peer) > 0)
+        self._on_means(peer, self.means(peer))

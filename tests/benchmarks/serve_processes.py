@@ -46,6 +46,7 @@ from p2pmoe.backbone.fleet import Fleet
 from p2pmoe.backbone.local_side import LocalOptions, LocalSide
 from p2pmoe.backbone.plan import Tier
 from p2pmoe.backbone.scattered import Network
+from p2pmoe.backbone.servings import Means
 from p2pmoe.weights.manifest import build_manifest
 from p2pmoe.weights.model_file import open_model
 from relay import RelayConfig, SelfSigned, SigningKey, serve
@@ -98,7 +99,7 @@ async def bench_backbone(
         for record in records:
             fleet.greeting(record.peer_id, 0.0)
             fleet.greeted(record.peer_id)
-            fleet.set_payable(record.peer_id, payable=True)
+            fleet.set_means(record.peer_id, Means.ROOM)
             node.send(record.peer_id, messages.Cancel(request=0))  # opens the link
         nursery.start_soon(_read, node, dispatcher)
         await trio.sleep(1.0)  # links come up

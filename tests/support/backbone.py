@@ -15,7 +15,7 @@ from p2pmoe.backbone.dispatcher import Dispatcher, DispatcherParts, SpotChecks
 from p2pmoe.backbone.exchange import LayerWork, Reply
 from p2pmoe.backbone.fleet import Fleet
 from p2pmoe.backbone.plan import ExpertRows, LayerPlan, Tier, WorkerCalls
-from p2pmoe.backbone.servings import Served, ServingSlot
+from p2pmoe.backbone.servings import Means, Served, ServingSlot
 from p2pmoe.backbone.trace import RequestTrace, StepTrace
 from relay.keys import PeerId
 
@@ -130,7 +130,7 @@ class DispatchRig:
         """Have a worker answer a greeting."""
         self.fleet.greeting(peer_id(n), self.now)
         self.fleet.greeted(peer_id(n))
-        self.fleet.set_payable(peer_id(n), payable=True)
+        self.fleet.set_means(peer_id(n), Means.ROOM)
 
     def _send(self, peer: PeerId, message: Message) -> None:
         if peer in self.full:

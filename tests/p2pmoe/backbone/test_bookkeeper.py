@@ -38,7 +38,7 @@ class Rig:
                 backbone=PeerId(MONEY.backbone.peer_id),
             ),
             self.wall_us,
-            lambda _peer, _payable: None,
+            lambda _peer, _means: None,
         )
         self.keeper = Bookkeeper(
             BookkeeperParts(

@@ -3,6 +3,7 @@
 from mobile_worker.expert_id import ExpertId
 from p2pmoe.backbone.fleet import Fleet, Status
 from p2pmoe.backbone.plan import Tier
+from p2pmoe.backbone.servings import Means
 from tests.support.backbone import peer_id
 
 ONE, TWO = peer_id(1), peer_id(2)
@@ -15,7 +16,7 @@ def live_fleet() -> Fleet:
     for peer in (ONE, TWO):
         fleet.greeting(peer, 0.0)
         assert fleet.greeted(peer)
-        fleet.set_payable(peer, payable=True)
+        fleet.set_means(peer, Means.ROOM)
     return fleet
 
 
@@ -29,8 +30,19 @@ def test_a_placement_alone_makes_nobody_askable() -> None:
     assert fleet.to_greet(6.0) == [ONE]  # its answer never came
     fleet.greeted(ONE)
     assert not fleet.holders(1)  # no grant yet
-    fleet.set_payable(ONE, payable=True)
+    fleet.set_means(ONE, Means.ROOM)
     assert set(fleet.holders(1)) == {0, 3}
+
+
+def test_a_full_float_passes_and_leaves_the_coverage() -> None:
+    fleet = live_fleet()
+    assert fleet.set_means(ONE, Means.FULL)
+    assert not fleet.set_means(ONE, Means.FULL)
+    assert set(fleet.holders(1)) == {0}  # the other one's
+    assert fleet.covered() == set(EXPERTS)
+    assert fleet.n_covered({}) == len(EXPERTS)
+    fleet.set_means(ONE, Means.NONE)
+    assert fleet.covered() == set(EXPERTS[:1])
 
 
 def test_holders_and_coverage_follow_changes() -> None:

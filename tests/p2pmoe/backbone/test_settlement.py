@@ -11,6 +11,7 @@ from ledger.grant import Grant
 from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
 from p2pmoe.backbone import settlement as settlement_module
 from p2pmoe.backbone.books import Book
+from p2pmoe.backbone.servings import Means
 from p2pmoe.backbone.settlement import RESTART_GAP, Settlement, SettlementTerms
 from relay.keys import PeerId
 from tests.support.backbone_model import (
@@ -35,7 +36,7 @@ PRICES = MONEY.prices()
 class Rig:
     def __init__(self) -> None:
         self.now_us = NOW_US
-        self.payable: dict[PeerId, bool] = {}
+        self.means: dict[PeerId, Means] = {}
         self.settlement = Settlement(
             SettlementTerms(
                 network=MONEY.network,
@@ -44,7 +45,7 @@ class Rig:
                 backbone=PeerId(MONEY.backbone.peer_id),
             ),
             lambda: self.now_us,
-            lambda peer, payable: self.payable.update({peer: payable}),
+            lambda peer, means: self.means.update({peer: means}),
         )
 
     def open(self, **changes: object) -> Settlement:
@@ -69,12 +70,12 @@ def test_all_conditions_are_needed() -> None:
     assert settlement.grants_to_request() == [WORKER]
     assert settlement.grants_to_request() == []  # once
     rig.grant()
-    assert rig.payable[WORKER]
+    assert rig.means[WORKER] is Means.ROOM
     assert settlement.room(WORKER) == 64
     settlement.lost(WORKER)
-    assert not rig.payable[WORKER]
+    assert rig.means[WORKER] is Means.NONE
     settlement.greeted(WORKER, TAB)
-    assert rig.payable[WORKER]
+    assert rig.means[WORKER] is Means.ROOM
     rig.now_us += 3_600_000_001
     assert settlement.room(WORKER) == 0
 
@@ -94,7 +95,7 @@ def test_numbers_are_used_once_and_the_float_holds() -> None:
     settlement.receipted(WORKER, TAB, 4)
     assert settlement.room(WORKER) == 6
     assert settlement.number(WORKER, 6, 6) is not None
-    assert rig.payable[WORKER] is False
+    assert rig.means[WORKER] is Means.FULL
 
 
 def test_the_ceiling_holds_and_is_extended_before_it_is_reached() -> None:
@@ -224,7 +225,7 @@ def test_a_caught_worker_is_never_payable_again() -> None:
     rig.grant(serial=5)
     assert settlement.is_withheld(WORKER)
     assert settlement.room(WORKER) == 0
-    assert rig.payable[WORKER] is False
+    assert rig.means[WORKER] is Means.NONE
     assert settlement.grants_to_request() == []
 
 
@@ -256,7 +257,7 @@ def test_a_tab_of_another_worker_is_not_taken() -> None:
     settlement.greeted(WORKER, b"others!!")
     assert settlement.tab_of(WORKER) == TAB
     assert settlement.tabs[b"others!!"].worker == other
-    assert rig.payable[WORKER]
+    assert rig.means[WORKER] is Means.ROOM
     assert settlement.number(WORKER, 1, 1)
 
 
