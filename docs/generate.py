@@ -43,7 +43,7 @@ def command_line() -> str:
 def _render_command(
     command: TyperCommand | TyperGroup, path: str, parts: list[str]
 ) -> None:
-    if not isinstance(command, TyperGroup) or path == "p2pmoe":
+    if not isinstance(command, TyperGroup) or command.invoke_without_command:
         parts.append(_page(command, path))
     if isinstance(command, TyperGroup):
         for name in sorted(command.commands):

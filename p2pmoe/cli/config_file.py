@@ -7,11 +7,12 @@
     [ledger.statement]
     json = true
 
-It lies where `P2PMOE_CONFIG` says, else in the user's configuration folder; a file that
-is not there says nothing. Keys are the long names of options without the dashes in
-front; of a pair like `--explain/--no-explain` the first. Arguments have their name in
-lower case. Whatever names no command or option, or has a value of another type, is
-refused with the file's and the key's name: a setting is never ignored in silence.
+A group that runs without a command (`relay`) has its own options in its table. The file
+lies where `P2PMOE_CONFIG` says, else in the user's configuration folder; one that is
+not there says nothing. Keys are the long names of options without the dashes in front;
+of a pair like `--explain/--no-explain` the first. Arguments have their name in lower
+case. Whatever names no command or option, or has a value of another type, is refused
+with the file's and the key's name: a setting is never ignored in silence.
 """
 
 import difflib
@@ -112,10 +113,21 @@ def _defaults(
         if not isinstance(table, dict):
             raise _wrong(path, (*above, name), "is no table")
         if isinstance(command, TyperGroup):
-            found[name] = _defaults(command, table, path, (*above, name))
+            found[name] = _group_defaults(command, table, path, (*above, name))
         else:
             found[name] = _options(command, table, path, (*above, name))
     return found
+
+
+def _group_defaults(
+    group: TyperGroup, table: Mapping[str, Any], path: Path, above: tuple[str, ...]
+) -> dict[str, Any]:
+    """A group that runs by itself has options beside the tables of its commands."""
+    own = {}
+    if group.invoke_without_command:
+        own = {k: v for k, v in table.items() if k not in group.commands}
+    tables = {key: value for key, value in table.items() if key not in own}
+    return _options(group, own, path, above) | _defaults(group, tables, path, above)
 
 
 def _options(

@@ -41,14 +41,19 @@ class Setting:
 
 
 def commands_of(group: TyperGroup, above: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield each command that is no group, with its words joined by blanks, sorted."""
+    """Yield each command that runs, with its words joined by blanks, sorted.
+
+    A group is one if it runs without naming a command of its own.
+    """
     for name in sorted(group.commands):
         words = f"{above} {name}".strip()
         command = group.commands[name]
-        if isinstance(command, TyperGroup):
-            yield from commands_of(command, words)
-        else:
+        if not isinstance(command, TyperGroup):
             yield words, command
+            continue
+        if command.invoke_without_command:
+            yield words, command
+        yield from commands_of(command, words)
 
 
 def settings_of(

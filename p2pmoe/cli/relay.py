@@ -1,9 +1,13 @@
 """`p2pmoe relay`: run a network here: relay, market and ledger in one process.
 
+A group of commands that runs a relay when none of them is named; what looks at relays
+from outside, such as `p2pmoe relay probe`, has a file of its own, listed in `_GROUP`.
+
 What people need to know, such as the commands to join, goes to stderr; nothing goes to
 stdout. SIGTERM drains and ends with 0, an interrupt with 130. Never loads numpy.
 """
 
+import importlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -79,12 +83,21 @@ ReadyFile = Annotated[
 ]
 
 
+# Modules of this package that add a command to the group by `register(group)`.
+_GROUP: tuple[str, ...] = ()
+
+
 def register(app: typer.Typer) -> None:
-    """Add the command to the command line."""
-    app.command("relay")(_relay)
+    """Add the group of commands to the command line."""
+    group = typer.Typer(rich_markup_mode=None)
+    group.callback(invoke_without_command=True)(_relay)
+    for module in _GROUP:
+        importlib.import_module(f"p2pmoe.cli.{module}").register(group)
+    app.add_typer(group, name="relay")
 
 
 def _relay(
+    context: typer.Context,
     listen: Listen = ":443",
     self_signed: SelfSignedFlag = False,
     cert: Cert = None,
@@ -101,6 +114,8 @@ def _relay(
     ready_file: ReadyFile = None,
 ) -> None:
     """Run a network: relay, market and ledger; write its invite."""
+    if context.invoked_subcommand is not None:
+        return
     import functools
 
     from ledger.amounts import UC_PER_CREDIT

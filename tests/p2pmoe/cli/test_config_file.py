@@ -37,7 +37,16 @@ def group() -> TyperGroup:
     @inner.command("show")
     def show(n: int = 1) -> None: ...
 
+    runs = typer.Typer()
+
+    @runs.callback(invoke_without_command=True)
+    def run(port: int = 443) -> None: ...
+
+    @runs.command("probe")
+    def probe(n: int = 1) -> None: ...
+
     app.add_typer(inner, name="things")
+    app.add_typer(runs, name="relay")
     command = get_command(app)
     assert isinstance(command, TyperGroup)
     return command
@@ -52,8 +61,10 @@ def test_tables_become_defaults_by_parameter(group: TyperGroup) -> None:
     tables = {
         "serve": {"model": "m", "disk-cache": "2G", "json": True, "source": ["a", "b"]},
         "things": {"show": {"n": 3}},
+        "relay": {"port": 8443, "probe": {"n": 2}},
     }
     assert defaults_of(group, tables, PATH) == {
+        "relay": {"port": 8443, "probe": {"n": 2}},
         "serve": {
             "model": "m",
             "disk_cache": "2G",

@@ -22,7 +22,16 @@ def group() -> TyperGroup:
     @inner.command("trial-balance")
     def trial(n: int = 1) -> None: ...
 
+    runs = typer.Typer()
+
+    @runs.callback(invoke_without_command=True)
+    def run(port: int = 443) -> None: ...
+
+    @runs.command("probe")
+    def probe(n: int = 1) -> None: ...
+
     app.add_typer(inner, name="ledger")
+    app.add_typer(runs, name="relay")
     command = get_command(app)
     assert isinstance(command, TyperGroup)
     return command
@@ -39,6 +48,8 @@ def serve_settings(
 def test_all_commands_by_their_words() -> None:
     assert [words for words, _ in commands_of(group())] == [
         "ledger trial-balance",
+        "relay",
+        "relay probe",
         "serve",
     ]
 
