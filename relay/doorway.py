@@ -48,6 +48,7 @@ from relay.greetings import (
 from relay.handshake import Admitted, Gatekeeper, sign_welcome
 from relay.keys import SigningKey
 from relay.limits import limits_of
+from relay.page_sockets import STATUS_PATH, Viewers
 from relay.pages import PageRequest, Pages, render_head
 from relay.streams import TcpStream
 
@@ -98,6 +99,7 @@ class Doorway:
     path: str
     trust_forwarded: bool
     unready: Callable[[], str]
+    viewers: Viewers | None = None
 
     async def open(
         self, transport: TcpStream, remote: str, leave_gate: Callable[[], None]
@@ -121,6 +123,13 @@ class Doorway:
                 await self._open_tls(knock)
                 request = await _read_request(knock)
             self._note_request(knock, request)
+            if self.viewers is not None and _asks_for_status(request):
+                leave_gate()
+                await self.viewers.serve(
+                    knock.stream, knock.protocol, request, knock.remote
+                )
+                await linger(knock.transport)
+                return None
             if not self._is_upgrade(request):
                 leave_gate()
                 with trio.fail_after(PAGE_TIMEOUT_S):
@@ -247,6 +256,11 @@ def _new_protocol() -> ServerProtocol:
         max_size=MAX_MESSAGE_BYTES,
         logger=_LOG,
     )
+
+
+def _asks_for_status(request: Request) -> bool:
+    path = request.path.partition("?")[0]
+    return path == STATUS_PATH and "Upgrade" in request.headers
 
 
 def _host_name(host: str) -> str:

@@ -1,6 +1,8 @@
 """Plain HTTP on the relay's port: neutral pages, health, metrics, the caller's pages.
 
-    GET /          a neutral page that names no product (scanners look for open relays)
+    GET /          the status page if the relay has one, else a neutral page that names
+                   no product (scanners look for open relays)
+    GET /status    the status as JSON; its live form is in `relay.page_sockets`
     GET /livez     200 while the process runs
     GET /readyz    200 when it takes peers, else 503 with the reason
     GET /metrics   Prometheus text, to loopback or with the bearer token; else 404
@@ -12,11 +14,16 @@ Content-Security-Policy; a handler may set its own. Bodies are bytes, or an iter
 chunks with a declared length.
 """
 
+import base64
 import contextlib
+import functools
+import hashlib
 import hmac
 import http
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from importlib import resources
 from typing import Final
 
 from relay.defaults import MAX_PAGES
@@ -29,6 +36,7 @@ __all__ = [
     "Pages",
     "neutral_page",
     "render_head",
+    "status_page",
 ]
 
 _SECURITY_HEADERS: Final = {
@@ -100,6 +108,42 @@ def neutral_page(status: int = 200) -> PageResponse:
     )
 
 
+@functools.cache
+def status_page() -> PageResponse:
+    """Return the status page: a policy that allows its own script alone."""
+    page = resources.files("relay").joinpath("web/status.html").read_bytes()
+    scripts, styles = (
+        " ".join(map(_source_hash, re.findall(pattern, page, re.DOTALL)))
+        for pattern in (rb"<script>(.*?)</script>", rb"<style>(.*?)</style>")
+    )
+    policy = (
+        f"default-src 'none'; script-src {scripts}; style-src {styles}; "
+        "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'; require-trusted-types-for 'script'"
+    )
+    return PageResponse(
+        body=page,
+        content_type="text/html; charset=utf-8",
+        headers={"Content-Security-Policy": policy},
+    )
+
+
+async def _show_status(_request: PageRequest) -> PageResponse:
+    return status_page()
+
+
+def _tell_status(status: Callable[[], bytes]) -> PageHandler:
+    async def tell(_request: PageRequest) -> PageResponse:
+        return PageResponse(body=status(), content_type="application/json")
+
+    return tell
+
+
+def _source_hash(text: bytes) -> str:
+    digest = base64.b64encode(hashlib.sha256(text).digest()).decode()
+    return f"'sha256-{digest}'"
+
+
 class Pages:
     """Finds the answer to a request."""
 
@@ -110,8 +154,11 @@ class Pages:
         metrics: Callable[[], str],
         unready: Callable[[], str],
         metrics_token: str,
+        status: Callable[[], bytes] | None = None,
     ) -> None:
         self._exact = {path: h for path, h in handlers.items() if not _is_prefix(path)}
+        if status is not None:
+            self._exact |= {"/": _show_status, "/status": _tell_status(status)}
         prefixes = [(path, h) for path, h in handlers.items() if _is_prefix(path)]
         self._prefixes = sorted(prefixes, key=lambda item: -len(item[0]))
         self._metrics = metrics

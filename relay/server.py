@@ -32,6 +32,7 @@ from relay.keys import PeerId
 from relay.limits import AddressGate, keep_alive_of
 from relay.listening import open_listeners
 from relay.metrics import Counters, Gauges, render_metrics
+from relay.page_sockets import StatusSource, Viewers
 from relay.pages import PageHandler, Pages
 from relay.queues import QueueBudget
 from relay.streams import TcpStream
@@ -86,7 +87,9 @@ class _Server:
         wall_us: Callable[[], int],
         pages: Mapping[str, PageHandler],
         unready: Callable[[], str],
+        status: StatusSource | None,
     ) -> None:
+        self.viewers = None if status is None else Viewers(status)
         budget = config.max_queued_bytes or quarter_of_memory()
         self.switch = Switch(QueueBudget(max_bytes=budget))
         self._config = config
@@ -102,6 +105,7 @@ class _Server:
             metrics=self._metrics,
             unready=self._why_unready,
             metrics_token=config.metrics_token,
+            status=None if self.viewers is None else self.viewers.snapshot,
         )
         self._wall_us = wall_us
         self.front_door = self._doorway(
@@ -138,6 +142,7 @@ class _Server:
             path=config.path,
             trust_forwarded=trust_forwarded,
             unready=self._why_draining,
+            viewers=self.viewers,
         )
 
     def _why_draining(self) -> str:
@@ -236,14 +241,19 @@ class _Server:
             if not self._n_connections:
                 self._all_gone.set()
 
-    async def tick_loop(self) -> None:
-        while True:
-            await trio.sleep(_TICK_S)
-            self.switch.tick(trio.current_time())
+    async def keep_time(self) -> None:
+        async with trio.open_nursery() as nursery:
+            if self.viewers is not None:
+                nursery.start_soon(self.viewers.run)
+            while True:
+                await trio.sleep(_TICK_S)
+                self.switch.tick(trio.current_time())
 
     async def drain(self) -> None:
         """Tell all peers to come back later, and let what waits leave."""
         self._draining = True
+        if self.viewers is not None:
+            self.viewers.close()
         peers = list(self.switch.registry.active.values())
         spread_ms = 1000 * len(peers) / _JOINS_PER_S
         for peer in peers:
@@ -276,12 +286,15 @@ async def serve(
     wall_us: Callable[[], int],
     pages: Mapping[str, PageHandler] | None = None,
     unready: Callable[[], str] = _ready,
+    status: StatusSource | None = None,
     task_status: trio.TaskStatus[RunningRelay] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run a relay until cancelled; `task_status` reports it with its real port.
 
     `wall_us` reads the wall clock in microseconds. `pages` maps HTTP paths to handlers;
     a path that ends in "/" is a prefix. `unready` says why /readyz is not ready, or "".
+    `status` gives the sections of the status page (JSON values by name), at most once a
+    second and only while somebody looks; without it / is a neutral page.
 
     Raises:
         ConfigError: settings that contradict each other.
@@ -289,7 +302,7 @@ async def serve(
         ListenError: the port is in use, not permitted, or not of this host.
     """
     check_config(config)
-    server = _Server(config, wall_us, pages or {}, unready)
+    server = _Server(config, wall_us, pages or {}, unready, status)
     with contextlib.ExitStack() as opened:
         listeners = [
             opened.enter_context(listener)
@@ -322,7 +335,7 @@ async def serve(
                             server.inner_door(),
                             connections,
                         )
-                    loops.start_soon(server.tick_loop)
+                    loops.start_soon(server.keep_time)
                     task_status.started(running)
             finally:
                 opened.close()
