@@ -164,6 +164,10 @@ def _entry(values: object) -> RelayEntry:
     if not isinstance(values, list) or len(values) != 5:
         raise ProtocolError("relay map: an entry is not an array of 5")
     url, relay_id, region, weight, draining = values
+    if not isinstance(url, str) or not isinstance(region, str):
+        raise ProtocolError("relay map: a url or region is no text")
+    if type(draining) is not bool:
+        raise ProtocolError("relay map: draining is neither true nor false")
     return RelayEntry(url, _id(relay_id), region, weight, draining)
 
 
@@ -181,18 +185,16 @@ def _check(relay_map: RelayMap) -> None:
 
 def _check_entry(entry: RelayEntry) -> None:
     _check_url(entry.url)
-    if not isinstance(entry.region, str) or not _is_region(entry.region):
+    if not _is_region(entry.region):
         raise ProtocolError(f"relay map: {entry.region!r:.80} is no region")
     if not _is_within(entry.weight, MAX_WEIGHT):
         raise ProtocolError(
             f"relay map: weight {entry.weight!r} is not 1 to {MAX_WEIGHT}"
         )
-    if type(entry.draining) is not bool:
-        raise ProtocolError("relay map: draining is neither true nor false")
 
 
-def _check_url(url: object) -> None:
-    if not isinstance(url, str) or not url.isascii() or len(url) > _MAX_URL_CHARS:
+def _check_url(url: str) -> None:
+    if not url.isascii() or len(url) > _MAX_URL_CHARS:
         raise ProtocolError(f"relay map: {url!r:.80} is no relay URL")
     try:
         endpoint = parse_endpoint(url)
