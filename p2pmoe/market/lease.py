@@ -23,6 +23,7 @@ from enum import Enum, auto
 
 from mobile_worker.expert_id import ExpertId
 from p2pmoe.market.errors import UnknownLease
+from p2pmoe.market.replicas import Replicas
 from relay.keys import PeerId, short_id
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
 # A worker that has not been heard for 45 s is given no work (B28).
 TERM_S = 40
 _LEASE_DOMAIN = b"p2pmoe lease v1\0"
+_NO_REPLICAS = Replicas()
 
 
 class LeaseState(Enum):
@@ -130,6 +132,7 @@ class LeaseTable:
         self._by_worker: dict[PeerId, dict[Deployment, Lease]] = {}
         self._by_deployment: dict[Deployment, dict[PeerId, Lease]] = {}
         self._ends: list[tuple[float, bytes]] = []
+        self._replicas: dict[Deployment, Replicas] = {}
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -144,6 +147,13 @@ class LeaseTable:
     def of_deployment(self, deployment: Deployment) -> list[Lease]:
         """Return the leases on a deployment's experts, one for each worker."""
         return list(self._by_deployment.get(deployment, {}).values())
+
+    def replicas(self, deployment: Deployment) -> Replicas:
+        """Return how many workers have each of a deployment's experts ready.
+
+        The same object, with a greater version, while the deployment has any lease.
+        """
+        return self._replicas.get(deployment, _NO_REPLICAS)
 
     def find(self, worker: PeerId, deployment: Deployment) -> Lease | None:
         """Return this worker's lease for this deployment, if there is one."""
@@ -198,7 +208,9 @@ class LeaseTable:
             lease.held_since.setdefault(expert, now)
         if known:
             self._advance(lease, LeaseEvent.HELD)
-        return lease.live != before
+        live = lease.live
+        self._recount(lease, before, live)
+        return live != before
 
     def renew(self, lease: Lease, now: float) -> None:
         """Start the term anew."""
@@ -212,17 +224,23 @@ class LeaseTable:
 
     def withdraw(self, lease: Lease, experts: Iterable[ExpertId]) -> None:
         """Take experts out of a lease that goes on with the rest."""
+        before = lease.live
         for expert in experts:
             lease.experts.pop(expert, None)
             lease.held_since.pop(expert, None)
+        self._recount(lease, before, lease.live)
 
     def drain(self, lease: Lease) -> None:
         """The worker is leaving: nothing of this lease is live any more."""
+        before = lease.live
         self._advance(lease, LeaseEvent.DRAIN)
+        self._recount(lease, before, lease.live)
 
     def end(self, lease: Lease, event: LeaseEvent) -> None:
         """End a lease by LOST, REVOKE, RELEASE or TERM_OVER; it leaves the table."""
+        before = lease.live
         self._advance(lease, event)
+        self._recount(lease, before, lease.live)
         del self._by_id[lease.lease_id]
         of_worker = self._by_worker[lease.worker]
         del of_worker[lease.deployment]
@@ -232,6 +250,7 @@ class LeaseTable:
         del of_deployment[lease.worker]
         if not of_deployment:
             del self._by_deployment[lease.deployment]
+            self._replicas.pop(lease.deployment, None)
 
     def overdue(self, now: float) -> list[Lease]:
         """Return the leases whose term is over and was not renewed."""
@@ -250,6 +269,14 @@ class LeaseTable:
     def next_end(self) -> float | None:
         """Return when a lease may next be overdue; never later than the truth."""
         return self._ends[0][0] if self._ends else None
+
+    def _recount(
+        self, lease: Lease, before: tuple[ExpertId, ...], after: tuple[ExpertId, ...]
+    ) -> None:
+        if before != after:
+            replicas = self._replicas.setdefault(lease.deployment, Replicas())
+            replicas.remove(before)
+            replicas.add(after)
 
     def _advance(self, lease: Lease, event: LeaseEvent) -> None:
         lease.state = TRANSITIONS[lease.state, event]

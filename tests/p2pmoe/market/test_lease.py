@@ -1,3 +1,5 @@
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -111,3 +113,34 @@ def test_the_indices_follow_every_history(steps) -> None:
             assert not lease.is_open
     assert len(table) == len(table.of_deployment(MODEL)) == len(list(table))
     assert all(lease.is_open for lease in table)
+
+
+STEPS = st.tuples(
+    st.sampled_from(["grant", "held", "withdraw", "drain", "lost", "renew"]),
+    st.sampled_from([WORKER, OTHER]),
+    st.sets(st.sampled_from([A, B, ExpertId(1, 0)])),
+)
+
+
+@given(steps=st.lists(STEPS, max_size=30))
+def test_replicas_are_what_the_live_leases_hold(steps) -> None:
+    table = LeaseTable()
+    for at, (what, worker, experts) in enumerate(steps):
+        lease = table.find(worker, MODEL)
+        if what == "grant":
+            table.grant(worker, MODEL, experts, float(at))
+        elif lease is None:
+            continue
+        elif what == "held":
+            table.held(lease, experts, float(at))
+        elif what == "withdraw":
+            table.withdraw(lease, experts)
+        elif what == "drain":
+            table.drain(lease)
+        elif what == "lost":
+            table.end(lease, LeaseEvent.LOST)
+        else:
+            table.renew(lease, float(at))
+        live = [e for each in table.of_deployment(MODEL) for e in each.live]
+        assert dict(table.replicas(MODEL).counts) == dict(Counter(live))
+        assert table.replicas(MODEL).n_held == len(live)
