@@ -26,6 +26,7 @@ __all__ = [
     "QUEUE_BYTES",
     "READ_BYTES",
     "RECENT_CONTACT_S",
+    "SLOW_CONSUMER_S",
     "SUBPROTOCOL",
     "SUSPEND_JUMP_S",
     "TCP_USER_TIMEOUT_MS",
@@ -59,6 +60,8 @@ SUSPEND_JUMP_S: Final = 30.0
 
 # A write that makes no progress for so long ends the connection.
 WRITE_STALL_S: Final = 2.0
+# One that moves, but takes longer than this for a batch while more waits, does too.
+SLOW_CONSUMER_S: Final = 5.0
 CLOSE_TIMEOUT_S: Final = 1.0
 MAX_REASON_BYTES: Final = 120  # of a close frame, which holds 123
 DRAIN_S: Final = 2.0

@@ -9,6 +9,7 @@ one is counted (see `relay.metrics`).
 from collections.abc import Iterable
 from typing import Final
 
+from relay.defaults import SLOW_CONSUMER_S
 from relay.errors import ProtocolError
 from relay.frame_types import (
     FrameClass,
@@ -205,10 +206,33 @@ class Switch:
                 peer.wake()
             peer.forget_old_contacts(now)
             self._keep_peer_alive(peer, now)
+            self._end_slow_consumer(peer, now)
         for peer in list(self.registry.parked.values()):
             if peer.parked_until is not None and now >= peer.parked_until:
                 text = "a newer connection has this id"
+                self.registry.end_parked(peer)
                 peer.end(GoneReason.DISCONNECTED, 1008, text)
+
+    def excuse(self, now: float) -> None:
+        """Give all peers their time anew: the relay itself stood still.
+
+        What they wrote meanwhile still waits in the kernel; without this everybody who
+        had been pinged would be lost before it is read.
+        """
+        for peer in self.registry.active.values():
+            peer.moved_at = now
+            if peer.pinged_at is not None:
+                peer.pinged_at = now
+
+    def _end_slow_consumer(self, peer: Peer, now: float) -> None:
+        """End a peer that reads, but so slowly that all frames for it grow too old."""
+        outbox = peer.outbox
+        if outbox.n_takes != peer.n_takes_seen or not outbox.queue.n_bytes:
+            peer.n_takes_seen = outbox.n_takes
+            peer.moved_at = now
+        elif now - peer.moved_at >= SLOW_CONSUMER_S:
+            text = f"slow consumer: one batch in more than {SLOW_CONSUMER_S:g} s"
+            peer.end(GoneReason.SLOW, 1008, text)
 
     def _keep_peer_alive(self, peer: Peer, now: float) -> None:
         if now - peer.last_read < peer.keep_alive.after_s:

@@ -71,10 +71,19 @@ class Batch:
 class Outbox:
     """Everything on its way to one connection."""
 
-    __slots__ = ("_gone", "_gone_bucket", "_nacks", "_notices", "_pong", "queue")
+    __slots__ = (
+        "_gone",
+        "_gone_bucket",
+        "_nacks",
+        "_notices",
+        "_pong",
+        "n_takes",
+        "queue",
+    )
 
     def __init__(self, queue: DestinationQueue) -> None:
         self.queue = queue
+        self.n_takes = 0  # how often its writer came
         self._notices: deque[bytes] | None = None
         self._nacks: dict[tuple[PeerId, NackReason, int], int] = {}
         self._gone: dict[PeerId, GoneReason] = {}
@@ -125,6 +134,7 @@ class Outbox:
     def take(self, max_bytes: int, now: float) -> Batch:
         """Remove what is to be written next, of about `max_bytes`."""
         batch = Batch()
+        self.n_takes += 1
         if self._has_notices:
             self._take_notices(batch, now)
         if self.queue.n_bytes:

@@ -37,6 +37,8 @@ class Peer:
         "keep_alive",
         "last_read",
         "limits",
+        "moved_at",
+        "n_takes_seen",
         "outbox",
         "parked_until",
         "peer_id",
@@ -67,6 +69,8 @@ class Peer:
         self.parked_until: float | None = None
         self.last_read = now
         self.pinged_at: float | None = None
+        self.moved_at = now  # when its writer was last seen to get on
+        self.n_takes_seen = 0
         self.told_at = float("-inf")
         self.wake: Callable[[], None] = _nothing
         self.end: Callable[[GoneReason, int, str], None] = _nothing
@@ -140,6 +144,11 @@ class Registry:
             promoted.parked_until = None
             self.active[peer.peer_id] = promoted
         return Left(was_active=True, promoted=promoted)
+
+    def end_parked(self, peer: Peer) -> None:
+        """Take a parked connection out of the row: it is told to go."""
+        if self.parked.get(peer.peer_id) is peer:
+            del self.parked[peer.peer_id]
 
     def watch(self, peer: Peer, ids: Iterable[PeerId]) -> None:
         """Let a peer watch others.

@@ -43,6 +43,7 @@ __all__ = ["RunningRelay", "serve"]
 _LOG = logging.getLogger("p2pmoe.relay")
 _random: Final = SystemRandom().random
 _TICK_S: Final = 0.5
+_STOPPED_S: Final = 2.0  # a tick that much too late: we were stopped, or suspended
 _JOINS_PER_S: Final = 50.0
 _MAX_ACCEPTS: Final = 64
 _INSIDE: Final = "127.0.0.1"
@@ -246,8 +247,12 @@ class _Server:
             if self.viewers is not None:
                 nursery.start_soon(self.viewers.run)
             while True:
-                await trio.sleep(_TICK_S)
-                self.switch.tick(trio.current_time())
+                due = trio.current_time() + _TICK_S
+                await trio.sleep_until(due)
+                now = trio.current_time()
+                if now - due > _STOPPED_S:
+                    self.switch.excuse(now)
+                self.switch.tick(now)
 
     async def drain(self) -> None:
         """Tell all peers to come back later, and let what waits leave."""

@@ -303,6 +303,44 @@ def test_a_sender_that_does_not_read_its_nacks_is_ended() -> None:
     assert network.ended[0][1] is GoneReason.SLOW
 
 
+def test_b28_a_relay_that_stood_still_blames_nobody() -> None:
+    network = Network(A)
+    peer = network.peers[A]
+    network.switch.tick(15.0)
+    network.told(peer)
+    network.switch.excuse(100.0)  # stopped for 85 s with a ping on its way
+    network.switch.tick(100.0)
+    assert not network.ended
+    network.switch.tick(105.0)
+    assert network.ended
+
+
+def test_b29_a_reader_too_slow_for_one_batch_is_ended() -> None:
+    network = Network(A, B)
+    reader = network.peers[B]
+    for at in range(12):
+        network.send(network.peers[A], B, size=8000, now=at * 0.5)
+        reader.last_read = at * 0.5
+        network.switch.tick(at * 0.5)
+        if at == 3:
+            reader.outbox.take(1, at * 0.5)  # its writer got on
+    assert not network.ended
+    reader.last_read = 7.0
+    network.switch.tick(7.0)
+    [(peer, reason, text)] = network.ended
+    assert peer is reader
+    assert reason is GoneReason.SLOW
+    assert "slow consumer" in text
+
+
+def test_b29_a_reader_with_nothing_to_read_is_not_slow() -> None:
+    network = Network(A)
+    for at in range(60):
+        network.peers[A].last_read = float(at)
+        network.switch.tick(float(at))
+    assert not network.ended
+
+
 def test_throttling_is_told_now_and_then() -> None:
     network = Network(A)
     for now in (100.0, 101.0, 109.0, 110.5):

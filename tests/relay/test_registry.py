@@ -57,6 +57,19 @@ def test_the_parked_one_comes_back_when_the_newest_leaves() -> None:
     assert not registry.active
 
 
+def test_a_parked_connection_that_is_told_to_go_takes_over_no_more() -> None:
+    registry = Registry()
+    first, second = new_peer(A), new_peer(A)
+    registry.enter(first, 0.0)
+    registry.enter(second, 0.0)
+    registry.end_parked(second)  # is not parked
+    registry.end_parked(first)
+    left = registry.leave(second)
+    assert left.was_active
+    assert left.promoted is None
+    assert not registry.leave(first).was_active
+
+
 def test_duplicates_in_every_order_leave_nothing_behind() -> None:
     for order in itertools.permutations(range(3)):
         registry = Registry()
