@@ -80,6 +80,8 @@ class DenyCode(enum.IntEnum):
     TOKEN_OTHER_ROLE = 11
     BUSY = 12
     DRAINING = 13
+    TOKEN_REVOKED = 14
+    PEER_REVOKED = 15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

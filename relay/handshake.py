@@ -62,6 +62,8 @@ _FAULT_CODES: Final = {
     TokenFault.NOT_YOURS: DenyCode.TOKEN_NOT_YOURS,
     TokenFault.OTHER_RELAY: DenyCode.TOKEN_OTHER_RELAY,
     TokenFault.OTHER_ROLE: DenyCode.TOKEN_OTHER_ROLE,
+    TokenFault.REVOKED: DenyCode.TOKEN_REVOKED,
+    TokenFault.PEER_REVOKED: DenyCode.PEER_REVOKED,
 }
 _TOKEN_ADVICE: Final = {
     DenyCode.TOKEN_MISSING: "ask the network's operator for a token and give it along",
@@ -72,6 +74,8 @@ _TOKEN_ADVICE: Final = {
     DenyCode.TOKEN_NOT_YOURS: "ask for a token for this peer's own id",
     DenyCode.TOKEN_OTHER_RELAY: "use the relay that the token was made for",
     DenyCode.TOKEN_OTHER_ROLE: "ask for a token for this role",
+    DenyCode.TOKEN_REVOKED: "ask the network's operator for a new token",
+    DenyCode.PEER_REVOKED: "ask the network's operator why",
 }
 _OPEN_RATE_CLASSES: Final = {
     Role.WORKER: RateClass.LAPTOP,
@@ -81,13 +85,17 @@ _OPEN_RATE_CLASSES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """Who we are at a relay. `sign` makes a 64-byte Ed25519 signature of its text."""
+    """Who we are at a relay. `sign` makes a 64-byte Ed25519 signature of its text.
+
+    `ticket`: of the last welcome of the very relay that is joined, if there was one.
+    """
 
     peer_id: PeerId
     sign: Callable[[bytes], bytes]
     role: Role
     token: bytes = b""
     caps: int = 0
+    ticket: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

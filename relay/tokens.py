@@ -1,10 +1,11 @@
 """Network tokens: the network's signed word that a peer may use its relays.
 
-    token = msgpack [version, network, id, relay, not_after_us, role, rate_class]
+    token = msgpack [version, network, id, relay, not_after_us, role, rate_class, serial]
             || 64 B signature by the network key over DOMAIN || msgpack bytes
 
 `id` and `relay` are 32 bytes, or empty for "any"; `not_after_us` is wall time in
-microseconds, 0 for "never"; role 0 is "any role". A relay that is not open admits only
+microseconds, 0 for "never"; role 0 is "any role". `serial` tells tokens of equal terms
+apart, so that one can be revoked alone; version 1 ends before it and has none. A relay that is not open admits only
 peers whose token passes `check_token`; the reasons to refuse are a closed set, each
 with a sentence for the person at the other end.
 """
@@ -33,7 +34,7 @@ __all__ = [
 
 MAX_TOKEN_BYTES: Final = 512
 _DOMAIN: Final = b"p2pmoe network token v1\0"
-_VERSION: Final = 1
+_PLAIN, _NUMBERED = 1, 2  # versions: without and with a serial
 
 
 class Role(enum.IntEnum):
@@ -67,11 +68,16 @@ class TokenFault(enum.Enum):
     NOT_YOURS = "the network token was given to another peer"
     OTHER_RELAY = "the network token is for another relay"
     OTHER_ROLE = "the network token is for another role"
+    REVOKED = "the network token was revoked"
+    PEER_REVOKED = "the network has shut this peer out"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkToken:
-    """What the network says of a peer. `peer_id` and `relay_id` None: any."""
+    """What the network says of a peer. `peer_id` and `relay_id` None: any.
+
+    `serial`: below 2^64; 0 for none.
+    """
 
     network: PeerId
     peer_id: PeerId | None = None
@@ -79,6 +85,7 @@ class NetworkToken:
     not_after_us: int = 0
     role: Role = Role.ANY
     rate_class: RateClass = RateClass.LAPTOP
+    serial: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,13 +101,14 @@ class Visit:
 def encode_token(token: NetworkToken, sign: Callable[[bytes], bytes]) -> bytes:
     """Return the token's bytes, signed by the network key's `sign`."""
     fields = [
-        _VERSION,
+        _NUMBERED if token.serial else _PLAIN,
         token.network,
         token.peer_id or b"",
         token.relay_id or b"",
         token.not_after_us,
         int(token.role),
         int(token.rate_class),
+        *([token.serial] if token.serial else []),
     ]
     body: bytes = msgpack.packb(fields)
     return body + sign(_DOMAIN + body)
@@ -118,6 +126,12 @@ def _number(raw: object, limit: int) -> int:
     return raw
 
 
+def _is_known(values: list[object]) -> bool:
+    if len(values) == 8:  # a serial of 0 is written as version 1
+        return values[0] == _NUMBERED and values[7] != 0
+    return len(values) == 7 and values[0] == _PLAIN
+
+
 def parse_token(raw: bytes) -> NetworkToken:
     """Parse a token without checking its signature.
 
@@ -130,13 +144,13 @@ def parse_token(raw: bytes) -> NetworkToken:
     try:
         values = msgpack.unpackb(
             body,
-            max_array_len=7,
+            max_array_len=8,
             max_map_len=0,
             max_bin_len=PEER_ID_BYTES,
             max_str_len=0,
             max_ext_len=0,
         )
-        if not isinstance(values, list) or len(values) != 7 or values[0] != _VERSION:
+        if not isinstance(values, list) or not _is_known(values):
             raise ProtocolError("network token of an unknown version")
         network = _id_or_any(values[1])
         if network is None:
@@ -148,6 +162,7 @@ def parse_token(raw: bytes) -> NetworkToken:
             not_after_us=_number(values[4], 1 << 63),
             role=Role(_number(values[5], 256)),
             rate_class=RateClass(_number(values[6], 256)),
+            serial=_number(values[7], 1 << 64) if len(values) == 8 else 0,
         )
     except (ValueError, msgpack.UnpackException, WeakKey) as exc:
         raise ProtocolError(f"network token: {exc}") from exc
