@@ -14,9 +14,9 @@ peer is reported gone.
 
 import contextlib
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable
-from dataclasses import dataclass
-from os import urandom
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from os import environ, urandom
 
 import trio
 from websockets.frames import Frame as WebSocketFrame
@@ -54,10 +54,12 @@ class ClientSettings:
     """How a connection behaves. Bytes and seconds.
 
     `allow_plaintext`: ws:// URLs to a loopback address may be dialled (tests, and a
-    front on this host); anything else is refused in any case.
+    front on this host); anything else is refused in any case. `environment` names the
+    HTTP proxy (see `relay.proxies`).
     """
 
     allow_plaintext: bool = False
+    environment: Mapping[str, str] = field(default_factory=lambda: environ, repr=False)
     send_queue_bytes: int = 4 * 1024 * 1024
     dial_timeout_s: float = DIAL_TIMEOUT_S
     ping_interval_s: float = PING_INTERVAL_S
@@ -75,6 +77,7 @@ class RelayConnection:
         wall_us: Callable[[], int],
     ) -> None:
         self.welcome = joined.welcome
+        self.route = dialled.route
         self._stream = dialled.stream
         self._transport = dialled.transport
         self._protocol = joined.protocol
@@ -320,7 +323,11 @@ async def connect(
     settings = settings or ClientSettings()
     try:
         with trio.fail_after(settings.dial_timeout_s):
-            dialled = await dial(endpoint, allow_plaintext=settings.allow_plaintext)
+            dialled = await dial(
+                endpoint,
+                allow_plaintext=settings.allow_plaintext,
+                environment=settings.environment,
+            )
     except trio.TooSlowError as exc:
         raise RelayUnreachable(
             f"relay {endpoint.address} does not answer within "

@@ -21,8 +21,8 @@ _DEFAULT_PORTS = {"wss": 443, "ws": 80}
 class Endpoint:
     """A relay's address. `url` has no fragment; `relay_id` is its pinned identity.
 
-    `ca_file`: PEM file of the authority that signs this relay's certificate, in place
-    of the system's authorities.
+    `ca_file`: PEM file of authorities that may sign this relay's certificate, besides
+    the system's.
     """
 
     url: str
@@ -72,6 +72,8 @@ def parse_endpoint(text: str, *, ca_file: Path | None = None) -> Endpoint:
         raise EndpointError(f"relay URL {text!r} does not begin with wss://")
     if not parts.hostname or port == 0:
         raise EndpointError(f"relay URL {text!r} names no host and port")
+    if not parts.hostname.isprintable() or " " in parts.hostname:
+        raise EndpointError(f"relay URL {text!r} names a host that is none")
     if parts.username or parts.password or parts.query:
         raise EndpointError(f"relay URL {text!r} holds a user, password or query")
     path = parts.path if parts.path not in ("", "/") else "/relay"

@@ -3,9 +3,11 @@
     RelayError
       LocalRelayError        our caller broke a rule, or this host does not allow it
         KeyFileError, WeakKey, EndpointError, PlaintextRefused, ListenError,
-        CertificateError, ConfigError, SendQueueFull, FrameRefused, PayloadTooLarge
+        CertificateError, ConfigError, ProxySettingError, SendQueueFull, FrameRefused,
+        PayloadTooLarge
       RemoteRelayError       the other side did; carries its address or id in `peer`
         RelayUnreachable     nobody answers there, or what answers is no relay
+          ProxyRefused         the HTTP proxy on the way says no
         CertificateRefused   no authority vouches for its certificate
         WrongRelayId         it answers, but is not the pinned relay
         HandshakeRefused     it said no; `code` says why
@@ -36,6 +38,8 @@ __all__ = [
     "PayloadTooLarge",
     "PlaintextRefused",
     "ProtocolError",
+    "ProxyRefused",
+    "ProxySettingError",
     "RelayBusy",
     "RelayError",
     "RelayUnreachable",
@@ -101,6 +105,15 @@ class ConfigError(LocalRelayError):
     """Settings that contradict each other or are out of range."""
 
 
+class ProxySettingError(LocalRelayError):
+    """HTTPS_PROXY or ALL_PROXY names no HTTP proxy; the variable is never quoted."""
+
+    advice = (
+        "write it as http://HOST:PORT or http://USER:PASSWORD@HOST:PORT, with / @ : # "
+        "and % of user and password as %2F and so on"
+    )
+
+
 class SendQueueFull(LocalRelayError):
     """The connection's own send queue is full: nothing was queued."""
 
@@ -131,10 +144,23 @@ class RelayUnreachable(RemoteRelayError):
     advice = "check the URL, that the relay runs, and the firewall between"
 
 
+class ProxyRefused(RelayUnreachable):
+    """The HTTP proxy on the way to the relay says no; `status` is its HTTP status."""
+
+    def __init__(
+        self, message: str, *, advice: str = "", peer: str = "", status: int = 0
+    ) -> None:
+        super().__init__(message, advice=advice, peer=peer)
+        self.status = status
+
+
 class CertificateRefused(RemoteRelayError):
     """No authority that we trust vouches for the relay's certificate."""
 
-    advice = "use the network's invite, which names the relay's id"
+    advice = (
+        "use the network's invite, which names the relay's id; if the authority is "
+        "your own, or a proxy here inspects TLS, name the authority's file with --ca"
+    )
 
 
 class WrongRelayId(RemoteRelayError):

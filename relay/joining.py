@@ -11,7 +11,7 @@ from os import urandom
 
 import trio
 from websockets.client import ClientProtocol
-from websockets.exceptions import InvalidStatus, InvalidURI
+from websockets.exceptions import InvalidStatus, InvalidUpgrade, InvalidURI
 from websockets.frames import Frame, Opcode
 from websockets.http11 import Response
 from websockets.typing import Subprotocol
@@ -53,6 +53,10 @@ __all__ = ["Joined", "join"]
 
 _LOG = logging.getLogger("p2pmoe.relay.websocket")
 _LOG.setLevel(logging.WARNING)
+_UPGRADE_ADVICE = (
+    "let the front or proxy pass the headers Upgrade and Connection, or use wss on "
+    "port 443"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +84,7 @@ class _Opening:
             logger=_LOG,
         )
         self.frames: list[Frame] = []
+        self.first_bytes = b""
         self._stream = stream
 
     def unreachable(self, reason: str, *, advice: str = "") -> RelayUnreachable:
@@ -96,6 +101,7 @@ class _Opening:
     async def receive(self) -> list[Frame | Response]:
         """Read once; the events of what was read."""
         chunk = await self._stream.receive_some(READ_BYTES)
+        self.first_bytes = self.first_bytes or bytes(chunk[:16])
         if chunk:
             self.protocol.receive_data(chunk)
         else:
@@ -110,6 +116,12 @@ class _Opening:
         await self.flush()
         while True:
             events = await self.receive()
+            if _is_http2(self.first_bytes):
+                raise self.unreachable(
+                    "is answered by something that speaks HTTP/2 alone",
+                    advice="let the front or proxy before it speak HTTP/1.1 (ALPN "
+                    "http/1.1), which WebSocket upgrades need",
+                )
             if self.protocol.handshake_exc is not None:
                 raise _refusal(self, self.protocol.handshake_exc)
             if events:
@@ -135,22 +147,43 @@ class _Opening:
 
 
 def _refusal(opening: _Opening, exc: Exception) -> RelayUnreachable:
+    if isinstance(exc, InvalidUpgrade):
+        return opening.unreachable(
+            "answers without the Upgrade header: a proxy removes it",
+            advice=_UPGRADE_ADVICE,
+        )
     if not isinstance(exc, InvalidStatus):
         return opening.unreachable(f"gives no valid answer to the upgrade: {exc}")
-    status = exc.response.status_code
+    return _refusal_by_status(opening, exc.response.status_code)
+
+
+def _refusal_by_status(opening: _Opening, status: int) -> RelayUnreachable:
     if status == 407:
-        return opening.unreachable(
-            "is behind a proxy that wants a password (HTTP 407)",
-            advice="give the proxy's user and password in HTTPS_PROXY",
+        reason = f"is behind a proxy that wants a password (HTTP {status})"
+        advice = "set HTTPS_PROXY to http://USER:PASSWORD@PROXY:PORT"
+    elif status == 426:
+        reason = f"did not get our Upgrade header (HTTP {status}): a proxy removes it"
+        advice = _UPGRADE_ADVICE
+    elif status in (403, 451, 511):
+        reason = (
+            f"is kept from us by something on the way (HTTP {status}): a proxy, a "
+            "filter, or a login page of this network"
         )
-    if status == 426:
-        return opening.unreachable(
-            "did not get our Upgrade header (HTTP 426): a proxy removes it",
-            advice="let the proxy pass WebSocket upgrades, or use wss on port 443",
+        advice = (
+            "log in to the network, or ask who runs it to allow WebSockets to "
+            f"{opening.endpoint.address}"
         )
-    if status in (429, 503):
-        return opening.unreachable(f"takes no connection now (HTTP {status})")
-    return opening.unreachable(f"answers HTTP {status}, so it is no relay at this path")
+    elif status in (429, 503):
+        reason, advice = f"takes no connection now (HTTP {status})", ""
+    else:
+        reason = f"answers HTTP {status}, so it is no relay at this path"
+        advice = ""
+    return opening.unreachable(reason, advice=advice)
+
+
+def _is_http2(first: bytes) -> bool:
+    """Tell whether the first bytes are an HTTP/2 SETTINGS frame on stream 0."""
+    return len(first) >= 9 and first[3] == 4 and first[5:9] == bytes(4)
 
 
 async def join(

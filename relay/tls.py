@@ -16,7 +16,6 @@ from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.x509.oid import NameOID
 
 from relay.errors import CertificateError
@@ -25,7 +24,6 @@ from relay.keys import SigningKey
 __all__ = [
     "SelfSigned",
     "TlsFiles",
-    "certificate_key",
     "client_context",
     "pinning_context",
     "self_signed_certificate",
@@ -134,13 +132,15 @@ def _load_own(
 
 
 def client_context(ca_file: Path | None) -> ssl.SSLContext:
-    """Build a context that trusts the system's authorities, or those of `ca_file`.
+    """Build a context that trusts the system's authorities, and those of `ca_file`.
 
     Raises:
         CertificateError: `ca_file` cannot be used.
     """
     try:
-        context = ssl.create_default_context(cafile=ca_file)
+        context = ssl.create_default_context()
+        if ca_file is not None:
+            context.load_verify_locations(ca_file)
     except (OSError, ssl.SSLError) as exc:
         reason = (exc.strerror or str(exc)).lower()
         raise CertificateError(
@@ -156,17 +156,7 @@ def pinning_context() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    # Not 1.3: what answers may be a front or proxy with an authority's certificate.
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
     return context
-
-
-def certificate_key(der: bytes | None) -> bytes | None:
-    """Return the 32 bytes of a certificate's Ed25519 key; None for any other key."""
-    if der is None:
-        return None
-    try:
-        key = x509.load_der_x509_certificate(der).public_key()
-    except ValueError:
-        return None
-    return key.public_bytes_raw() if isinstance(key, Ed25519PublicKey) else None

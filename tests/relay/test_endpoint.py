@@ -44,6 +44,8 @@ def test_an_ipv6_address() -> None:
         "relay.example.org:443",
         "http://relay.example.org",
         "wss://",
+        "wss://ho st/",
+        "wss://ho\x07st/",
         "wss://host:port",
         "wss://host:99999",
         "wss://host:0",

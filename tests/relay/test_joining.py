@@ -62,6 +62,9 @@ def answering(status: str) -> Handler:
     [
         ("407 Proxy Authentication Required", "password", "HTTPS_PROXY"),
         ("426 Upgrade Required", "proxy removes it", "wss on port 443"),
+        ("101 Switching Protocols", "proxy removes it", "headers Upgrade"),
+        ("403 Forbidden", "something on the way", "allow WebSockets"),
+        ("511 Network Authentication Required", "login page", "log in"),
         ("404 Not Found", "no relay at this path", "URL"),
         ("503 Service Unavailable", "takes no connection now", "URL"),
         ("200 OK", "no relay at this path", "URL"),
@@ -75,6 +78,18 @@ def test_b26_each_refusal_names_what_to_change(status, message, advice) -> None:
         assert "\n" not in str(error)
 
     trio.run(main)
+
+
+@trio_test
+async def test_b26_a_server_that_speaks_http2_alone() -> None:
+    async def http2(stream: trio.SocketStream) -> None:
+        await stream.receive_some(65536)
+        await stream.send_all(b"\x00\x00\x06\x04\x00\x00\x00\x00\x00" + bytes(6))
+        await trio.sleep_forever()
+
+    error = await refusal_of(http2)
+    assert "HTTP/2 alone" in str(error)
+    assert "ALPN" in error.advice
 
 
 @trio_test

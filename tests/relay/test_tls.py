@@ -7,11 +7,11 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
+from relay.certificates import read_certificate
 from relay.errors import CertificateError
 from relay.tls import (
     SelfSigned,
     TlsFiles,
-    certificate_key,
     client_context,
     pinning_context,
     self_signed_certificate,
@@ -40,18 +40,15 @@ def der(pem: bytes) -> bytes:
 
 def test_the_certificate_carries_the_identity_key_and_names() -> None:
     pem = self_signed_certificate(RELAY, ("localhost", "127.0.0.1"))
-    assert certificate_key(der(pem)) == RELAY.peer_id
+    facts = read_certificate(der(pem))
+    assert facts is not None
+    assert facts.key == RELAY.peer_id
     certificate = x509.load_pem_x509_certificate(pem)
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
     assert names.value.get_values_for_type(x509.DNSName) == ["localhost"]
     assert [str(a) for a in names.value.get_values_for_type(x509.IPAddress)] == [
         "127.0.0.1"
     ]
-
-
-def test_other_certificates_have_no_such_key() -> None:
-    assert certificate_key(None) is None
-    assert certificate_key(b"no certificate") is None
 
 
 def test_contexts_offer_http_1_1_only_and_leave_no_key_on_disk(
@@ -73,7 +70,9 @@ def test_contexts_offer_http_1_1_only_and_leave_no_key_on_disk(
             except ssl.SSLWantReadError:
                 continue
     assert client.selected_alpn_protocol() == "http/1.1"
-    assert certificate_key(client.getpeercert(binary_form=True)) == RELAY.peer_id
+    facts = read_certificate(client.getpeercert(binary_form=True))
+    assert facts is not None
+    assert facts.key == RELAY.peer_id
 
 
 def test_no_room_for_a_temporary_file_is_one_line(tmp_path, monkeypatch) -> None:
