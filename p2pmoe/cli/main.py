@@ -22,6 +22,7 @@ __all__ = ["build_app", "foreign_packages", "main"]
 
 COMMANDS = (
     "relay",
+    "network",
     "serve",
     "contribute",
     "run",

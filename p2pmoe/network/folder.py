@@ -8,6 +8,11 @@
     market.json        what the market remembers
     ledger/            the ledger's store
     invite.json        what members are given                      secret of the members
+    invites.json       the terms of every invite, by which its token can be made again
+    invites/           invite files for single members             secret of each
+    revocations        tokens and peers that relays refuse, signed by the network key
+    relays.map         the network's relays, signed by the network key
+    acme/              account key and certificate by ACME         secret
 
 The folder is made with mode 0700. Each service may also run by itself on a folder of
 its own, which then holds only its files.
@@ -61,6 +66,31 @@ class OperatorFolder:
     def invite(self) -> Path:
         """The invite file."""
         return self.path / "invite.json"
+
+    @property
+    def invites(self) -> Path:
+        """The terms of every invite."""
+        return self.path / "invites.json"
+
+    @property
+    def invite_files(self) -> Path:
+        """The folder of invite files for single members."""
+        return self.path / "invites"
+
+    @property
+    def revocations(self) -> Path:
+        """The signed list of what is revoked."""
+        return self.path / "revocations"
+
+    @property
+    def relay_map(self) -> Path:
+        """The signed relay map."""
+        return self.path / "relays.map"
+
+    @property
+    def acme(self) -> Path:
+        """The folder of the ACME account and its certificate."""
+        return self.path / "acme"
 
     @property
     def market_memory(self) -> Path:

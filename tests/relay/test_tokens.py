@@ -41,6 +41,28 @@ def test_bytes_of_a_token() -> None:
     assert signature == NETWORK.sign(b"p2pmoe network token v1\0" + body)
 
 
+def test_a_serial_tells_tokens_of_equal_terms_apart() -> None:
+    raw = token_for(PEER, serial=2**64 - 1)
+    assert raw[:2] == b"\x98\x02"
+    assert raw[:-64].endswith(b"\xcf" + b"\xff" * 8)
+    token = verdict(raw)
+    assert isinstance(token, NetworkToken)
+    assert token.serial == 2**64 - 1
+    assert raw != token_for(PEER, serial=1) != token_for(PEER)
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [b"\x01\x00", b"\x02", b"\x02\x00", b"\x02\xc4\x00", b"\x02\xc3", b"\x03\x01"],
+)
+def test_a_serial_stands_in_version_2_alone(ending: bytes) -> None:
+    head = b"\x98" if len(ending) > 1 else b"\x97"
+    fields = token_for(PEER)[2:-64]
+    body = head + ending[:1] + fields + ending[1:]
+    with pytest.raises(ProtocolError):
+        parse_token(body + NETWORK.sign(b"p2pmoe network token v1\0" + body))
+
+
 def test_a_good_token_admits() -> None:
     token = verdict(token_for(PEER, role=Role.WORKER, relay_id=RELAY.peer_id))
     assert isinstance(token, NetworkToken)

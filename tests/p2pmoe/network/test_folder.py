@@ -78,8 +78,13 @@ def test_every_file_has_its_own_name(tmp_path: Path) -> None:
         folder.invite,
         folder.market_memory,
         folder.ledger,
+        folder.invites,
+        folder.invite_files,
+        folder.revocations,
+        folder.relay_map,
+        folder.acme,
     }
-    assert len(paths) == 5
+    assert len(paths) == 10
     assert {path.parent for path in paths} == {tmp_path}
 
 
