@@ -186,7 +186,7 @@ def test_each_denial_becomes_an_error_with_advice() -> None:
         error = denial_error(Deny(code=code, retry_ms=1500, text="why"), "host:1")
         assert str(error) == "relay host:1 refuses: why"
         assert error.code == code
-        if code.name.startswith("TOKEN_"):
+        if code.name.startswith(("TOKEN_", "PEER_")):
             assert isinstance(error, TokenRefused)
             assert error.advice
         elif code in (DenyCode.BUSY, DenyCode.DRAINING):
