@@ -3,6 +3,7 @@
     GET /          the status page if the relay has one, else a neutral page that names
                    no product (scanners look for open relays)
     GET /status    the status as JSON; its live form is in `relay.page_sockets`
+    GET /map       the signed relay map (`relay.relay_map`); 404 if there is none
     GET /livez     200 while the process runs
     GET /readyz    200 when it takes peers, else 503 with the reason
     GET /metrics   Prometheus text, to loopback or with the bearer token; else 404
@@ -155,6 +156,7 @@ class Pages:
         unready: Callable[[], str],
         metrics_token: str,
         status: Callable[[], bytes] | None = None,
+        relay_map: Callable[[], bytes] = bytes,
     ) -> None:
         self._exact = {path: h for path, h in handlers.items() if not _is_prefix(path)}
         if status is not None:
@@ -163,6 +165,7 @@ class Pages:
         self._prefixes = sorted(prefixes, key=lambda item: -len(item[0]))
         self._metrics = metrics
         self._unready = unready
+        self._relay_map = relay_map
         self._metrics_token = metrics_token
         self._n_open = 0
 
@@ -200,9 +203,11 @@ class Pages:
                 return PageResponse(body=b"ok\n")
             case "/readyz":
                 reason = self._unready()
-                if reason:
-                    return PageResponse(status=503, body=f"{reason}\n".encode())
-                return PageResponse(body=b"ok\n")
+                body = f"{reason or 'ok'}\n".encode()
+                return PageResponse(status=503 if reason else 200, body=body)
+            case "/map" if signed := self._relay_map():
+                kind = "application/octet-stream"
+                return PageResponse(body=signed, content_type=kind)
             case "/metrics" if self._may_see_metrics(request):
                 kind = "text/plain; version=0.0.4; charset=utf-8"
                 return PageResponse(body=self._metrics().encode(), content_type=kind)

@@ -36,7 +36,7 @@ def pages(**changes: object) -> Pages:
         "unready": lambda: "",
         "metrics_token": "",
     }
-    handlers = {"/blob/": named, "/blob/x/": longer, "/map": named}
+    handlers = {"/blob/": named, "/blob/x/": longer, "/exact": named}
     return Pages(handlers, **(values | changes))
 
 
@@ -53,6 +53,9 @@ async def test_own_pages() -> None:
     assert b"p2pmoe" not in body.lower()
     assert await status_and_body(asked("/livez")) == (200, b"ok\n")
     assert await status_and_body(asked("/readyz")) == (200, b"ok\n")
+    assert (await status_and_body(asked("/map")))[0] == 404
+    signed = await status_and_body(asked("/map"), relay_map=lambda: b"signed")
+    assert signed == (200, b"signed")
     unready = await status_and_body(asked("/readyz"), unready=lambda: "no ledger")
     assert unready == (503, b"no ledger\n")
 
@@ -67,10 +70,10 @@ async def test_elsewhere_is_the_neutral_page_with_404() -> None:
 
 @trio_test
 async def test_the_callers_pages_exact_and_by_the_longest_prefix() -> None:
-    assert await status_and_body(asked("/map", query="a=b")) == (200, b"/map?a=b")
+    assert await status_and_body(asked("/exact", query="a=b")) == (200, b"/exact?a=b")
     assert await status_and_body(asked("/blob/ab")) == (200, b"/blob/ab?")
     assert await status_and_body(asked("/blob/x/y")) == (200, b"longer")
-    assert (await status_and_body(asked("/map/x")))[0] == 404
+    assert (await status_and_body(asked("/exact/x")))[0] == 404
 
 
 @trio_test

@@ -1,0 +1,112 @@
+"""Fetching the relay map: from a relay, and from whatever else may answer."""
+
+import contextlib
+
+import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+
+from relay.endpoint import Endpoint
+from relay.errors import ProtocolError, RelayUnreachable
+from relay.groups import only_exception
+from relay.map_client import fetch_map, parse_answer
+from relay.pages import PageResponse
+from relay.relay_map import MAX_MAP_BYTES, RelayEntry, RelayMap, sign_map
+from tests.support.relays import NETWORK, key, running_relay, tls_config
+from tests.support.trio_test import trio_test
+
+ENTRY = RelayEntry("wss://one.example/relay", key(1).peer_id)
+MAP = sign_map(RelayMap(NETWORK.peer_id, 3, (ENTRY,)), NETWORK.sign)
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nX: y\r\n\r\n"
+
+
+async def fetched_from(answer: bytes, network: bytes = NETWORK.peer_id) -> object:
+    """Fetch from a server that says `answer` to anybody and closes."""
+    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = listeners[0].socket.getsockname()[1]
+
+    async def serve(stream: trio.SocketStream) -> None:
+        await stream.receive_some(4096)
+        with contextlib.suppress(trio.BrokenResourceError):
+            await stream.send_all(answer)
+            await stream.send_eof()
+        await trio.sleep_forever()
+
+    async with only_exception(), trio.open_nursery() as nursery:
+        nursery.start_soon(trio.serve_listeners, serve, listeners)
+        endpoint = Endpoint(f"ws://127.0.0.1:{port}/relay")
+        try:
+            return await fetch_map(endpoint, network, allow_plaintext=True)
+        finally:
+            nursery.cancel_scope.cancel()
+
+
+@trio_test
+async def test_a_relay_hands_out_its_map() -> None:
+    async def page(_request: object) -> PageResponse:
+        return PageResponse(body=MAP.encoded)
+
+    async with running_relay(tls_config(), pages={"/map": page}) as relay:
+        endpoint = relay.endpoint("127.0.0.1")
+        assert await fetch_map(endpoint, NETWORK.peer_id) == MAP
+        with pytest.raises(ProtocolError, match="network"):
+            await fetch_map(endpoint, key(9).peer_id)
+
+
+@trio_test
+async def test_a_relay_without_a_map() -> None:
+    async with running_relay(tls_config()) as relay:
+        endpoint = relay.endpoint("127.0.0.1")
+        assert await fetch_map(endpoint, NETWORK.peer_id) is None
+    with pytest.raises(RelayUnreachable):
+        await fetch_map(endpoint, NETWORK.peer_id)
+
+
+@trio_test
+async def test_an_answer_that_never_ends_is_cut() -> None:
+    with pytest.raises(ProtocolError, match="above"):
+        await fetched_from(OK + bytes(3 * MAX_MAP_BYTES))
+
+
+@trio_test
+async def test_a_forged_map_is_refused() -> None:
+    forged = MAP.encoded[:-1] + bytes([MAP.encoded[-1] ^ 1])
+    head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(forged)}\r\n\r\n".encode()
+    with pytest.raises(ProtocolError, match="signature"):
+        await fetched_from(head + forged)
+
+
+def test_an_answer_is_taken_apart() -> None:
+    assert parse_answer(OK + b"abc") == b"abc"
+    assert parse_answer(b"HTTP/1.1 404 Not Found\r\n\r\nwhatever") is None
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        OK,
+        OK + b"ab",
+        OK + b"abcd",
+        OK.replace(b" 3", b" -3") + b"abc",
+        OK.replace(b" 3", b" 33333333333333") + b"abc",
+        OK.replace(b"Content-Length: 3", b"Transfer-Encoding: chunked") + b"abc",
+        OK.replace(b"200", b"302") + b"abc",
+        OK.replace(b"HTTP", b"ICY") + b"abc",
+        b"HTTP/1.1\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX: " + b"y" * 9000 + b"\r\n\r\n",
+    ],
+)
+def test_other_answers_are_refused(answer: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        parse_answer(answer)
+
+
+@given(st.binary(max_size=200))
+def test_noise_ends_in_one_error(noise: bytes) -> None:
+    for answer in (noise, OK + noise, b"HTTP/1.1 200 " + noise):
+        try:
+            parse_answer(answer)
+        except ProtocolError:
+            continue
