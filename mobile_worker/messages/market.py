@@ -271,7 +271,8 @@ class Demand:
     """DEMAND, backbone -> market: measured use of experts since the last one.
 
     counts: pairs (expert, rows routed to it). at_hand: experts in its own memory.
-    has_disk: it can read every expert from its own disk.
+    has_disk: it can read every expert from its own disk. n_tokens: how many tokens, of
+    prompts and answers, went through the model since the last one.
     """
 
     TYPE: ClassVar[MessageType] = MessageType.DEMAND
@@ -280,12 +281,14 @@ class Demand:
         "counts": _Counts(),
         "at_hand": Experts(),
         "has_disk": FLAG,
+        "n_tokens": U32,
     }
 
     manifest_hash: bytes
     counts: tuple[tuple[ExpertId, int], ...]
     at_hand: tuple[ExpertId, ...]
     has_disk: bool
+    n_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -180,6 +180,7 @@ def _market_client(joining: Joining, name: bytes) -> MarketClient:
             record=lambda: joining.node.record.encoded,
             has_disk=joining.local.options.policy is not DiskPolicy.OFF,
             demand_interval_s=joining.tuning.demand_interval_s,
+            n_chosen=joining.local.model.description.top_k,
         ),
         use=joining.local.use.take_since,
         at_hand=joining.local.hot.at_hand,

@@ -15,7 +15,7 @@ Pure; times are monotonic seconds.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mobile_worker.device_class import DeviceClass
@@ -52,6 +52,7 @@ class MarketTerms:
     record: Callable[[], bytes]  # our own record as it is now
     has_disk: bool
     demand_interval_s: float
+    n_chosen: int = 1  # routed experts of a token in a layer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,12 +109,14 @@ class MarketClient:
         ):
             self._demanded_at = now
             self._said_at_hand = at_hand
+            counts = self._use()
             said.append(
                 Demand(
                     manifest_hash=self._terms.manifest_hash,
-                    counts=self._use(),
+                    counts=counts,
                     at_hand=at_hand,
                     has_disk=self._terms.has_disk,
+                    n_tokens=_n_tokens(counts, self._terms.n_chosen),
                 )
             )
         return said
@@ -162,3 +165,11 @@ class MarketClient:
             known = [e for e in holder.experts if e in self._terms.experts]
             holders[record.peer_id] = (tier, known)
         return Placed(records=records, holders=holders)
+
+
+def _n_tokens(counts: Iterable[tuple[ExpertId, int]], n_chosen: int) -> int:
+    """Return how many tokens were routed: rows of the busiest layer, by its choices."""
+    rows: dict[int, int] = {}
+    for expert, n_rows in counts:
+        rows[expert.layer] = rows.get(expert.layer, 0) + n_rows
+    return min(max(rows.values(), default=0) // n_chosen, 0xFFFF_FFFF)

@@ -9,6 +9,7 @@ Pure. Source: design/06, "Price" (q) and "Assignment" (targets, floors, tail).
 """
 
 import statistics
+from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,12 +18,21 @@ from p2pmoe.market.coverage import floor_of, replica_target
 from p2pmoe.market.devices import ExpertKey
 from p2pmoe.market.wanted import Wanted
 
-__all__ = ["HALF_LIFE_S", "REPLICA_SHARE", "DemandAverage", "Shard", "wanted_of"]
+__all__ = [
+    "HALF_LIFE_S",
+    "REPLICA_SHARE",
+    "DemandAverage",
+    "Shard",
+    "TokenRate",
+    "wanted_of",
+]
 
 HALF_LIFE_S = 300.0
 # One replica bears this many times the mean demand before a second one is wanted.
 REPLICA_SHARE = 8.0
 _EVEN_SHARE = 0.05
+_RATE_WINDOW_S = 10.0
+_MAX_TOKENS_S = 1e6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +75,30 @@ class DemandAverage:
             expert: _EVEN_SHARE + self._sums.get(expert, 0.0) * scale
             for expert in experts
         }
+
+
+class TokenRate:
+    """Tokens a second of one deployment, as its backbone reports them."""
+
+    def __init__(self) -> None:
+        self._reports: deque[tuple[float, float, int]] = deque(maxlen=64)
+        self._last_at: float | None = None
+
+    def report(self, n_tokens: int, now: float) -> None:
+        """Add a report at `now` (monotonic seconds); the first has no known span."""
+        if self._last_at is not None:
+            self._reports.append((self._last_at, now, n_tokens))
+        self._last_at = now
+
+    def per_s(self, now: float) -> float:
+        """Return the rate over the reports of the last 10 s, at most a million."""
+        while self._reports and self._reports[0][1] < now - _RATE_WINDOW_S:
+            self._reports.popleft()
+        if not self._reports:
+            return 0.0
+        span_s = self._reports[-1][1] - self._reports[0][0]
+        total = sum(n_tokens for _, _, n_tokens in self._reports)
+        return min(total / max(span_s, 1.0), _MAX_TOKENS_S)
 
 
 def wanted_of(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from mobile_worker.expert_id import ExpertId
 from mobile_worker.messages.market import Demand
 from mobile_worker.shards.manifest import Manifest, ManifestError, parse_manifest
-from p2pmoe.market.demand import DemandAverage, Shard, wanted_of
+from p2pmoe.market.demand import DemandAverage, Shard, TokenRate, wanted_of
 from p2pmoe.market.devices import ExpertKey
 from p2pmoe.market.errors import NoticeRefused
 from p2pmoe.market.lease import Deployment
@@ -83,6 +83,8 @@ class Listing:
         self.deployment = deployment
         self.number = number
         self.manifest = manifest
+        self.name = parsed.name
+        self.architecture = parsed.architecture
         self.prices = prices
         self.record = b""
         self.heard_at = 0.0
@@ -100,6 +102,7 @@ class Listing:
             self.by_digest.setdefault(shard.digest, []).append(shard)
         self._digests = {shard.expert: shard.digest for shard in self.shards}
         self._average = DemandAverage()
+        self._tokens = TokenRate()
         self._at_hand: frozenset[ExpertId] = frozenset()
         self._has_disk = False
         self._is_reported = False
@@ -110,6 +113,20 @@ class Listing:
         """Return the shard hashes of experts of this manifest."""
         return [self._digests[e] for e in experts if e in self._digests]
 
+    @property
+    def at_hand(self) -> frozenset[ExpertId]:
+        """Experts in the backbone's own memory, as it said last."""
+        return self._at_hand
+
+    @property
+    def has_disk(self) -> bool:
+        """Whether the backbone can read every expert from its own disk."""
+        return self._has_disk
+
+    def tokens_s(self, now: float) -> float:
+        """Return how many tokens a second the backbone reports."""
+        return self._tokens.per_s(now)
+
     def report(self, demand: Demand, now: float) -> bool:
         """Take a backbone's report in; return whether the wanted list should follow.
 
@@ -118,6 +135,7 @@ class Listing:
         """
         known = [(e, n) for e, n in demand.counts if e in self._digests]
         self._average.report(known, now)
+        self._tokens.report(demand.n_tokens, now)
         at_hand = frozenset(e for e in demand.at_hand if e in self._digests)
         self._has_changed |= (at_hand, demand.has_disk) != (
             self._at_hand,

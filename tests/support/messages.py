@@ -98,6 +98,7 @@ EXAMPLES: dict[str, Message] = {
         counts=((ExpertId(1, 2), 40), (ExpertId(1, 5), 0)),
         at_hand=_EXPERTS[:2],
         has_disk=True,
+        n_tokens=20,
     ),
     "placement": Placement(
         manifest_hash=_run(32),

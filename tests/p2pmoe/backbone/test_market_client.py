@@ -1,5 +1,7 @@
 """What is said to the market and when; what is believed of a placement."""
 
+import dataclasses
+
 from mobile_worker.expert_id import ExpertId
 from mobile_worker.messages import (
     Demand,
@@ -141,3 +143,17 @@ def test_b25_unknown_experts_and_bad_records_are_left_out() -> None:
     assert placed is not None
     assert len(placed.records) == 1
     assert list(placed.holders.values()) == [(Tier.HUB, [KNOWN])]
+
+
+def test_tokens_are_counted_by_the_busiest_layer() -> None:
+    terms = Rig().client._terms
+    rows = ((ExpertId(1, 0), 30), (ExpertId(1, 1), 30), (ExpertId(2, 0), 44))
+    for n_chosen, n_tokens in ((1, 60), (4, 15)):
+        client = MarketClient(
+            dataclasses.replace(terms, n_chosen=n_chosen),
+            use=lambda: rows,
+            at_hand=tuple,
+        )
+        assert [m.n_tokens for m in client.due(0.0) if isinstance(m, Demand)] == [
+            n_tokens
+        ]

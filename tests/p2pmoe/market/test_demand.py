@@ -3,7 +3,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mobile_worker.expert_id import ExpertId
-from p2pmoe.market.demand import HALF_LIFE_S, DemandAverage, Shard, wanted_of
+from p2pmoe.market.demand import (
+    HALF_LIFE_S,
+    DemandAverage,
+    Shard,
+    TokenRate,
+    wanted_of,
+)
 from p2pmoe.market.devices import ExpertKey
 
 EXPERTS = [ExpertId(0, i) for i in range(4)]
@@ -54,3 +60,26 @@ def test_hot_experts_get_more_replicas() -> None:
     demand = dict(zip(EXPERTS, [17.0, 1.0, 1.0, 0.0], strict=True))
     wanted = wanted_of(SHARDS, demand, set(), has_disk=True)
     assert [w.target for w in wanted] == [3, 1, 1, 0]
+
+
+def test_tokens_a_second_follow_the_reports() -> None:
+    rate = TokenRate()
+    assert rate.per_s(0.0) == 0.0
+    rate.report(1000, 0.0)  # since when, nobody knows
+    assert rate.per_s(0.0) == 0.0
+    for at in (3.0, 6.0, 9.0):
+        rate.report(30, at)
+    assert rate.per_s(9.0) == 10.0
+    assert rate.per_s(15.0) == 10.0
+    assert rate.per_s(30.0) == 0.0
+    rate.report(0, 33.0)
+    assert rate.per_s(33.0) == 0.0
+
+
+@given(st.lists(st.tuples(st.floats(0, 20), st.integers(0, 2**32 - 1)), max_size=100))
+def test_no_report_makes_an_absurd_rate(reports: list[tuple[float, int]]) -> None:
+    rate, now = TokenRate(), 0.0
+    for wait_s, n_tokens in reports:
+        now += wait_s
+        rate.report(n_tokens, now)
+        assert 0.0 <= rate.per_s(now) <= 1e6

@@ -107,3 +107,13 @@ def test_unknown_experts_in_a_report_are_ignored() -> None:
     assert {w.demand for w in here.wanted(0.0)} == {1.0}
     assert here.digests_of([stranger]) == []
     assert here.digests_of([FIRST]) == [MODEL.experts[0].digest]
+
+
+def test_what_people_are_shown_of_a_deployment() -> None:
+    shown = listing()
+    assert (shown.name, shown.architecture) == (MODEL.name, MODEL.architecture)
+    assert (shown.at_hand, shown.has_disk) == (frozenset(), False)
+    shown.report(report(at_hand=(FIRST,), n_tokens=5), 10.0)
+    shown.report(report(at_hand=(FIRST,), n_tokens=20), 12.0)
+    assert (shown.at_hand, shown.has_disk) == ({FIRST}, True)
+    assert shown.tokens_s(12.0) == 10.0
