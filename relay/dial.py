@@ -158,11 +158,22 @@ async def _dial_tls(
     opened = await _open(endpoint, proxy)
     is_ipv6 = proxy is None and opened.transport.remote_address.startswith("[")
     if is_ipv6 and ":" not in endpoint.host:
-        with trio.move_on_after(_IPV6_TLS_S) as scope:
+        with trio.move_on_after(_IPV6_TLS_S):
             return await _handshake(endpoint, context, opened, proxy)
-        if scope.cancelled_caught:
-            opened = await _open(endpoint, proxy, local=_ANY_IPV4)
+        opened = await _open_by_ipv4(endpoint)
     return await _handshake(endpoint, context, opened, proxy)
+
+
+async def _open_by_ipv4(endpoint: Endpoint) -> _Opened:
+    try:
+        return await _open(endpoint, None, local=_ANY_IPV4)
+    except RelayUnreachable as exc:
+        raise RelayUnreachable(
+            f"no TLS at {endpoint.address} within {_IPV6_TLS_S:g} s, none by IPv4",
+            peer=endpoint.address,
+            advice="the IPv6 route there swallows packets: lower this host's MTU, or "
+            "see to an IPv4 address for the relay",
+        ) from exc
 
 
 async def _handshake(

@@ -1,6 +1,8 @@
 """Reaching a relay: addresses, certificates, and no plaintext."""
 
+import contextlib
 import datetime as dt
+import errno
 import socket
 import ssl
 
@@ -16,11 +18,15 @@ from relay.endpoint import Endpoint, parse_endpoint
 from relay.errors import (
     CertificateRefused,
     PlaintextRefused,
+    ProxyRefused,
+    ProxySettingError,
     RelayUnreachable,
     WrongRelayId,
 )
-from relay.tls import TlsFiles, self_signed_certificate
+from relay.streams import TcpStream
+from relay.tls import TlsFiles, self_signed_certificate, server_context
 from tests.relay.test_tls import write_files
+from tests.support.proxies import FakeProxy, running_proxy
 from tests.support.relays import (
     RELAY,
     joined,
@@ -95,7 +101,13 @@ async def test_a_front_with_a_foreign_certificate_is_not_the_pinned_relay(
             await dial(relay.endpoint("localhost"))
 
 
-def authority_files(folder) -> TlsFiles:
+def authority_files(
+    folder,
+    *,
+    host: str = "localhost",
+    not_before: dt.datetime = dt.datetime(2020, 1, 1, tzinfo=dt.UTC),
+    not_after: dt.datetime = dt.datetime(2090, 1, 1, tzinfo=dt.UTC),
+) -> TlsFiles:
     """A P-256 certificate for localhost, as a front would have, that signs itself."""
     private = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "front")])
@@ -116,10 +128,10 @@ def authority_files(folder) -> TlsFiles:
         .issuer_name(name)
         .public_key(private.public_key())
         .serial_number(1)
-        .not_valid_before(dt.datetime(2020, 1, 1, tzinfo=dt.UTC))
-        .not_valid_after(dt.datetime(2090, 1, 1, tzinfo=dt.UTC))
+        .not_valid_before(not_before)
+        .not_valid_after(not_after)
         .add_extension(
-            x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False
+            x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False
         )
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .add_extension(usage, critical=True)
@@ -192,3 +204,255 @@ def test_the_self_signed_pem_is_what_tls_loads(tmp_path) -> None:
         RELAY, ("localhost",)
     )
     assert ssl.PEM_cert_to_DER_cert(files.certificate.read_text())
+
+
+# ---- through a proxy
+
+FAR = "wss://relay.example.org/relay"
+
+
+def through(proxy: FakeProxy, **changes: str) -> ClientSettings:
+    return ClientSettings(environment={"HTTPS_PROXY": proxy.url} | changes)
+
+
+@trio_test
+async def test_b26_a_relay_behind_a_proxy_is_reached_and_proven() -> None:
+    async with running_relay(tls_config()) as relay:
+        async with running_proxy(target=("127.0.0.1", relay.port)) as proxy:
+            endpoint = Endpoint(FAR, RELAY.peer_id)
+            async with joined(endpoint, key(1), settings=through(proxy)) as a:
+                assert a.welcome.relay_id == RELAY.peer_id
+                assert a.route.proxy == f"127.0.0.1:{proxy.port}"
+                assert a.route.certificate.key == RELAY.peer_id
+                a.send(key(1).peer_id, b"x" * 60_000)
+                assert len((await anext(a.events())).payload) == 60_000
+    assert proxy.heads[0].startswith("CONNECT relay.example.org:443 HTTP/1.1\r\n")
+    assert "Authorization" not in proxy.heads[0]
+
+
+@trio_test
+async def test_b26_a_proxy_reached_by_tls_with_a_password(tmp_path) -> None:
+    files = authority_files(tmp_path)
+    context = server_context(files, RELAY)
+
+    def wrap(stream: trio.SocketStream) -> trio.SSLStream:
+        return trio.SSLStream(stream, context, server_side=True)
+
+    async with running_relay(tls_config()) as relay:
+        target = ("127.0.0.1", relay.port)
+        async with running_proxy(wrap=wrap, target=target) as proxy:
+            url = f"https://ann:secret@localhost:{proxy.port}"
+            settings = ClientSettings(environment={"ALL_PROXY": url})
+            endpoint = Endpoint(FAR, RELAY.peer_id, files.certificate)
+            async with joined(endpoint, key(1), settings=settings) as a:
+                assert a.welcome.relay_id == RELAY.peer_id
+            with pytest.raises(ProxyRefused, match="self-signed") as caught:
+                await dial(
+                    Endpoint(FAR, RELAY.peer_id), environment=settings.environment
+                )
+            assert "--ca" in caught.value.advice
+    assert "Proxy-Authorization: Basic YW5uOnNlY3JldA==" in proxy.heads[0]
+
+
+@trio_test
+async def test_b26_the_proxys_refusals() -> None:
+    who = b"HTTP/1.1 407 Who?\r\nProxy-Authenticate: Basic realm=x\r\n\r\n"
+    async with running_proxy(answer=who) as proxy:
+        with pytest.raises(ProxyRefused, match="wants a user") as caught:
+            await dial(Endpoint(FAR), environment={"HTTPS_PROXY": proxy.url})
+        assert caught.value.status == 407
+        proxy.answer = b"HTTP/1.1 403 No\r\n\r\n"
+        with pytest.raises(ProxyRefused, match="forbids"):
+            await dial(Endpoint(FAR), environment={"HTTPS_PROXY": proxy.url})
+    with pytest.raises(ProxyRefused, match="cannot be reached: connection refused"):
+        await dial(Endpoint(FAR), environment={"HTTPS_PROXY": "http://127.0.0.1:1"})
+    with pytest.raises(ProxySettingError):
+        await dial(Endpoint(FAR), environment={"HTTPS_PROXY": "socks5://x:1"})
+
+
+@trio_test
+async def test_what_no_proxy_names_is_dialled_directly(monkeypatch) -> None:
+    called = []
+
+    async def refuse(host: str, port: int, **_: object) -> None:
+        called.append((host, port))
+        raise OSError(errno.ECONNREFUSED, "refused")
+
+    monkeypatch.setattr("relay.dial.trio.open_tcp_stream", refuse)
+    environment = {"HTTPS_PROXY": "http://proxy:1", "NO_PROXY": ".example.org"}
+    with pytest.raises(RelayUnreachable):
+        await dial(Endpoint(FAR), environment=environment)
+    with pytest.raises(ProxyRefused):
+        await dial(Endpoint(FAR), environment=environment | {"NO_PROXY": ""})
+    assert called == [("relay.example.org", 443), ("proxy", 1)]
+
+
+@trio_test
+async def test_b26_a_proxy_that_inspects_tls_is_named_by_its_issuer(tmp_path) -> None:
+    """What answers has a certificate of its own authority; with it, the id holds."""
+    files = authority_files(tmp_path)
+    async with running_relay(tls_config_with(files)) as relay:
+        url = relay.endpoint("localhost").url
+        with pytest.raises(WrongRelayId, match="issued by 'front'") as caught:
+            await dial(Endpoint(url, RELAY.peer_id))
+        assert "inspects TLS" in caught.value.advice
+        assert "P2PMOE_CA_FILE" in caught.value.advice
+        with pytest.raises(CertificateRefused) as caught:
+            await dial(Endpoint(url))
+        assert "--ca" in caught.value.advice
+        endpoint = Endpoint(url, RELAY.peer_id, files.certificate)
+        async with joined(endpoint, key(1), settings=STRICT) as a:
+            assert a.route.certificate.issuer == "front"
+
+
+@trio_test
+async def test_an_authoritys_file_beside_a_relays_own_certificate(tmp_path) -> None:
+    """One file for all relays of a network: those with their own key need none."""
+    files = authority_files(tmp_path)
+    async with running_relay(tls_config()) as relay:
+        url = relay.endpoint("localhost").url
+        endpoint = Endpoint(url, RELAY.peer_id, files.certificate)
+        async with joined(endpoint, key(1), settings=STRICT) as a:
+            assert a.route.tls_version == "TLSv1.3"
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason", "advice"),
+    [
+        ({"not_after": dt.datetime(2021, 1, 1, tzinfo=dt.UTC)}, "expired", "renew"),
+        ({"not_before": dt.datetime(2089, 1, 1, tzinfo=dt.UTC)}, "not yet", "clock"),
+        ({"host": "other.example"}, "mismatch", "host name"),
+    ],
+)
+def test_certificates_that_are_not_good(tmp_path, changes, reason, advice) -> None:
+    async def main() -> None:
+        files = authority_files(tmp_path, **changes)
+        async with running_relay(tls_config_with(files)) as relay:
+            url = relay.endpoint("localhost").url
+            with pytest.raises(CertificateRefused, match=reason) as caught:
+                await dial(Endpoint(url, None, files.certificate))
+            assert advice in caught.value.advice
+
+    trio.run(main)
+
+
+async def serve_tls(context: ssl.SSLContext, task_status: trio.TaskStatus[int]) -> None:
+    async def handle(stream: trio.SocketStream) -> None:
+        with contextlib.suppress(trio.BrokenResourceError):
+            await trio.SSLStream(stream, context, server_side=True).do_handshake()
+
+    [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    task_status.started(listener.socket.getsockname()[1])
+    await trio.serve_listeners(handle, [listener])
+
+
+@trio_test
+async def test_b26_alpn_offers_http_1_1_alone(tmp_path) -> None:
+    """A server of h2 and http/1.1 takes http/1.1; one of h2 alone is named."""
+    context = server_context(authority_files(tmp_path), RELAY)
+    chosen = []
+    async with trio.open_nursery() as nursery:
+        context.set_alpn_protocols(["h2", "http/1.1"])
+        port = await nursery.start(serve_tls, context)
+        endpoint = Endpoint(
+            f"wss://localhost:{port}/relay", None, tmp_path / "front.pem"
+        )
+        dialled = await dial(endpoint)
+        chosen.append(dialled.stream.selected_alpn_protocol())
+        dialled.transport.close()
+        nursery.cancel_scope.cancel()
+    assert chosen == ["http/1.1"]
+
+
+# ---- IPv6 that fails fast
+
+
+class DeadIpv6(trio.abc.SocketFactory, trio.abc.HostnameResolver):
+    """Every name has two IPv6 addresses that swallow all, and 127.0.0.1."""
+
+    def socket(self, family=0, type=0, proto=0):  # noqa: A002 - as trio names it
+        made = socket.socket(socket.AF_INET, type, proto)
+        if family == socket.AF_INET6:
+            return _Swallowing(made)
+        return trio.socket.from_stdlib_socket(made)
+
+    async def getaddrinfo(self, host, port, *_: object, **__: object):
+        tcp = (socket.SOCK_STREAM, socket.IPPROTO_TCP, "")
+        return [
+            (socket.AF_INET6, *tcp, ("2001:db8::1", port, 0, 0)),
+            (socket.AF_INET6, *tcp, ("2001:db8::2", port, 0, 0)),
+            (socket.AF_INET, *tcp, ("127.0.0.1", port)),
+        ]
+
+    async def getnameinfo(self, *_: object):
+        raise NotImplementedError
+
+
+class _Swallowing:
+    """A socket whose connect never ends."""
+
+    def __init__(self, made: socket.socket) -> None:
+        self.close = made.close
+        self.setsockopt = made.setsockopt
+
+    async def connect(self, _address: object) -> None:
+        await trio.sleep_forever()
+
+
+@trio_test(autojump=True)
+async def test_b26_a_dead_ipv6_route_costs_a_quarter_of_a_second() -> None:
+    async with running_relay(tls_config()) as relay:
+        dead = DeadIpv6()
+        trio.socket.set_custom_hostname_resolver(dead)
+        trio.socket.set_custom_socket_factory(dead)
+        began = trio.current_time()
+        endpoint = Endpoint(f"wss://relay.test:{relay.port}/relay", RELAY.peer_id)
+        async with joined(endpoint, key(1), settings=STRICT) as a:
+            assert a.route.remote == f"127.0.0.1:{relay.port}"
+            assert trio.current_time() - began < 1
+
+
+@trio_test(autojump=True)
+async def test_ipv6_that_opens_and_swallows_costs_three_seconds(monkeypatch) -> None:
+    """Small packets pass, large ones do not: TCP is up, TLS never is."""
+
+    class Ipv6Stream(TcpStream):
+        remote_address = "[2001:db8::1]:443"
+
+    silent, _other = socket.socketpair()
+    opened = []
+
+    async def connect(host: str, port: int, local: str | None) -> TcpStream:
+        opened.append(local)
+        if local is None:
+            return Ipv6Stream(silent)
+        stream = await trio.open_tcp_stream("127.0.0.1", port)
+        return TcpStream(socket.socket(fileno=stream.socket.detach()))
+
+    monkeypatch.setattr("relay.dial._connect", connect)
+    async with running_relay(tls_config()) as relay:
+        endpoint = Endpoint(f"wss://relay.test:{relay.port}/relay", RELAY.peer_id)
+        dialled = await dial(endpoint)
+        assert trio.current_time() == pytest.approx(3, abs=0.1)
+        dialled.transport.close()
+    assert opened == [None, "0.0.0.0"]  # noqa: S104 - our end of a connection
+    assert silent.fileno() < 0
+    _other.close()
+
+
+@trio_test(autojump=True)
+async def test_ipv6_alone_that_swallows(monkeypatch) -> None:
+    class Ipv6Stream(TcpStream):
+        remote_address = "[2001:db8::1]:443"
+
+    silent, other = socket.socketpair()
+
+    async def connect(host: str, port: int, local: str | None) -> TcpStream:
+        if local is None:
+            return Ipv6Stream(silent)
+        raise OSError("local_address is incompatible")
+
+    monkeypatch.setattr("relay.dial._connect", connect)
+    with pytest.raises(RelayUnreachable, match="within 3 s, none by IPv4"):
+        await dial(Endpoint("wss://relay.test/relay", RELAY.peer_id))
+    other.close()
