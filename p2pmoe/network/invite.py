@@ -7,6 +7,10 @@ JSON with exactly these members:
      "network": "<network id, 64 hex>",
      "token": "<network token, base64>"}
 
+With several relays, which are 2 to 8, it is version 2, and `"relays"`, a list of such
+URLs, stands in place of `"relay"`. Relays that the network gets later are learnt from
+its signed map, so an invite only needs those by which a newcomer gets in.
+
 The token is a secret of the network's members: the file is written with mode 0600 and
 never printed. The token must be of the network that the file names; whether its
 signature holds, the relay checks.
@@ -16,7 +20,7 @@ import base64
 import binascii
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +33,7 @@ from relay.tokens import parse_token
 
 __all__ = [
     "INVITE_VARIABLE",
+    "MAX_RELAYS",
     "Invite",
     "encode_invite",
     "find_invite",
@@ -38,28 +43,44 @@ __all__ = [
 ]
 
 INVITE_VARIABLE = "P2PMOE_INVITE"
+MAX_RELAYS = 8
 _MAX_FILE_BYTES = 8192
-_VERSION = 1
-_MEMBERS = ("p2pmoe_invite", "relay", "network", "token")
+_VERSION = "p2pmoe_invite"
+_MEMBERS = {
+    1: (_VERSION, "relay", "network", "token"),
+    2: (_VERSION, "relays", "network", "token"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invite:
-    """Where to join, which network that is, and the right to. `token` is secret."""
+    """Where to join, which network that is, and the right to. `token` is secret.
 
-    relay: Endpoint
+    `relays`: 1 to 8, each with its id; all are of equal worth.
+    """
+
+    relays: tuple[Endpoint, ...]
     network: PeerId
     token: bytes
+
+    @property
+    def relay(self) -> Endpoint:
+        """The first relay."""
+        return self.relays[0]
 
     def __repr__(self) -> str:
         return f"Invite({self.relay.url}, network {self.network[:4].hex()})"
 
 
 def encode_invite(invite: Invite) -> str:
-    """Return the file's text."""
-    members = {
-        "p2pmoe_invite": _VERSION,
-        "relay": str(invite.relay),
+    """Return the file's text: version 1 where one relay is all there is to say."""
+    urls = [str(relay) for relay in invite.relays[:MAX_RELAYS]]
+    places: dict[str, object] = (
+        {_VERSION: 1, "relay": urls[0]}
+        if len(urls) == 1
+        else {_VERSION: 2, "relays": urls}
+    )
+    members = places | {
         "network": invite.network.hex(),
         "token": base64.b64encode(invite.token).decode("ascii"),
     }
@@ -76,31 +97,38 @@ def parse_invite(text: str) -> Invite:
         members = json.loads(text)
     except (ValueError, RecursionError) as exc:
         raise InviteBroken("invite is not json") from exc
-    if not isinstance(members, dict) or sorted(members) != sorted(_MEMBERS):
-        raise InviteBroken(f"invite does not have the members {', '.join(_MEMBERS)}")
-    if members["p2pmoe_invite"] != _VERSION:
-        raise InviteBroken(f"invite of unknown version {members['p2pmoe_invite']!r}")
-    texts = [members[name] for name in _MEMBERS[1:]]
-    if not all(isinstance(each, str) for each in texts):
+    if not isinstance(members, dict) or _VERSION not in members:
+        raise InviteBroken(f"invite does not have the members {', '.join(_MEMBERS[1])}")
+    version = members[_VERSION]
+    names = _MEMBERS.get(version) if type(version) is int else None
+    if names is None:
+        raise InviteBroken(f"invite of unknown version {version!r:.40}")
+    if sorted(members) != sorted(names):
+        raise InviteBroken(f"invite does not have the members {', '.join(names)}")
+    relays, network, token = (members[name] for name in names[1:])
+    urls = relays if isinstance(relays, list) and version > 1 else [relays]
+    if not all(isinstance(each, str) for each in (*urls, network, token)):
         raise InviteBroken("a member of the invite is no text")
-    relay, network, token = texts
-    return _checked(relay, network, token)
+    if not 1 <= len(urls) <= MAX_RELAYS:
+        raise InviteBroken(f"invite with {len(urls)} relays, not 1 to {MAX_RELAYS}")
+    return _checked(urls, network, token)
 
 
-def _checked(relay: str, network: str, token: str) -> Invite:
+def _checked(urls: Iterable[str], network: str, token: str) -> Invite:
     try:
         invite = Invite(
-            relay=parse_endpoint(relay),
+            relays=tuple(parse_endpoint(url) for url in urls),
             network=peer_id_from_hex(network),
             token=base64.b64decode(token, validate=True),
         )
         parsed = parse_token(invite.token)
     except (RelayError, binascii.Error) as exc:
         raise InviteBroken(f"invite: {exc}") from exc
-    if not invite.relay.secure:
-        raise InviteBroken("invite's relay URL does not begin with wss://")
-    if invite.relay.relay_id is None:
-        raise InviteBroken("invite's relay URL does not carry the relay's id")
+    for relay in invite.relays:
+        if not relay.secure:
+            raise InviteBroken("invite's relay URL does not begin with wss://")
+        if relay.relay_id is None:
+            raise InviteBroken("invite's relay URL does not carry the relay's id")
     if parsed.network != invite.network:
         raise InviteBroken("invite's token is of another network")
     return invite

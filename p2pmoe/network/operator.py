@@ -118,7 +118,7 @@ async def run_operator(
                 await _start_services(nursery, config, folder, members, clock)
             endpoint = _public_endpoint(config, relay)
             token = network.member_token()
-            invite = Invite(relay=endpoint, network=network.network_id, token=token)
+            invite = Invite(relays=(endpoint,), network=network.network_id, token=token)
             write_invite(folder.invite, invite)
             started(
                 Started(

@@ -25,7 +25,7 @@ NETWORK = Network(SigningKey.from_seed(bytes(32)))
 RELAY = SigningKey.from_seed(bytes(range(32))).peer_id
 URL = f"wss://relay.example:8443/relay#{RELAY.hex()}"
 INVITE = Invite(
-    relay=parse_endpoint(URL),
+    relays=(parse_endpoint(URL),),
     network=NETWORK.network_id,
     token=NETWORK.member_token(),
 )
@@ -60,13 +60,49 @@ OTHER = Network(SigningKey.from_seed(b"x" * 32))
         ({"network": OTHER.network_id.hex()}, "of another network"),
         ({"token": "%%%"}, "invite"),
         ({"token": ""}, "token of 0 bytes"),
-        ({"p2pmoe_invite": 2}, "unknown version 2"),
+        ({"p2pmoe_invite": 3}, "unknown version 3"),
+        ({"p2pmoe_invite": True}, "unknown version True"),
+        ({"p2pmoe_invite": 2}, "does not have the members p2pmoe_invite, relays"),
         ({"extra": 1}, "does not have the members"),
     ],
 )
 def test_each_fault_is_named(changes: dict, reason: str) -> None:
     with pytest.raises(InviteBroken, match=reason):
         parse_invite(json.dumps(MEMBERS | changes))
+
+
+OTHER_URL = f"wss://other.example/relay/2#{RELAY.hex()}"
+TWO = Invite(
+    relays=(parse_endpoint(URL), parse_endpoint(OTHER_URL)),
+    network=INVITE.network,
+    token=INVITE.token,
+)
+TWO_MEMBERS = json.loads(encode_invite(TWO))
+
+
+def test_several_relays_make_version_2() -> None:
+    assert parse_invite(encode_invite(TWO)) == TWO
+    assert TWO_MEMBERS["p2pmoe_invite"] == 2
+    assert TWO_MEMBERS["relays"] == [URL, OTHER_URL]
+    assert MEMBERS["p2pmoe_invite"] == 1
+    assert parse_invite(json.dumps(TWO_MEMBERS | {"relays": [URL]})) == INVITE
+
+
+@pytest.mark.parametrize(
+    ("relays", "reason"),
+    [
+        ([], "0 relays"),
+        ([URL] * 9, "9 relays"),
+        ([URL, 7], "is no text"),
+        ([URL, [URL]], "is no text"),
+        ({URL: URL}, "is no text"),
+        ([URL, "ws://other.example#" + RELAY.hex()], "does not begin with wss://"),
+        ([URL, "wss://other.example"], "does not carry the relay's id"),
+    ],
+)
+def test_each_fault_of_several_relays_is_named(relays: object, reason: str) -> None:
+    with pytest.raises(InviteBroken, match=reason):
+        parse_invite(json.dumps(TWO_MEMBERS | {"relays": relays}))
 
 
 @given(st.text())
