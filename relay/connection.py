@@ -190,6 +190,8 @@ class PeerConnection:
         counters.delivered += batch.n_frames
         counters.bytes_out += len(wire)
         counters.writes += 1
+        if batch.n_frames:
+            counters.delays[batch.age_ms.bit_length()] += 1
         if batch.n_bytes >= BATCH_BYTES:
             # More waits, and a write that did not block gave no one else a turn.
             await trio.lowlevel.checkpoint()

@@ -12,15 +12,22 @@ Prometheus exposition format 0.0.4.
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 from relay.frame_types import GoneReason, NackReason
 
 __all__ = ["Counters", "Gauges", "render_metrics"]
 
+_N_DELAYS: Final = 17  # ages are u16 milliseconds
+
 
 @dataclass(slots=True)
 class Counters:
-    """Totals since the start."""
+    """Totals since the start.
+
+    `delays[n]` counts writes whose first frame had waited less than 2^n ms, but not
+    less than half of that: the queue delay, sampled once a write.
+    """
 
     accepted: int = 0
     delivered: int = 0
@@ -30,6 +37,7 @@ class Counters:
     bytes_in: int = 0
     bytes_out: int = 0
     writes: int = 0
+    delays: list[int] = field(default_factory=lambda: [0] * _N_DELAYS)
     admitted: int = 0
     refused: Counter[str] = field(default_factory=Counter)
     left: Counter[GoneReason] = field(default_factory=Counter)
@@ -63,6 +71,8 @@ def _samples(counters: Counters, gauges: Gauges) -> Iterator[tuple[str, str, flo
     yield "received_bytes_total", "", counters.bytes_in
     yield "sent_bytes_total", "", counters.bytes_out
     yield "writes_total", "", counters.writes
+    for power, n_writes in enumerate(counters.delays):
+        yield "writes_by_delay_total", f'{{below_ms="{1 << power}"}}', n_writes
     yield "peers_admitted_total", "", counters.admitted
     for cause in sorted(counters.refused):
         yield "refused_total", f'{{cause="{cause}"}}', counters.refused[cause]

@@ -60,11 +60,15 @@ def _recv_header(message: bytes, source: PeerId, age_ms: int) -> bytes:
 
 @dataclass(slots=True)
 class Batch:
-    """What one write carries, and what expired while it was put together."""
+    """What one write carries, and what expired while it was put together.
+
+    `age_ms`: how long its first frame has waited.
+    """
 
     parts: list[bytes | memoryview] = field(default_factory=list)
     n_frames: int = 0
     n_bytes: int = 0
+    age_ms: int = 0
     expired: list[Shed] = field(default_factory=list)
 
 
@@ -145,6 +149,8 @@ class Outbox:
                 parts.append(memoryview(message)[DATA_HEADER.size :])
                 batch.n_bytes += len(message)
             batch.n_frames = len(due)
+            if due:
+                batch.age_ms = due[0].age_ms
         return batch
 
     def _take_notices(self, batch: Batch, now: float) -> None:

@@ -18,12 +18,14 @@ def test_the_page_follows_the_exposition_format() -> None:
     counters.nacked[NackReason.QUEUE_FULL] = 1
     counters.refused["tls"] = 2
     counters.left[GoneReason.SLOW] = 4
+    counters.delays[3] = 5
     page = render_metrics(counters, GAUGES)
     lines = page.splitlines()
     assert "p2pmoe_relay_frames_accepted_total 10" in lines
     assert 'p2pmoe_relay_frames_nacked_total{reason="queue_full"} 1' in lines
     assert 'p2pmoe_relay_refused_total{cause="tls"} 2' in lines
     assert 'p2pmoe_relay_peers_left_total{reason="slow"} 4' in lines
+    assert 'p2pmoe_relay_writes_by_delay_total{below_ms="8"} 5' in lines
     assert "# TYPE p2pmoe_relay_queued_bytes gauge" in lines
     assert "p2pmoe_relay_peers 3" in lines
     assert page.endswith("\n")

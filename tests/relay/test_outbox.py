@@ -163,3 +163,19 @@ def test_a_peer_that_lets_notices_pile_up_is_overrun() -> None:
     assert not outbox.is_overrun
     outbox.nack(A, NackReason.NOT_HERE, 4096)
     assert outbox.is_overrun
+
+
+def test_a_batch_tells_how_long_its_first_frame_has_waited() -> None:
+    outbox = new_outbox()
+    send = Send(
+        destination=B,
+        payload=b"x",
+        frame_class=FrameClass.BULK,
+        flow=1,
+        ttl_ms=0,
+        nack=False,
+    )
+    outbox.queue.push(A, encode_frame(send), 10.0)
+    outbox.queue.push(A, encode_frame(send), 10.2)
+    assert outbox.take(1000, 10.25).age_ms == 250
+    assert outbox.take(1000, 11.0).age_ms == 0
