@@ -12,6 +12,7 @@ import errno
 import logging
 import socket
 import ssl
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import SystemRandom
@@ -31,6 +32,7 @@ from relay.handshake import Gatekeeper
 from relay.keys import PeerId
 from relay.limits import AddressGate, keep_alive_of
 from relay.listening import open_listeners
+from relay.load import Load, Moment
 from relay.metrics import Counters, Gauges, render_metrics
 from relay.page_sockets import StatusSource, Viewers
 from relay.pages import PageHandler, Pages
@@ -90,9 +92,11 @@ class _Server:
         unready: Callable[[], str],
         status: StatusSource | None,
     ) -> None:
-        self.viewers = None if status is None else Viewers(status)
+        self._status = status
+        self.viewers = None if status is None else Viewers(self._snapshot)
         budget = config.max_queued_bytes or quarter_of_memory()
         self.switch = Switch(QueueBudget(max_bytes=budget))
+        self._load = Load(_moment(), max_queued_bytes=budget)
         self._config = config
         self._unready = unready
         self._draining = False
@@ -152,15 +156,27 @@ class _Server:
     def _why_unready(self) -> str:
         return self._why_draining() or self._unready()
 
-    def _metrics(self) -> str:
+    def _gauges(self) -> Gauges:
         registry = self.switch.registry
-        gauges = Gauges(
+        return Gauges(
             peers=len(registry.active),
             parked=len(registry.parked),
             connections=self._n_connections,
             queued_bytes=self.switch.budget.n_bytes,
         )
-        return render_metrics(self.switch.counters, gauges)
+
+    def _metrics(self) -> str:
+        return render_metrics(self.switch.counters, self._gauges())
+
+    def _snapshot(self) -> Mapping[str, object]:
+        peers = self.switch.registry.active.values()
+        relay = self._load.section(
+            _moment(),
+            self.switch.counters,
+            self._gauges(),
+            [peer.role for peer in peers],
+        )
+        return {**(self._status() if self._status else {}), "relay": relay}
 
     async def hold_connections(
         self, task_status: trio.TaskStatus[trio.Nursery]
@@ -279,6 +295,10 @@ def _inside_endpoint(
         return None
     url = f"wss://{_INSIDE}:{listeners[0].getsockname()[1]}{config.path}"
     return Endpoint(url, config.identity.peer_id)
+
+
+def _moment() -> Moment:
+    return Moment(now=trio.current_time(), cpu_s=time.process_time())
 
 
 def _ready() -> str:
