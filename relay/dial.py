@@ -9,7 +9,8 @@ believed nothing. Which certificate is good:
   for it (the id is then proven by the challenge);
 - no id: an authority vouches for it, for this host.
 
-Authorities are the system's, and those in the file that the endpoint names.
+Authorities are the system's, and those in the file that the endpoint names, or that
+`P2PMOE_CA_FILE` does in the environment.
 
 There is no plaintext, except to a loopback address when the caller says so.
 """
@@ -18,7 +19,8 @@ import os
 import socket
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
 import trio
@@ -38,7 +40,9 @@ from relay.streams import TcpStream
 from relay.tls import client_context, pinning_context
 from relay.tunnels import open_tunnel
 
-__all__ = ["Dialled", "Route", "dial"]
+__all__ = ["CA_VARIABLE", "Dialled", "Route", "dial"]
+
+CA_VARIABLE: Final = "P2PMOE_CA_FILE"
 
 # A route that swallows large packets lets TCP open and TLS hang; then IPv4 is tried.
 _IPV6_TLS_S: Final = 3.0
@@ -89,9 +93,10 @@ async def dial(
 ) -> Dialled:
     """Open the path to a relay. Deadlines are the caller's.
 
-    `environment` names the proxy (by default this process's).
+    `environment` names the proxy and authorities (by default this process's).
 
     Raises:
+        CertificateError: the file of authorities cannot be used.
         PlaintextRefused: a ws:// URL, not to loopback or not allowed.
         ProxySettingError: the environment names no proxy that can be used.
         RelayUnreachable: no TCP connection, or no TLS behind it (ProxyRefused: the
@@ -107,6 +112,8 @@ async def dial(
         opened = await _open(endpoint, None)
         route = Route(remote=opened.transport.remote_address, tcp_s=opened.tcp_s)
         return Dialled(stream=opened.stream, transport=opened.transport, route=route)
+    if endpoint.ca_file is None and variables.get(CA_VARIABLE):
+        endpoint = replace(endpoint, ca_file=Path(variables[CA_VARIABLE]))
     if endpoint.relay_id is None:
         return await _dial_tls(endpoint, client_context(endpoint.ca_file), proxy)
     return await _dial_pinned(endpoint, endpoint.relay_id, proxy)

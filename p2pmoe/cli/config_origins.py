@@ -21,6 +21,7 @@ __all__ = ["Setting", "commands_of", "settings_of", "unknown_variables", "variab
 OWN_VARIABLES = frozenset(
     {
         "P2PMOE_API_KEY",  # cli/api_key.py; secret
+        "P2PMOE_CA_FILE",  # relay/dial.py
         "P2PMOE_CONFIG",  # cli/config_file.py
         "P2PMOE_INVITE",  # network/invite.py
         "P2PMOE_KERNEL",  # cli/computing.py

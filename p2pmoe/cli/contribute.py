@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from p2pmoe.cli.authority import CaFile, use_authorities
+
 if TYPE_CHECKING:
     from mobile_worker.contribute.service import Started
     from mobile_worker.contribute.settings import ContributeSettings
@@ -75,6 +77,7 @@ def register(app: typer.Typer) -> None:
 def _contribute(
     url: Url = None,
     invite: InviteFile = None,
+    ca: CaFile = None,
     memory: Memory = "512M",
     disk: Disk = "2G",
     hub: Hub = False,
@@ -90,6 +93,7 @@ def _contribute(
     """Serve experts from this machine's memory, and earn for it."""
     import functools
     import logging
+    import os
 
     import trio
 
@@ -107,6 +111,7 @@ def _contribute(
     from p2pmoe.cli.sizes import parse_size
     from p2pmoe.network.running import log_to_stderr
 
+    use_authorities(ca, os.environ)
     endpoint, token, network = _network_of(url, invite)
     settings = ContributeSettings(
         data=data or worker_folder(),

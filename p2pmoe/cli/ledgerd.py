@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from p2pmoe.cli.authority import CaFile, use_authorities
+
 __all__ = ["register"]
 
 InviteFile = Annotated[
@@ -47,6 +49,7 @@ def _ledgerd(
     invite: InviteFile = None,
     data: Data = None,
     opening_credit: OpeningCredit = 0,
+    ca: CaFile = None,
     ready_file: ReadyFile = None,
 ) -> None:
     """Run the ledger of the network that the invite names."""
@@ -61,6 +64,7 @@ def _ledgerd(
     from p2pmoe.network.services import membership_of, run_ledger
 
     log_to_stderr()
+    use_authorities(ca, os.environ)
     member = find_invite(invite, os.environ)
     folder = OperatorFolder(data or default_folder())
     identity = folder.identity(Service.LEDGER)

@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from p2pmoe.cli.authority import CaFile, use_authorities
+
 __all__ = ["register"]
 
 InviteFile = Annotated[
@@ -42,6 +44,7 @@ def _market(
     invite: InviteFile = None,
     data: Data = None,
     price_uc: Price = 100,
+    ca: CaFile = None,
     ready_file: ReadyFile = None,
 ) -> None:
     """Run the market of the network that the invite names."""
@@ -55,6 +58,7 @@ def _market(
     from p2pmoe.network.services import membership_of, run_market
 
     log_to_stderr()
+    use_authorities(ca, os.environ)
     member = find_invite(invite, os.environ)
     folder = OperatorFolder(data or default_folder())
     identity = folder.identity(Service.MARKET)

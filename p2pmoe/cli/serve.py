@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from p2pmoe.cli.authority import CaFile, use_authorities
+
 if TYPE_CHECKING:
     import trio
 
@@ -153,6 +155,7 @@ def _serve(
     manifest: ManifestUrl = None,
     relay: Relay = None,
     invite: InviteFile = None,
+    ca: CaFile = None,
     ram: Ram = None,
     disk: Disk = None,
     disk_cache: DiskCache = None,
@@ -172,11 +175,14 @@ def _serve(
     require_evaluation: RequireEvaluation = False,
 ) -> None:
     """Serve a model whose experts may live on other machines."""
+    import os
+
     from p2pmoe.cli.api_key import read_api_key
     from p2pmoe.cli.computing import default_threads, wanted_kernel
     from p2pmoe.cli.data_folders import backbone_folder
     from p2pmoe.config import ServeConfig, Tuning
 
+    use_authorities(ca, os.environ)
     folder = data or backbone_folder()
     policy, access = _disk(disk or ("off" if manifest else "fallback"))
     config = ServeConfig(
