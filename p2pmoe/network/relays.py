@@ -1,0 +1,186 @@
+"""The operator's relay map: the file `relays.map`, and how its entries change.
+
+Each change gives a map with the next version, signed by the network's key; the file is
+replaced whole. Running relays read it at start and at SIGHUP and hand it on, so a map
+has to be copied to every relay's folder, in any order: the highest version wins.
+"""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from p2pmoe.network.errors import FolderUnusable, NetworkError
+from p2pmoe.network.folder import OperatorFolder
+from relay.endpoint import parse_endpoint
+from relay.errors import ProtocolError
+from relay.keys import PeerId, SigningKey, load_key
+from relay.relay_map import MAX_MAP_BYTES, RelayEntry, RelayMap, parse_map, sign_map
+
+__all__ = [
+    "RelayMapBroken",
+    "RelayMapFile",
+    "RelayNotInMap",
+    "add_entry",
+    "drain_entry",
+    "read_map",
+    "remove_entry",
+]
+
+
+class RelayMapBroken(NetworkError):
+    """The file is no relay map of this network."""
+
+    advice = "copy relays.map anew from the operator's folder, or remove it"
+
+
+class RelayNotInMap(NetworkError):
+    """No relay of the map has this URL or id."""
+
+    advice = "see p2pmoe network relays list"
+
+
+def read_map(path: Path, network: PeerId) -> RelayMap | None:
+    """Return the network's map; None if there is no file.
+
+    Raises:
+        RelayMapBroken: the file is no map, or another network's.
+        FolderUnusable: it cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_MAP_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as exc:
+        reason = (exc.strerror or str(exc)).lower()
+        raise FolderUnusable(f"cannot read {path}: {reason}") from exc
+    try:
+        return parse_map(raw, network)
+    except ProtocolError as exc:
+        raise RelayMapBroken(f"{path}: {exc}") from exc
+
+
+def add_entry(
+    entries: Iterable[RelayEntry], url: str, *, region: str, weight: int
+) -> tuple[RelayEntry, ...]:
+    """Return the entries with this relay, in place of an older one of its URL.
+
+    Raises:
+        EndpointError: the URL cannot be used.
+        NetworkError: it does not carry the relay's id, or is not wss://.
+    """
+    endpoint = parse_endpoint(url)
+    if endpoint.relay_id is None or not endpoint.secure:
+        raise NetworkError(
+            f"relay URL {url!r:.300} has no relay id, or is not wss://",
+            advice="write it as the relay prints it: wss://HOST:PORT/relay#RELAY_ID",
+        )
+    entry = RelayEntry(endpoint.url, endpoint.relay_id, region, weight)
+    return (*(each for each in entries if each.url != entry.url), entry)
+
+
+def remove_entry(entries: Iterable[RelayEntry], named: str) -> tuple[RelayEntry, ...]:
+    """Return the entries without the one that is named.
+
+    Raises:
+        RelayNotInMap: none or several are.
+    """
+    entries = tuple(entries)
+    found = _find(entries, named)
+    return tuple(each for each in entries if each is not found)
+
+
+def drain_entry(
+    entries: Iterable[RelayEntry], named: str, *, draining: bool
+) -> tuple[RelayEntry, ...]:
+    """Return the entries with the named one draining, or no longer.
+
+    Raises:
+        RelayNotInMap: none or several are named so.
+    """
+    entries = tuple(entries)
+    found = _find(entries, named)
+    return tuple(
+        replace(each, draining=draining) if each is found else each for each in entries
+    )
+
+
+def _find(entries: tuple[RelayEntry, ...], named: str) -> RelayEntry:
+    """Find one by its URL, with or without the id, or by 8 or more digits of its id."""
+    url = named.partition("#")[0]
+    by_url = [each for each in entries if each.url == url]
+    is_id = len(named) >= 8
+    found = by_url or [
+        each for each in entries if is_id and each.relay_id.hex().startswith(named)
+    ]
+    if len(found) != 1:
+        how_many = "no relay" if not found else f"{len(found)} relays"
+        raise RelayNotInMap(f"the map has {how_many} {named!r:.300}")
+    return found[0]
+
+
+@dataclass(slots=True)
+class RelayMapFile:
+    """The map in the operator's folder, with the key that signs it."""
+
+    path: Path
+    key: SigningKey
+    current: RelayMap | None
+
+    @classmethod
+    def open(cls, folder: OperatorFolder) -> "RelayMapFile":
+        """Read it.
+
+        Raises:
+            FolderUnusable: the folder holds no network's key; and see `read_map`.
+            KeyFileError: the key cannot be read.
+            RelayMapBroken: see `read_map`.
+        """
+        if not folder.network_key.exists():
+            raise FolderUnusable(
+                f"{folder.path} holds no network's key",
+                advice="name the operator's folder with --data, or make a network with "
+                "p2pmoe network create",
+            )
+        key = load_key(folder.network_key)
+        current = read_map(folder.relay_map, key.peer_id)
+        return cls(folder.relay_map, key, current)
+
+    @property
+    def entries(self) -> tuple[RelayEntry, ...]:
+        """The relays at present."""
+        return () if self.current is None else self.current.entries
+
+    def replace(self, entries: tuple[RelayEntry, ...]) -> RelayMap:
+        """Sign and write a map of these relays, with the next version.
+
+        Raises:
+            RelayMapBroken: a value is out of range.
+            FolderUnusable: the file cannot be written.
+        """
+        version = 1 if self.current is None else self.current.version + 1
+        unsigned = RelayMap(self.key.peer_id, version, entries)
+        try:
+            signed = sign_map(unsigned, self.key.sign)
+        except ProtocolError as exc:
+            raise RelayMapBroken(str(exc), advice="correct the value") from exc
+        _write(self.path, signed.encoded)
+        self.current = signed
+        return signed
+
+
+def _write(path: Path, content: bytes) -> None:
+    draft = path.with_name(f"{path.name}.{os.getpid()}.new")
+    try:
+        try:
+            with draft.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
+    except OSError as exc:
+        reason = (exc.strerror or str(exc)).lower()
+        raise FolderUnusable(f"cannot write {path}: {reason}") from exc
