@@ -9,7 +9,7 @@ Pure.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from mobile_worker.expert_id import ExpertId
 from mobile_worker.messages.market import Demand
@@ -70,7 +70,10 @@ def expert_of(key: ExpertKey) -> ExpertId:
 
 
 class Listing:
-    """A deployment as the market keeps it. `number` is the market's own for it."""
+    """A deployment as the market keeps it. `number` is the market's own for it.
+
+    `rows_a_token`: rows of experts that one token takes, as reported; 0 if not known.
+    """
 
     def __init__(
         self,
@@ -88,6 +91,8 @@ class Listing:
         self.prices = prices
         self.record = b""
         self.heard_at = 0.0
+        self.n_reports = 0
+        self.rows_a_token = 0
         self.shards = [
             Shard(
                 key=key_of(number, each.expert),
@@ -136,6 +141,10 @@ class Listing:
         known = [(e, n) for e, n in demand.counts if e in self._digests]
         self._average.report(known, now)
         self._tokens.report(demand.n_tokens, now)
+        self.n_reports += 1
+        if demand.n_tokens:
+            rows = sum(n for _, n in known)
+            self.rows_a_token = round(rows / demand.n_tokens)
         at_hand = frozenset(e for e in demand.at_hand if e in self._digests)
         self._has_changed |= (at_hand, demand.has_disk) != (
             self._at_hand,
@@ -147,6 +156,10 @@ class Listing:
         wait_s = _RERANK_AT_MOST_S if self._has_changed else _RERANK_S
         return first or quiet_s >= wait_s
 
+    def demand(self) -> Mapping[ExpertId, float]:
+        """Return how much each expert is used, in multiples of the mean."""
+        return self._average.relative([shard.expert for shard in self.shards])
+
     def wanted(self, now: float) -> list[Wanted]:
         """Return what is wanted of each expert by what has been reported so far.
 
@@ -154,7 +167,7 @@ class Listing:
         """
         self._ranked_at = now
         self._has_changed = False
-        demand = self._average.relative([shard.expert for shard in self.shards])
+        demand = self.demand()
         return wanted_of(self.shards, demand, self._at_hand, has_disk=self._has_disk)
 
 
