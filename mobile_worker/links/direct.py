@@ -8,20 +8,21 @@ the session inside does.
     then both u32 length (1..61,440), packet
 
 Writing: `send` tries the socket at once, without waiting; what does not fit is queued,
-and one task owns that queue. No caller's cancellation can reach a write (faults B30): a
-packet is written to its end or the connection is closed, and a cut-off packet is
-dropped by the reader. No progress for 10 s ends the link.
+by class, and one task owns that queue. No caller's cancellation can reach a write
+(faults B30): a packet is written to its end or the connection is closed, and a cut-off
+packet is dropped by the reader. No progress for 10 s ends the link. What the kernel
+holds unsent is kept small (TCP_NOTSENT_LOWAT): only what is still with us can be
+overtaken by a more urgent packet (faults B24).
 
-Ceiling, measured on one core of a small server: some hundred MB/s in all, because each
-packet is sealed and opened in Python; faster transports would be another `Link`.
+Ceiling: some hundred MB/s in all (docs/explanation/links.md has the measurement),
+because each packet is sealed and opened in Python; faster transports would be another
+`Link`.
 """
 
 import contextlib
 import errno
 import socket
-from collections import deque
 from collections.abc import Iterator
-from itertools import islice
 from typing import Final
 
 import trio
@@ -29,7 +30,10 @@ import trio
 from mobile_worker.clock import Clock
 from mobile_worker.errors import LinkLost
 from mobile_worker.links.events import PathKind
+from mobile_worker.links.lanes import Lanes
 from mobile_worker.links.link import LinkOwner
+from mobile_worker.links.meter import Meter
+from mobile_worker.messages.classes import MessageClass
 from mobile_worker.session.packets import MAX_PACKET_BYTES, Packet
 from relay.errors import WeakKey
 from relay.keys import PEER_ID_BYTES, PeerId, check_peer_id
@@ -40,11 +44,17 @@ GREETING_TIMEOUT_S: Final = 5.0
 WRITE_TIMEOUT_S: Final = 10.0
 _MAGIC: Final = b"P2PMOED1"
 _LENGTH_BYTES = 4
-_MAX_QUEUED_BYTES = 256 << 10  # above this the session keeps what it has
-_MAX_ANSWER_BYTES = 1 << 20  # above this answers to what the peer sends are lost
 _READ_BYTES = 4 * (_LENGTH_BYTES + MAX_PACKET_BYTES)
 _MAX_PARTS = 8  # packets joined into one write
+_MAX_BATCH_BYTES = 256 << 10
 _USER_TIMEOUT_MS = 15_000
+# Unsent bytes that the kernel may hold: 0.1 s of a link of 5 Mbit/s.
+_NOTSENT_LOWAT_BYTES = 64 << 10
+_OPTIONS = (
+    ("TCP_NODELAY", 1),
+    ("TCP_USER_TIMEOUT", _USER_TIMEOUT_MS),
+    ("TCP_NOTSENT_LOWAT", _NOTSENT_LOWAT_BYTES),
+)
 
 
 async def greet(stream: trio.SocketStream, own: PeerId, wanted: PeerId) -> None:
@@ -102,7 +112,8 @@ async def _read_exactly(stream: trio.SocketStream, n: int) -> bytes:
 class DirectLink:
     """One TCP connection to one peer, after the greeting.
 
-    proven: the peer answered a sealed probe by this very link.
+    Its meter holds a received byte for a sign of life, and one that left after it had
+    to wait: then the other end had taken earlier ones.
     """
 
     kind = PathKind.DIRECT
@@ -111,50 +122,63 @@ class DirectLink:
         self, stream: trio.SocketStream, peer: PeerId, owner: LinkOwner, clock: Clock
     ) -> None:
         self.peer = peer
-        self.proven = False
-        self.token = 0
-        self.opened_at = self.heard_at = clock.monotonic()
-        self.probed_at = float("-inf")
+        self.meter = Meter()
+        self.opened_at = self.meter.alive_at = clock.monotonic()
         self._clock = clock
-        self.round_trip_s: float | None = None
         self._owner = owner
         self._socket = socket.socket(fileno=stream.socket.detach())
         self._socket.setblocking(False)
-        with contextlib.suppress(OSError):
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._socket.setsockopt(
-                socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _USER_TIMEOUT_MS
-            )
-        self._queue: deque[Packet] = deque()
-        self._n_queued_bytes = 0
-        self._n_written = 0  # bytes of the first queued packet and its length
+        for name, value in _OPTIONS:
+            option = getattr(socket, name, None)  # not every system has each
+            if option is not None:
+                with contextlib.suppress(OSError):
+                    self._socket.setsockopt(socket.IPPROTO_TCP, option, value)
+        self._lanes = Lanes()
+        self._begun: Packet | None = None  # written in part
+        self._rest = b""  # what is left of it
         self._queued = trio.lowlevel.ParkingLot()
         self._scope = trio.CancelScope()
         self._reason: str | None = None
 
     @property
-    def writable(self) -> bool:
-        """Whether the queue has room."""
-        return self._reason is None and self._n_queued_bytes < _MAX_QUEUED_BYTES
+    def proven(self) -> bool:
+        """Whether the peer answered a sealed probe by this very link."""
+        return self.meter.proven
+
+    @property
+    def open_to(self) -> MessageClass | None:
+        """The least urgent class that there is room for."""
+        return self._lanes.open_to if self._reason is None else None
 
     @property
     def crowded(self) -> bool:
         """Whether even answers to what the peer sends find no room."""
-        return self._n_queued_bytes >= _MAX_ANSWER_BYTES
+        return self._lanes.crowded
 
     def send(self, peer: PeerId, packet: Packet) -> None:
         """Write the packet now as far as the socket takes it; queue the rest."""
         if self._reason is not None or peer != self.peer:
             return
-        if not self._queue:
+        if self._begun is None and not self._lanes:
             frame = _framed(packet)
             n = self._write_some(frame)
             if n == len(frame):
                 return
-            self._n_written = n
-        self._queue.append(packet)
-        self._n_queued_bytes += len(packet.payload)
+            if n:
+                self._begun, self._rest = packet, frame[n:]
+                self._queued.unpark()
+                return
+        self._lanes.put(packet)
         self._queued.unpark()
+
+    def take_back(self) -> tuple[Packet, ...]:
+        """Remove and return what is not written yet, to go another way.
+
+        A packet written in part is among them and is also written to its end: its
+        counter keeps it from being taken twice.
+        """
+        begun = () if self._begun is None else (self._begun,)
+        return begun + self._lanes.clear()
 
     def abort(self, reason: str) -> None:
         """End the link; `run` returns soon."""
@@ -173,9 +197,7 @@ class DirectLink:
             self._reason = self._reason or "closed"
             trio.lowlevel.notify_closing(self._socket)
             self._socket.close()
-            # A packet written in part is sent again: the reader dropped its part, and
-            # if it had it all, its counter keeps it from being taken twice.
-            self._owner.link_lost(self, tuple(self._queue), self._reason)
+            self._owner.link_lost(self, self.take_back(), self._reason)
 
     async def _read(self) -> None:
         buffer = bytearray(_READ_BYTES)
@@ -193,7 +215,7 @@ class DirectLink:
             if not n:
                 self.abort("closed by the peer")
                 return
-            self.heard_at = self._clock.monotonic()
+            self.meter.alive_at = self._clock.monotonic()
             n_filled += n
             n_taken = self._take_packets(view[:n_filled])
             if n_taken:
@@ -219,32 +241,44 @@ class DirectLink:
 
     async def _write(self) -> None:
         while True:
-            while not self._queue:
+            while self._begun is None and not self._lanes:
                 await self._queued.park()
             with trio.move_on_after(WRITE_TIMEOUT_S) as scope:
                 await trio.lowlevel.wait_writable(self._socket)
             if scope.cancelled_caught:
                 self.abort("the peer takes no bytes")
                 return
-            was_full = not self.writable
-            self._write_queue()
-            if was_full and self.writable:
+            was_open_to = self.open_to
+            if self._write_queue():
+                self.meter.alive_at = self._clock.monotonic()
+            if self.open_to is not was_open_to and self.open_to is not None:
                 self._owner.link_writable(self)
 
-    def _write_queue(self) -> None:
-        while self._queue and self._reason is None:
-            parts = [_framed(packet) for packet in islice(self._queue, _MAX_PARTS)]
-            batch = b"".join(parts)[self._n_written :]
-            n = self._write_some(batch)
-            left = self._n_written + n
-            for part in parts:
-                if left < len(part):
-                    break
-                left -= len(part)
-                self._n_queued_bytes -= len(self._queue.popleft().payload)
-            self._n_written = left
-            if n < len(batch):
-                return
+    def _write_queue(self) -> bool:
+        """Write what the socket takes; tell whether it took any."""
+        has_moved = False
+        while (self._begun is not None or self._lanes) and self._reason is None:
+            begun, rest = self._begun, self._rest
+            packets = self._lanes.take(_MAX_PARTS, _MAX_BATCH_BYTES)
+            parts = [rest] if begun is not None else []
+            parts += [_framed(packet) for packet in packets]
+            waiting = packets if begun is None else [begun, *packets]
+            n = self._write_some(b"".join(parts))
+            has_moved = has_moved or n > 0
+            n_whole = 0
+            while n_whole < len(parts) and n >= len(parts[n_whole]):
+                n -= len(parts[n_whole])
+                n_whole += 1
+            self._begun, self._rest = None, b""
+            if n_whole == len(parts):
+                continue
+            left = waiting[n_whole:]
+            if n or (begun is not None and not n_whole):
+                self._begun, self._rest = left[0], parts[n_whole][n:]
+                left = left[1:]
+            self._lanes.put_back(left)
+            return has_moved
+        return has_moved
 
     def _write_some(self, frame: bytes) -> int:
         try:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from mobile_worker.links.events import PathKind
+from mobile_worker.messages.classes import MessageClass
 from mobile_worker.session.packets import Packet
 from relay.keys import PeerId
 
@@ -25,13 +26,16 @@ class Link(Protocol):
         ...
 
     @property
-    def writable(self) -> bool:
-        """Whether `send` should be called now; `link_writable` follows if not."""
+    def open_to(self) -> MessageClass | None:
+        """The least urgent class that `send` should be called with now.
+
+        None: no class at all. `link_writable` follows when there is room for more.
+        """
         ...
 
     @property
     def crowded(self) -> bool:
-        """Whether even answers, which do not wait for `writable`, are to be dropped."""
+        """Whether even answers, which do not wait for room, are to be dropped."""
         ...
 
     def send(self, peer: PeerId, packet: Packet) -> None:

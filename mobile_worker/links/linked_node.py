@@ -94,7 +94,7 @@ class LinkedNode:
         state = self._peers.get(peer)
         if state is None or not state.session.established:
             return None
-        link = choose_link(state, self._switchboard.relay)
+        link = choose_link(state, self._switchboard.relays)
         return None if link is None else link.kind
 
     def record_of(self, peer: PeerId) -> PeerRecord | None:

@@ -1,51 +1,133 @@
-"""What a node keeps of one peer, and by which link its packets go.
+"""What a node keeps of one peer, and by which of several paths its packets go.
 
-A direct link counts once the peer answered a sealed probe by it (`proven`); then it is
-preferred, and the relay stays warm behind it. When it ends, the next packet goes by
-another proven link, else by the relay, at once. A link that is not proven carries
-handshakes only where there is nothing better.
+Paths are the direct links and the relays. A direct link counts once the peer answered a
+sealed probe by it (`proven`), and until a probe is lost (`doubted`); a relay counts
+while it is up and does not say that the peer is gone. All of them stay open (make
+before break): the packet after the loss of one goes by another, at once.
+
+Between paths that count, the one in use is kept, until another is 20 % quicker there
+and back for 5 s, by what probes measured. A direct link that is proven just now takes
+over from a relay that is not known to be quicker.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from mobile_worker.links.direct import DirectLink
 from mobile_worker.links.events import PathKind
 from mobile_worker.links.link import Link
-from mobile_worker.links.relay import RelayLink
+from mobile_worker.links.meter import Meter
 from mobile_worker.session.session import Session
 
-__all__ = ["PeerState", "Windows", "choose_link", "windows_of"]
+if TYPE_CHECKING:
+    from mobile_worker.links.relay import RelayLink
 
+__all__ = [
+    "BETTER_FOR_S",
+    "PeerState",
+    "RelayPath",
+    "Windows",
+    "choose_link",
+    "is_absent",
+    "prefer_proven",
+    "reconsider",
+    "windows_of",
+]
+
+BETTER_FOR_S: Final = 5.0
+_BETTER: Final = 0.8  # of the round trip in use, at most
 _MIN_RELAY_WINDOW: Final = 64 << 10
 _DIRECT_WINDOW: Final = 8 << 20
 _MAX_DIRECT_WINDOW: Final = 32 << 20
+_UNKNOWN: Final = float("inf")
+_NEVER: Final = float("-inf")
+_Way: TypeAlias = "DirectLink | RelayLink"
+
+
+@dataclass(slots=True, eq=False)
+class RelayPath:
+    """One peer by way of one relay.
+
+    present: what this relay said last; None if it said nothing. held_until: our
+    connection to it is new, so the peer may be on its way back too: what is for it
+    waits until it is seen there, or until then.
+    """
+
+    present: bool | None = None
+    held_until: float | None = None
+    meter: Meter = field(default_factory=Meter)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class PeerState:
-    """One peer: its session, its direct links, what is known of its presence.
+    """One peer: its session, its direct links, what is known of it at each relay.
 
-    present: what the relay said last; None if it said nothing. held_until: our relay
-    connection is new, so the peer may be on its way back too: what is for it waits
-    until it is seen, or until then. lost: our owner was told, and nothing authentic
-    came since.
+    lost: our owner was told, and nothing authentic came since. chosen: the path in use;
+    kind: that which the session's windows fit. used: something of ours went out since
+    the last look, at used_at; measured: its paths are probed while it is in use.
     """
 
     session: Session
     links: list[DirectLink] = field(default_factory=list)
-    present: bool | None = None
-    held_until: float | None = None
+    relays: "dict[RelayLink, RelayPath]" = field(default_factory=dict)
+    chosen: "DirectLink | RelayLink | None" = None
+    kind: PathKind | None = None
+    rival: "DirectLink | RelayLink | None" = None
+    rival_since: float = 0.0
+    used: bool = False
+    used_at: float = float("-inf")
+    measured: bool = False
     lost: bool = False
     dialling: bool = False
     knocks: float = 0.0
     knocked_at: float = float("-inf")
 
+    def at(self, relay: "RelayLink") -> RelayPath:
+        """Return what is known of the peer at a relay, from now on if not before."""
+        path = self.relays.get(relay)
+        if path is None:
+            path = self.relays[relay] = RelayPath()
+        return path
+
+    def hold(self, relay: "RelayLink", until: float) -> None:
+        """Note that our connection to this relay is new."""
+        path = self.at(relay)
+        path.present = None
+        path.held_until = None if self.lost else until
+
+    def seen_by(self, link: Link, now: float) -> None:
+        """Note that something authentic came by this link."""
+        path = self.relays.get(link)  # type: ignore[call-overload]  # a direct one too
+        if path is not None:
+            path.held_until = None
+            path.meter.alive_at = now
+
+    def release(self, now: float) -> bool:
+        """End holds that are over; tell whether the peer is missing at such a relay."""
+        is_missing = False
+        for path in self.relays.values():
+            if path.held_until is not None and now >= path.held_until:
+                path.held_until = None
+                is_missing = is_missing or path.present is False
+        return is_missing
+
+    def fit(self, kind: PathKind, relay_queue_bytes: int) -> None:
+        """Let the session's windows fit such a path."""
+        self.kind = kind
+        windows = windows_of(kind, relay_queue_bytes)
+        self.session.set_window(windows.first, windows.most)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a relay is given time to see the peer again."""
+        return any(path.held_until is not None for path in self.relays.values())
+
     @property
     def needs_time(self) -> bool:
         """Whether something of it is due sooner or later."""
-        held = self.held_until is not None
-        return held or bool(self.links) or self.session.needs_time
+        due = bool(self.links) or self.measured or self.is_held
+        return due or self.session.needs_time
 
     @property
     def is_idle(self) -> bool:
@@ -54,11 +136,18 @@ class PeerState:
 
     @property
     def direct(self) -> DirectLink | None:
-        """The proven direct link, if there is one."""
+        """A proven direct link that is not in doubt, if there is one."""
         for link in self.links:
-            if link.proven:
+            if link.proven and not link.meter.doubted:
                 return link
         return None
+
+    def meter_at(self, way: "DirectLink | RelayLink") -> Meter | None:
+        """Return what is measured of a path; None if nothing is."""
+        if isinstance(way, DirectLink):
+            return way.meter
+        path = self.relays.get(way)
+        return None if path is None else path.meter
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +158,56 @@ class Windows:
     most: int
 
 
-def choose_link(peer: PeerState, relay: RelayLink | None) -> Link | None:
-    """Return the link for the next packet to this peer; None if there is none."""
-    for link in peer.links:
-        if link.proven:
-            return link
-    up = relay is not None and relay.up and peer.held_until is None
-    if peer.links and not (up and peer.present is not False):
-        return peer.links[-1]
-    return relay if up else None
+def choose_link(peer: PeerState, relays: "Sequence[RelayLink]") -> Link | None:
+    """Return the link for the next packet to this peer; None if there is none.
+
+    The relays are in order of preference as long as nothing is measured.
+    """
+    chosen = peer.chosen
+    if chosen is not None and _counts(peer, chosen):
+        return chosen
+    peer.chosen = min(
+        _ways(peer, relays), key=lambda way: _trip(peer, way), default=None
+    )
+    return peer.chosen or _last_resort(peer, relays)
+
+
+def prefer_proven(peer: PeerState, link: DirectLink) -> None:
+    """Let a link that was just proven take over, unless the path in use is quicker."""
+    chosen = peer.chosen
+    if chosen is None or (
+        chosen.kind is PathKind.RELAY and _trip(peer, link) <= _trip(peer, chosen)
+    ):
+        peer.chosen = link
+
+
+def reconsider(peer: PeerState, relays: "Sequence[RelayLink]", now: float) -> bool:
+    """Change to a path that has been better for long enough; tell whether it did.
+
+    Call it when a probe was answered, and now and then.
+    """
+    chosen = peer.chosen
+    if chosen is None:
+        return False
+    at_most = _BETTER * _trip(peer, chosen)
+    better = [way for way in _ways(peer, relays) if _trip(peer, way) <= at_most]
+    best = min(better, key=lambda way: _trip(peer, way), default=None)
+    if best is None or at_most == _UNKNOWN:
+        peer.rival = None
+    elif best is not peer.rival:
+        peer.rival, peer.rival_since = best, now
+    elif now - peer.rival_since >= BETTER_FOR_S and _is_fresh(peer, best):
+        peer.chosen, peer.rival = best, None
+        return True
+    return False
+
+
+def is_absent(peer: PeerState, relays: "Sequence[RelayLink]") -> bool:
+    """Tell whether every relay says that the peer is not there."""
+    return all(
+        (path := peer.relays.get(relay)) is not None and path.present is False
+        for relay in relays
+    )
 
 
 def windows_of(kind: PathKind, relay_queue_bytes: int) -> Windows:
@@ -90,3 +220,68 @@ def windows_of(kind: PathKind, relay_queue_bytes: int) -> Windows:
         return Windows(_DIRECT_WINDOW, _MAX_DIRECT_WINDOW)
     first = max(_MIN_RELAY_WINDOW, relay_queue_bytes // 8)
     return Windows(first, max(first, relay_queue_bytes // 2))
+
+
+def _ways(peer: PeerState, relays: "Sequence[RelayLink]") -> Iterator[_Way]:
+    """Yield the paths that count, direct ones first."""
+    ways: list[_Way] = [*peer.links, *relays]
+    for way in ways:
+        if _counts(peer, way):
+            yield way
+
+
+def _counts(peer: PeerState, way: _Way) -> bool:
+    meter = peer.meter_at(way)
+    return (meter is None or not meter.doubted) and _is_open(peer, way)
+
+
+def _is_open(peer: PeerState, way: _Way) -> bool:
+    """Tell whether a path is there, in doubt or not."""
+    if isinstance(way, DirectLink):
+        return way.proven and way in peer.links
+    if not way.up:
+        return False
+    path = peer.relays.get(way)
+    return path is None or (path.held_until is None and path.present is not False)
+
+
+def _trip(peer: PeerState, way: _Way) -> float:
+    meter = peer.meter_at(way)
+    found = None if meter is None else meter.round_trip_s
+    return _UNKNOWN if found is None else found
+
+
+def _is_fresh(peer: PeerState, way: _Way) -> bool:
+    """Tell whether it was measured again since it became the rival."""
+    meter = peer.meter_at(way)
+    return meter is not None and meter.answered_at > peer.rival_since
+
+
+def _last_resort(peer: PeerState, relays: "Sequence[RelayLink]") -> Link | None:
+    """Return a path that does not count, where none does.
+
+    Of paths in doubt the one that lived last. A direct link that is not proven carries
+    the handshake that proves it. A relay that says that the peer is gone says so again,
+    and that ends what waits for it.
+    """
+    ways: list[_Way] = [*peer.links, *relays]
+    doubted = [way for way in ways if _is_doubted(peer, way)]
+    if doubted:
+        return max(doubted, key=lambda way: _alive_at(peer, way))
+    if peer.links:
+        return peer.links[-1]
+    for relay in relays:
+        path = peer.relays.get(relay)
+        if relay.up and (path is None or path.held_until is None):
+            return relay
+    return None
+
+
+def _is_doubted(peer: PeerState, way: _Way) -> bool:
+    meter = peer.meter_at(way)
+    return meter is not None and meter.doubted and _is_open(peer, way)
+
+
+def _alive_at(peer: PeerState, way: _Way) -> float:
+    meter = peer.meter_at(way)
+    return _NEVER if meter is None else meter.alive_at

@@ -20,6 +20,7 @@ from mobile_worker.clock import Clock
 from mobile_worker.errors import RecordError
 from mobile_worker.links.events import PathKind
 from mobile_worker.links.link import LinkOwner
+from mobile_worker.messages.classes import MessageClass
 from mobile_worker.session.packets import Packet
 from relay.backoff import Backoff
 from relay.client import ClientSettings, RelayConnection, connect
@@ -87,6 +88,7 @@ class RelayLink:
         self._clock = clock
         self._connection: RelayConnection | None = None
         self._held: deque[tuple[PeerId, Packet]] = deque()
+        self._holds_control = False
         self._full = trio.Event()
         self._asked_s = 0.0
 
@@ -96,9 +98,14 @@ class RelayLink:
         return self._connection is not None
 
     @property
-    def writable(self) -> bool:
-        """Whether the connection takes more."""
-        return self._connection is not None and not self._held
+    def open_to(self) -> MessageClass | None:
+        """The least urgent class that there is room for.
+
+        A connection whose queue is full keeps some room for control.
+        """
+        if self._connection is None or self._holds_control:
+            return None
+        return MessageClass.CONTROL if self._held else MessageClass.BULK
 
     @property
     def crowded(self) -> bool:
@@ -110,7 +117,8 @@ class RelayLink:
         connection = self._connection
         if connection is None:
             return
-        if self._held:
+        urgent = packet.message_class is MessageClass.CONTROL
+        if self._holds_control or (self._held and not urgent):
             self._held.append((peer, packet))
             return
         try:
@@ -119,6 +127,7 @@ class RelayLink:
             )
         except SendQueueFull:
             self._held.append((peer, packet))
+            self._holds_control = urgent
             self._full.set()
         except ConnectionLost:
             return  # `run` sees it too
@@ -179,9 +188,10 @@ class RelayLink:
             except ConnectionLost:
                 continue
             held, self._held = self._held, deque()
+            self._holds_control = False
             for peer, packet in held:
                 self.send(peer, packet)
-            if self.writable:
+            if not self._held:
                 self._owner.link_writable(self)
 
     @asynccontextmanager
@@ -203,6 +213,7 @@ class RelayLink:
             finally:
                 self._connection = None
                 self._held.clear()
+                self._holds_control = False
                 self._owner.relay_down(detail)
 
     async def _follow(self, connection: RelayConnection, backoff: Backoff) -> None:

@@ -35,11 +35,12 @@ from mobile_worker.links.events import (
 )
 from mobile_worker.links.link import Link
 from mobile_worker.links.node import Traffic
-from mobile_worker.links.paths import PeerState, choose_link, windows_of
+from mobile_worker.links.paths import PeerState, choose_link, is_absent
 from mobile_worker.links.presence import Presence
-from mobile_worker.links.proving import probe_answered, prove, watch_link
+from mobile_worker.links.proving import Prober
 from mobile_worker.messages.classes import MessageClass
 from mobile_worker.messages.codec import parse_message
+from mobile_worker.session import packets
 from mobile_worker.session.outcomes import (
     Delivered,
     Established,
@@ -48,7 +49,7 @@ from mobile_worker.session.outcomes import (
     Outcome,
     ProbeAnswered,
 )
-from mobile_worker.session.packets import Packet, PacketKind, unknown_packet
+from mobile_worker.session.packets import Packet, PacketKind
 from relay.frame_types import NackReason
 from relay.greetings import Welcome
 from relay.keys import PeerId, short_id
@@ -92,11 +93,17 @@ class Switchboard:
         self._presence = presence
         self._clock = clock
         self._dial = dial
+        self._prober = Prober(self._put, presence.own.random_bytes, clock)
         self.arrivals: Arrivals[Receipt] = Arrivals(self._taken)
         self._attention: set[PeerId] = set()
         self._relay_queue_bytes = 0
         self._n_hints_left = _HINTS_PER_TICK
         self._closed = False
+
+    @property
+    def relays(self) -> "tuple[RelayLink, ...]":
+        """The relays, in order of preference."""
+        return () if self.relay is None else (self.relay,)
 
     def forget(self, peer: PeerId) -> None:
         """Drop session, links, queue and record of a peer."""
@@ -106,7 +113,7 @@ class Switchboard:
         """Say farewell to all and end the arrivals."""
         self._closed = True
         for peer, state in self.peers.items():
-            link = choose_link(state, self.relay)
+            link = choose_link(state, self.relays)
             farewell = None if state.lost else state.session.farewell()
             if link is not None and farewell is not None:
                 self._put(link, peer, farewell)
@@ -131,7 +138,8 @@ class Switchboard:
         except ProtocolBreach as error:
             self._expel(peer, error)
             return
-        state.held_until = None
+        else:
+            state.seen_by(link, now)
         if session.replies:
             for reply in session.replies:
                 self._put(link, peer, reply)
@@ -157,7 +165,7 @@ class Switchboard:
             return False
         state.links.append(link)
         self._attention.add(link.peer)
-        prove(link, state.session, self._token(), self._clock.monotonic())
+        self._prober.prove(link, state)
         self.pump(link.peer, state)
         return True
 
@@ -171,13 +179,12 @@ class Switchboard:
             return
         state.links.remove(link)
         _LOG.info("direct link to %s ended: %s", short_id(peer), reason)
-        if link.proven and state.direct is None:
-            self._set_window(state, PathKind.RELAY)
         if self._door.is_stranger(peer):
             return
-        fallback = choose_link(state, self.relay)
-        nowhere = fallback is None and self.relay is None
-        if nowhere or (state.present is False and not state.links):
+        fallback = choose_link(state, self.relays)
+        if (fallback is None and self.relay is None) or (
+            is_absent(state, self.relays) and not state.links
+        ):
             self._lose(peer, state, LostReason.LINK)
             return
         if fallback is not None:
@@ -189,7 +196,7 @@ class Switchboard:
     def unreachable(self, peer: PeerId) -> None:
         """Give up on a peer that cannot be dialled and has no other path."""
         state = self.peers.get(peer)
-        if state is not None and choose_link(state, self.relay) is None:
+        if state is not None and choose_link(state, self.relays) is None:
             self._lose(peer, state, LostReason.UNREACHABLE)
 
     def relay_up(self, welcome: Welcome) -> None:
@@ -201,8 +208,8 @@ class Switchboard:
             self.relay.watch(p for p in self.peers if not self._door.is_stranger(p))
         until = self._clock.monotonic() + RETURN_S
         for peer, state in tuple(self.peers.items()):
-            state.present = None
-            state.held_until = None if state.lost else until
+            if self.relay is not None:
+                state.hold(self.relay, until)
             self._attention.add(peer)
             self.pump(peer, state)
 
@@ -214,15 +221,16 @@ class Switchboard:
     def peer_present(self, peer: PeerId, *, here: bool) -> None:
         """Note what the relay says of a peer."""
         state = self.peers.get(peer)
-        if state is None:
+        if state is None or self.relay is None:
             return
-        state.present = here
+        path = state.at(self.relay)
+        path.present = here
         if here:
-            state.held_until = None
+            path.held_until = None
             if state.lost:
                 self.arrivals.put(PeerBack(peer))
             self.pump(peer, state)
-        elif state.direct is None and state.held_until is None:
+        elif state.direct is None and path.held_until is None:
             self._lose(peer, state, LostReason.GONE)
 
     def frames_refused(self, peer: PeerId, reason: NackReason, count: int) -> None:
@@ -248,14 +256,13 @@ class Switchboard:
             if state is None or not state.needs_time:
                 self._attention.discard(peer)
                 continue
-            if state.held_until is not None and now >= state.held_until:
-                state.held_until = None
-                if state.present is False:
-                    self.peer_present(peer, here=False)
-            for link in tuple(state.links):
-                watch_link(link, state.session, self._token(), now)
-            link_now = choose_link(state, self.relay)
+            if state.is_held and state.release(now):
+                self.peer_present(peer, here=False)
+            unsent = self._prober.watch(peer, state, self.relays)
+            link_now = choose_link(state, self.relays)
             if link_now is not None:
+                for packet in unsent:
+                    link_now.send(peer, packet)
                 for outcome in state.session.on_time(now):
                     self._take(link_now, peer, state, outcome)
                 self.pump(peer, state)
@@ -272,7 +279,7 @@ class Switchboard:
         if link.crowded:  # the peer asks again
             return
         self.traffic.up_bytes[link.kind] += len(payload)
-        link.send(peer, Packet(MessageClass.CONTROL, payload))
+        link.send(peer, packets.own_packet(payload))
 
     def _admit(self, link: Link, peer: PeerId, packet: bytes) -> PeerState | None:
         """Make room for a stranger that begins a handshake."""
@@ -280,25 +287,34 @@ class Switchboard:
             return self._door.stranger(peer)
         if packet[:1] == _SEALED and len(packet) > 5 and self._n_hints_left:
             self._n_hints_left -= 1
-            hint = unknown_packet(int.from_bytes(packet[1:5], "big"))
+            hint = packets.unknown_packet(int.from_bytes(packet[1:5], "big"))
             self._put(link, peer, hint)
         return None
 
     def pump(self, peer: PeerId, state: PeerState) -> None:
         """Send what the session has for the link there is, as far as it takes it."""
         session = state.session
-        link = choose_link(state, self.relay)
+        link = choose_link(state, self.relays)
         if link is not None:
-            now = self._clock.monotonic()
-            sent = self.traffic.up_bytes
-            while link.writable and (packet := session.next_packet(now)) is not None:
-                sent[link.kind] += len(packet.payload)
-                link.send(peer, packet)
+            self._send_all(peer, state, link)
         elif session.needs_time:
             self._dial(peer)
             if self.relay is None and not state.dialling:
                 self._lose(peer, state, LostReason.UNREACHABLE)
         if session.needs_time:
+            self._attention.add(peer)
+
+    def _send_all(self, peer: PeerId, state: PeerState, link: Link) -> None:
+        if link.kind is not state.kind:
+            state.fit(link.kind, self._relay_queue_bytes)
+        now = self._clock.monotonic()
+        sent = self.traffic.up_bytes
+        take = state.session.next_packet
+        while (open_to := link.open_to) is not None and (packet := take(now, open_to)):
+            state.used = True
+            sent[link.kind] += len(packet.payload)
+            link.send(peer, packet)
+        if state.used and len(self.relays) > 1:
             self._attention.add(peer)
 
     def _take(
@@ -309,7 +325,9 @@ class Switchboard:
         elif isinstance(outcome, Established):
             self._established(peer, state, outcome)
         elif isinstance(outcome, ProbeAnswered):
-            self._probe_answered(link, peer, state, outcome.token)
+            if self._prober.answered(link, state, outcome.token, self.relays):
+                state.lost = False
+                _LOG.info("direct link to %s is up", short_id(peer))
         elif isinstance(outcome, Farewell):
             for direct in state.links:
                 direct.abort("the peer ended")
@@ -342,28 +360,10 @@ class Switchboard:
         self._undelivered(peer, UndeliveredReason.LOST, outcome.n_dropped)
         if outcome.restarted:
             self.arrivals.put(PeerLost(peer, LostReason.RESTARTED))
-        kind = PathKind.RELAY if state.direct is None else PathKind.DIRECT
-        self._set_window(state, kind)
+        state.fit(state.kind or PathKind.RELAY, self._relay_queue_bytes)
         for link in state.links:
-            prove(link, state.session, self._token(), self._clock.monotonic())
+            self._prober.prove(link, state)
         self._dial(peer)
-
-    def _probe_answered(
-        self, link: Link, peer: PeerId, state: PeerState, token: int
-    ) -> None:
-        if not isinstance(link, DirectLink) or link not in state.links:
-            return
-        if probe_answered(link, token, self._clock.monotonic()):
-            state.lost = False
-            self._set_window(state, PathKind.DIRECT)
-            _LOG.info("direct link to %s is up", short_id(peer))
-
-    def _token(self) -> int:
-        return int.from_bytes(self._presence.own.random_bytes(8), "big")
-
-    def _set_window(self, state: PeerState, kind: PathKind) -> None:
-        windows = windows_of(kind, self._relay_queue_bytes)
-        state.session.set_window(windows.first, windows.most)
 
     def _n_unproven(self) -> int:
         return sum(

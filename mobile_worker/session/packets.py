@@ -46,6 +46,7 @@ __all__ = [
     "Packet",
     "PacketKind",
     "class_at",
+    "own_packet",
     "parse_handshake",
     "parse_stream",
     "parse_unknown",
@@ -136,6 +137,16 @@ def class_at(number: int) -> MessageClass:
         return MessageClass(number)
     except ValueError as error:
         raise ProtocolBreach(f"unknown class {number}") from error
+
+
+def own_packet(payload: bytes) -> Packet:
+    """Return a packet of the session's own with its class.
+
+    Handshakes go first; probes wait where the data waits, a farewell behind it.
+    """
+    is_sealed = payload[0] == PacketKind.SEALED
+    in_class = MessageClass.INTERACTIVE if is_sealed else MessageClass.CONTROL
+    return Packet(in_class, payload)
 
 
 def unknown_packet(index: int) -> bytes:

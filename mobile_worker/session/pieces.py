@@ -118,10 +118,15 @@ class Outbox:
         self._resize(0)
         return n
 
-    def next_frame(self, flow: Flow) -> tuple[MessageClass, bytes] | None:
-        """Return the next frame that has credit, and account for it."""
+    def next_frame(
+        self, flow: Flow, least: MessageClass = MessageClass.BULK
+    ) -> tuple[MessageClass, bytes] | None:
+        """Return the next frame that has credit, and account for it.
+
+        least: the least urgent class that is wanted.
+        """
         for message_class in MessageClass:
-            if self._queues[message_class]:
+            if self._queues[message_class] and message_class <= least:
                 frame = self._cut(message_class, flow.sending[message_class])
                 if frame is not None:
                     return message_class, frame

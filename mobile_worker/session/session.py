@@ -56,6 +56,7 @@ _CROSSED_S = 2.0
 _BLOCKED_FIRST_S = 0.25
 _BLOCKED_LAST_S = 2.0
 _CLASSES = tuple(MessageClass)
+_BULK = MessageClass.BULK
 _Taker: TypeAlias = Callable[[Channel, bytes, list[Outcome]], None]
 
 
@@ -135,8 +136,8 @@ class Session:
         self.drop()
         self._assembly.clear()
 
-    def next_packet(self, now: float) -> Packet | None:
-        """Return the next packet to send by whatever link there is."""
+    def next_packet(self, now: float, least: MessageClass = _BULK) -> Packet | None:
+        """Return the next packet to send, none less urgent than `least`."""
         channel = None if self._suspect else self._current
         if self._raw:
             return Packet(MessageClass.CONTROL, self._raw.popleft())
@@ -148,7 +149,7 @@ class Session:
         if self._urgent:
             frame = self._urgent.popleft()
             return Packet(MessageClass.CONTROL, channel.seal(frame))
-        cut = self._outbox.next_frame(channel.flow)
+        cut = self._outbox.next_frame(channel.flow, least)
         return None if cut is None else Packet(cut[0], channel.seal(cut[1]))
 
     def receive(self, packet: bytes, now: float) -> list[Outcome]:

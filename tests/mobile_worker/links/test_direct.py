@@ -100,14 +100,14 @@ async def test_a_full_link_says_so_and_when_it_is_not():
     pair = Pair(*await streams())
     payload = bytes(MAX_PACKET_BYTES)
     n = 0
-    while pair.a.writable:
+    while pair.a.open_to is MessageClass.BULK:
         pair.a.send(OTHER, packet(payload))
         n += 1
     async with trio.open_nursery() as nursery:
         nursery.start_soon(pair.a.run)
         nursery.start_soon(pair.b.run)
         await pair.owners[1].wait_packets(n)
-        assert pair.a.writable
+        assert pair.a.open_to is MessageClass.BULK
         assert pair.owners[0].n_writable == 1
         nursery.cancel_scope.cancel()
 
@@ -118,7 +118,7 @@ async def test_b30_a_peer_that_takes_no_bytes_ends_the_link():
     pair = Pair(one, other)
     payload = bytes(MAX_PACKET_BYTES)
     n = 0
-    while pair.a.writable:
+    while pair.a.open_to is MessageClass.BULK:
         pair.a.send(OTHER, packet(payload))
         n += 1
     before = trio.current_time()
@@ -127,7 +127,7 @@ async def test_b30_a_peer_that_takes_no_bytes_ends_the_link():
     [(unsent, reason)] = pair.owners[0].lost
     assert reason == "the peer takes no bytes"
     assert 0 < len(unsent) <= n
-    assert not pair.a.writable
+    assert pair.a.open_to is None
     pair.a.send(OTHER, packet(b"after"))  # goes nowhere, raises nothing
     pair.b.abort("test over")
     await pair.b.run()

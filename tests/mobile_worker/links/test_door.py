@@ -6,6 +6,7 @@ import pytest
 
 from mobile_worker.links.direct import DirectLink
 from mobile_worker.links.door import Door, may_knock, may_say
+from mobile_worker.links.meter import Meter
 from mobile_worker.links.paths import PeerState
 from mobile_worker.messages.envelope import MessageType
 from mobile_worker.session.descriptor import NetworkDescriptor
@@ -108,12 +109,12 @@ def test_forgetting_gives_everything_back(door: Door, own: OwnSide) -> None:
 def test_handshakes_by_links_that_prove_nothing_are_few() -> None:
     state = PeerState(session=Session(own_side(), peer(1)))
     link = DirectLink.__new__(DirectLink)
-    link.proven = False
+    link.meter = Meter()
     knock, sealed = bytes((PacketKind.XX_1,)) + bytes(80), bytes((PacketKind.SEALED,))
     assert sum(may_knock(link, state, knock, 10.0) for _ in range(50)) == 4
     assert may_knock(link, state, sealed, 10.0)
     assert sum(may_knock(link, state, knock, 12.0) for _ in range(50)) == 2
-    link.proven = True
+    link.meter.proven = True
     assert may_knock(link, state, knock, 12.0)
 
 

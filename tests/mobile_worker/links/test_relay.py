@@ -116,9 +116,9 @@ async def test_a_full_send_queue_holds_packets_in_order():
         nursery.start_soon(one.drain)
         for i in range(20):
             one.send(key(2).peer_id, packet(bytes([i]) * 30_000))
-        assert not one.writable
+        assert one.open_to is MessageClass.CONTROL
         await until(lambda: len(others.packets) == 20)
         assert [payload[0] for _, payload in others.packets] == list(range(20))
-        assert one.writable
+        assert one.open_to is MessageClass.BULK
         assert ones.n_writable > 0
         nursery.cancel_scope.cancel()

@@ -45,7 +45,8 @@ class FakeRelay:
     kind = PathKind.RELAY
 
     def __init__(self):
-        self.up = self.writable = True
+        self.up = True
+        self.open_to = MessageClass.BULK
         self.crowded = False
         self.sent = []
         self.watched = set()
@@ -195,14 +196,14 @@ def test_other_refusals_are_told_and_lose_nobody(pair, nack, reason):
 
 def test_losing_our_relay_loses_no_peer(pair):
     a, b = pair
-    a.relay.up = a.relay.writable = False
+    a.relay.up, a.relay.open_to = False, None
     a.board.relay_down("cut")
     a.send(b.id, Cancel(request=7))
     for _ in range(100):
         a.clock.now += 1
         a.board.tick()
     assert a.events() == [RelayChanged(up=False, detail="cut")]
-    a.relay.up = a.relay.writable = True
+    a.relay.up, a.relay.open_to = True, MessageClass.BULK
     a.board.tick()
     carry(a, b)
     assert b.events() == [Arrived(a.id, Cancel(request=7), 19)]

@@ -3,10 +3,12 @@
 import pytest
 
 from mobile_worker.errors import HandshakeError, SealError
+from mobile_worker.messages.classes import MessageClass
 from mobile_worker.session import packets
 from mobile_worker.session.packets import (
     HandshakePacket,
     PacketKind,
+    own_packet,
     parse_handshake,
     parse_unknown,
     unknown_packet,
@@ -40,3 +42,10 @@ def test_a_packet_fits_a_frame_of_the_relay():
     largest = packets.MAX_PIECE_BYTES + packets.PIECE_HEAD.size + 16
     assert largest + packets.SEALED_HEAD.size <= packets.MAX_PACKET_BYTES
     assert packets.MAX_PACKET_BYTES <= MAX_PAYLOAD_BYTES
+
+
+def test_probes_wait_where_the_data_waits_and_handshakes_go_first() -> None:
+    sealed = own_packet(bytes((PacketKind.SEALED,)) + bytes(30))
+    assert sealed.message_class is MessageClass.INTERACTIVE
+    for kind in (PacketKind.IK_1, PacketKind.XX_3, PacketKind.UNKNOWN):
+        assert own_packet(bytes((kind,))).message_class is MessageClass.CONTROL
