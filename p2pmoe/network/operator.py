@@ -22,6 +22,7 @@ from p2pmoe.network.folder import OperatorFolder, Service
 from p2pmoe.network.invite import Invite, write_invite
 from p2pmoe.network.network import Network
 from p2pmoe.network.services import Membership, run_ledger, run_market
+from p2pmoe.network.status import NetworkStatus
 from relay.config import RelayConfig
 from relay.endpoint import Endpoint, parse_endpoint
 from relay.keys import PeerId, load_or_create_key
@@ -42,6 +43,7 @@ class OperatorConfig:
     host None listens on all addresses. tls None is for a front (`behind_front`).
     only: market and ledger run elsewhere, under the ids given or those of the folder.
     opening_credit_uc: what the ledger gives a backbone without an account, once.
+    neutral_page: there is no status page, and / says nothing.
     """
 
     folder: Path
@@ -56,6 +58,7 @@ class OperatorConfig:
     ledger: PeerId | None = None
     opening_credit_uc: int = 0
     base_uc: int = DEFAULT_BASE_UC
+    neutral_page: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what cannot work, naming the option."""
@@ -97,12 +100,14 @@ async def run_operator(
         market = config.market or folder.service_id(Service.MARKET)
         ledger = config.ledger or folder.service_id(Service.LEDGER)
         descriptor = network.descriptor(market, ledger)
+        status = NetworkStatus(network.network_id, clock.monotonic)
         async with trio.open_nursery() as nursery:
             relay: RunningRelay = await nursery.start(
                 functools.partial(
                     serve,
                     _relay_config(config, folder, network, descriptor.encoded),
                     wall_us=clock.wall_us,
+                    status=None if config.neutral_page else status.sections,
                 )
             )
             if relay.inside is not None:
@@ -115,7 +120,7 @@ async def run_operator(
                     )
                     for service, identity in identities.items()
                 }
-                await _start_services(nursery, config, folder, members, clock)
+                await _start_services(nursery, config, members, clock, status)
             endpoint = _public_endpoint(config, relay)
             token = network.member_token()
             invite = Invite(relays=(endpoint,), network=network.network_id, token=token)
@@ -161,10 +166,11 @@ def _relay_config(
 async def _start_services(
     nursery: trio.Nursery,
     config: OperatorConfig,
-    folder: OperatorFolder,
     members: Mapping[Service, Membership],
     clock: Clock,
+    status: NetworkStatus,
 ) -> None:
+    folder = OperatorFolder(config.folder)
     await nursery.start(
         functools.partial(
             run_market,
@@ -172,6 +178,7 @@ async def _start_services(
             folder.market_memory,
             clock=clock,
             base_uc=config.base_uc,
+            on_book=status.attach,
         )
     )
     await nursery.start(

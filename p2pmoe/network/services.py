@@ -68,9 +68,12 @@ async def run_market(
     *,
     clock: Clock,
     base_uc: int = DEFAULT_BASE_UC,
+    on_book: Callable[[Book], None] | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run the market until cancelled; started once the relay has let it in.
+
+    `on_book` is given what the market knows, to be shown and not changed.
 
     Raises:
         MemoryFileBroken: the memory file cannot be used.
@@ -87,9 +90,12 @@ async def run_market(
     )
     async with open_node(membership.settings(Role.MARKET), clock=clock) as node:
         _check_named(node, Service.MARKET, lambda descriptor: descriptor.market)
+        book = Book(settings, remembered)
+        if on_book is not None:
+            on_book(book)
         service = MarketService(
             node,
-            Book(settings, remembered),
+            book,
             clock,
             ServiceSettings(self_test=SELF_TEST_DIGEST, memory_file=memory_file),
         )
