@@ -18,6 +18,10 @@ The folder is made with mode 0700. Each service may also run by itself on a fold
 its own, which then holds only its files.
 """
 
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 
@@ -28,7 +32,14 @@ from p2pmoe.network.errors import FolderUnusable
 from relay.errors import WeakKey
 from relay.keys import PeerId, peer_id_from_hex
 
-__all__ = ["OperatorFolder", "Service", "default_folder"]
+__all__ = [
+    "OperatorFolder",
+    "Service",
+    "default_folder",
+    "locked",
+    "read_bounded",
+    "replace_file",
+]
 
 
 class Service(StrEnum):
@@ -133,6 +144,10 @@ class OperatorFolder:
         identity.release()
         return identity.peer_id
 
+    def knows(self, service: Service) -> bool:
+        """Tell whether the folder has the service's id, without making one."""
+        return self._id_file(service).exists()
+
     def _id_file(self, service: Service) -> Path:
         return self.path / f"{service}.id"
 
@@ -145,6 +160,66 @@ def _keep(path: Path, text: str) -> None:
             return
         try:
             draft.write_text(text, encoding="ascii")
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
+    except OSError as exc:
+        raise _unusable(path, exc) from exc
+
+
+@contextlib.contextmanager
+def locked(folder: OperatorFolder) -> Iterator[None]:
+    """Hold the folder's lock: what is read within is not changed by another process.
+
+    For moments only: whoever comes second waits.
+
+    Raises:
+        FolderUnusable: it cannot be opened.
+    """
+    try:
+        descriptor = os.open(folder.path, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as exc:
+        raise _unusable(folder.path, exc) from exc
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def read_bounded(path: Path, max_bytes: int) -> bytes | None:
+    """Return a file's bytes; None if there is none.
+
+    Raises:
+        FolderUnusable: it cannot be read, or is larger.
+    """
+    try:
+        with path.open("rb") as file:
+            raw = file.read(max_bytes + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as exc:
+        raise _unusable(path, exc) from exc
+    if len(raw) > max_bytes:
+        raise FolderUnusable(f"{path} is larger than {max_bytes} bytes")
+    return raw
+
+
+def replace_file(path: Path, content: bytes, *, mode: int = 0o600) -> None:
+    """Write a file whole or not at all, on the disk when this returns.
+
+    Raises:
+        FolderUnusable: it cannot be written.
+    """
+    draft = path.with_name(f"{path.name}.{os.getpid()}.new")
+    try:
+        try:
+            draft.unlink(missing_ok=True)
+            handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
             draft.replace(path)
         finally:
             draft.unlink(missing_ok=True)

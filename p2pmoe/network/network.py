@@ -1,18 +1,54 @@
-"""The network's own key and what it signs: the descriptor and the members' token.
+"""The network's own key and what it signs: descriptor, tokens, map, revocations.
 
 The key lies in the operator's folder (mode 0600) and never leaves it. It signs the
-descriptor, by which every peer learns who market and ledger are, and tokens, by which
-relays let members in. The token of an invite admits any peer id in the rate class of a
-laptop or a hub; the services' own tokens are bound to their ids and roles.
+descriptor, by which every peer learns who market and ledger are, tokens, by which
+relays let members in, the relay map, and what is revoked. An invite's token says by its
+`Terms` whom it admits; the services' own tokens are bound to their ids and roles.
 """
 
+import secrets
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from mobile_worker.session.descriptor import NetworkDescriptor, sign_descriptor
-from relay.keys import PeerId, SigningKey, load_or_create_key
+from p2pmoe.network.errors import NetworkMissing
+from relay.keys import PeerId, SigningKey, load_key, load_or_create_key
 from relay.tokens import NetworkToken, RateClass, Role, encode_token
 
-__all__ = ["Network"]
+__all__ = ["Network", "Terms"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What a token grants: to whom (None: anybody), as what, how fast, until when.
+
+    not_after_us: wall time, 0 for no end. serial: tells tokens of equal terms apart.
+    """
+
+    role: Role = Role.ANY
+    rate_class: RateClass = RateClass.HUB
+    not_after_us: int = 0
+    peer_id: PeerId | None = None
+    serial: int = 0
+
+    @classmethod
+    def numbered(
+        cls,
+        *,
+        role: Role = Role.ANY,
+        rate_class: RateClass = RateClass.HUB,
+        not_after_us: int = 0,
+        peer_id: PeerId | None = None,
+    ) -> Self:
+        """Return terms with a random serial, whose token can be revoked alone."""
+        return cls(
+            role=role,
+            rate_class=rate_class,
+            not_after_us=not_after_us,
+            peer_id=peer_id,
+            serial=secrets.randbelow((1 << 64) - 1) + 1,
+        )
 
 
 class Network:
@@ -30,6 +66,18 @@ class Network:
         """
         return cls(load_or_create_key(key_file))
 
+    @classmethod
+    def load(cls, key_file: Path) -> "Network":
+        """Read the network's key file.
+
+        Raises:
+            NetworkMissing: there is none.
+            KeyFileError: the file holds no key, or cannot be read.
+        """
+        if not key_file.exists():
+            raise NetworkMissing(f"there is no network in {key_file.parent}")
+        return cls(load_key(key_file))
+
     @property
     def network_id(self) -> PeerId:
         """The network's public key, its name everywhere."""
@@ -44,9 +92,24 @@ class Network:
         )
         return sign_descriptor(descriptor, self._key.sign)
 
+    def sign(self, text: bytes) -> bytes:
+        """Return the network's signature of a text that begins with its own domain."""
+        return self._key.sign(text)
+
     def member_token(self) -> bytes:
         """Return the token of an invite: any peer, any role, no end."""
-        token = NetworkToken(network=self.network_id, rate_class=RateClass.HUB)
+        return self.token(Terms())
+
+    def token(self, terms: Terms) -> bytes:
+        """Return the token of these terms, the same bytes each time. It is secret."""
+        token = NetworkToken(
+            network=self.network_id,
+            peer_id=terms.peer_id,
+            not_after_us=terms.not_after_us,
+            role=terms.role,
+            rate_class=terms.rate_class,
+            serial=terms.serial,
+        )
         return encode_token(token, self._key.sign)
 
     def service_token(self, service: PeerId, role: Role) -> bytes:

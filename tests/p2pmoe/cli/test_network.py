@@ -1,9 +1,24 @@
-"""`p2pmoe network`: what the operator decides, on a folder alone."""
+"""`p2pmoe network`: create and show, on a folder alone."""
 
-from tests.support.command_line import run
+import json
+from pathlib import Path
+
+from tests.support.command_line import assert_one_error, run
 
 
-def test_the_group_says_what_it_is() -> None:
-    outcome = run("network", "--help")
-    assert outcome.code == 0
-    assert "Found a network" in outcome.out
+def test_create_makes_all_identities_once_and_show_tells_them(tmp_path: Path) -> None:
+    data = ("--data", str(tmp_path / "net"))
+    made = run("network", "create", *data, "--json")
+    assert made.code == 0, made.err
+    ids = json.loads(made.out)
+    assert len({ids[name] for name in ("network", "relay", "market", "ledger")}) == 4
+    assert_one_error(run("network", "create", *data), "already", "--data")
+    shown = json.loads(run("network", "show", *data, "--json").out)
+    assert {name: shown[name] for name in ids} == ids
+    assert (shown["invites"], shown["revocations"]) == ([], 0)
+
+
+def test_without_a_network_nothing_is_made(tmp_path: Path) -> None:
+    data = ("--data", str(tmp_path / "none"))
+    assert_one_error(run("network", "show", *data), "network create")
+    assert list(tmp_path.iterdir()) == []

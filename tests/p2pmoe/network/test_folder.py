@@ -6,7 +6,14 @@ import pytest
 
 from mobile_worker.errors import IdentityInUse
 from p2pmoe.network.errors import FolderUnusable
-from p2pmoe.network.folder import OperatorFolder, Service, default_folder
+from p2pmoe.network.folder import (
+    OperatorFolder,
+    Service,
+    default_folder,
+    locked,
+    read_bounded,
+    replace_file,
+)
 
 
 def test_a_folder_is_made_for_its_owner_alone(tmp_path: Path) -> None:
@@ -86,6 +93,38 @@ def test_every_file_has_its_own_name(tmp_path: Path) -> None:
     }
     assert len(paths) == 10
     assert {path.parent for path in paths} == {tmp_path}
+
+
+def test_a_file_is_read_up_to_a_bound_and_replaced_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    assert read_bounded(path, 4) is None
+    replace_file(path, b"1234")
+    assert read_bounded(path, 4) == b"1234"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    with pytest.raises(FolderUnusable, match="larger than 3 bytes"):
+        read_bounded(path, 3)
+    with pytest.raises(FolderUnusable, match=str(tmp_path)):
+        read_bounded(tmp_path, 3)
+
+    def refuse(self: Path, *_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(FolderUnusable, match="no space left"):
+        replace_file(path, b"5")
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+    assert path.read_bytes() == b"1234"
+
+
+def test_the_lock_of_a_folder_that_is_gone(tmp_path: Path) -> None:
+    folder = OperatorFolder(tmp_path / "net")
+    with locked(folder):
+        assert not folder.knows(Service.MARKET)
+    folder.path.rmdir()
+    with pytest.raises(FolderUnusable), locked(folder):
+        pass
 
 
 def test_the_default_is_the_platforms() -> None:

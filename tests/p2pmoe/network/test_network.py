@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from mobile_worker.session.descriptor import parse_descriptor
-from p2pmoe.network.network import Network
+from p2pmoe.network.errors import NetworkMissing
+from p2pmoe.network.network import Network, Terms
 from relay.keys import SigningKey
 from relay.tokens import NetworkToken, RateClass, Role, TokenFault, Visit, check_token
 
@@ -20,6 +21,26 @@ def test_the_key_is_made_once_with_mode_0600(tmp_path: Path) -> None:
     )
     mode = (tmp_path / "network.key").stat().st_mode
     assert stat.S_IMODE(mode) == 0o600
+
+
+def test_a_missing_network_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(NetworkMissing, match=str(tmp_path)):
+        Network.load(tmp_path / "network.key")
+    made = Network.load_or_create(tmp_path / "network.key")
+    assert Network.load(tmp_path / "network.key").network_id == made.network_id
+
+
+def test_terms_are_what_the_token_grants(tmp_path: Path) -> None:
+    network = Network.load_or_create(tmp_path / "network.key")
+    terms = Terms(role=Role.WORKER, peer_id=ANYONE, not_after_us=10**15 + 1, serial=9)
+    token = network.token(terms)
+    check = check_token(token, network.network_id, visit(ANYONE, Role.WORKER))
+    assert isinstance(check, NetworkToken)
+    for peer, role, fault in (
+        (MARKET, Role.WORKER, TokenFault.NOT_YOURS),
+        (ANYONE, Role.HUB, TokenFault.OTHER_ROLE),
+    ):
+        assert check_token(token, network.network_id, visit(peer, role)) is fault
 
 
 def test_the_descriptor_names_the_services(tmp_path: Path) -> None:
