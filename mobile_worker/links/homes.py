@@ -132,8 +132,10 @@ def reachable_names(
 
 
 def _distinct(given: Iterable[Endpoint]) -> tuple[Endpoint, ...]:
-    by_key = {each.relay_id or each.url.encode(): each for each in reversed([*given])}
-    return tuple(reversed(by_key.values()))
+    by_key: dict[bytes, Endpoint] = {}
+    for each in given:
+        by_key.setdefault(each.relay_id or each.url.encode(), each)
+    return tuple(by_key.values())
 
 
 def _doublings(trip_s: float | None) -> int:
@@ -141,7 +143,9 @@ def _doublings(trip_s: float | None) -> int:
         return _UNKNOWN_DOUBLINGS
     if trip_s < 2 * _NEAR_S:  # also zero and less, by a clock that jumps
         return 0
-    return min(_MAX_DOUBLINGS, int(math.log2(trip_s / _NEAR_S)))
+    if trip_s >= _NEAR_S * 2**_MAX_DOUBLINGS:
+        return _MAX_DOUBLINGS
+    return int(math.log2(trip_s / _NEAR_S))
 
 
 def _score(own: PeerId, key: bytes, weight: float) -> float:
