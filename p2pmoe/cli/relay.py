@@ -84,7 +84,7 @@ ReadyFile = Annotated[
 
 
 # Modules of this package that add a command to the group by `register(group)`.
-_GROUP: tuple[str, ...] = ()
+_GROUP: tuple[str, ...] = ("relay_probe",)
 
 
 def register(app: typer.Typer) -> None:
