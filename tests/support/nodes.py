@@ -79,13 +79,13 @@ async def until(condition: Callable[[], object], *, within_s: float = 10.0) -> N
     raise AssertionError(f"not so within {within_s} s")
 
 
-def welcome_of(descriptor: bytes) -> Welcome:
+def welcome_of(descriptor: bytes, rate_class: RateClass = RateClass.HUB) -> Welcome:
     """What a relay says to a node."""
     return Welcome(
         relay_id=RELAY.peer_id,
         session=bytes(16),
         observed_address="192.0.2.7:999",
-        limits=limits_of(RateClass.HUB),
+        limits=limits_of(rate_class),
         map_version=0,
         skew_us=0,
         descriptor=descriptor,
