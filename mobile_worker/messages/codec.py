@@ -78,24 +78,31 @@ MESSAGE_CLASSES: Mapping[MessageType, type[Message]] = {
 }
 
 
+_ACKS = frozenset((MessageType.HELLO, MessageType.HELLO_ACK))
+
+
 class _Fields(NamedTuple):
     """The fields of one message class, by where they lie in the frame."""
 
+    message_class: Callable[..., Message]
     names: frozenset[str]
-    header: tuple[tuple[str, HeaderKind], ...]
+    header: tuple[tuple[str, Callable[[object], object]], ...]  # and their check
     body: tuple[tuple[str, BodyKind], ...]
 
 
-def _sort_fields(fields: Mapping[str, Kind]) -> _Fields:
+def _sort_fields(message_class: type[Message]) -> _Fields:
+    fields: Mapping[str, Kind] = message_class.FIELDS
     items = fields.items()
     return _Fields(
+        message_class=message_class,
         names=frozenset(fields),
-        header=tuple((n, k) for n, k in items if isinstance(k, HeaderKind)),
+        header=tuple((n, k.check) for n, k in items if isinstance(k, HeaderKind)),
         body=tuple((n, k) for n, k in items if isinstance(k, BodyKind)),
     )
 
 
-_FIELDS = {c: _sort_fields(c.FIELDS) for c in MESSAGE_CLASSES.values()}
+_FIELDS_OF = {c: _sort_fields(c) for c in MESSAGE_CLASSES.values()}
+_FIELDS = {number: _FIELDS_OF[c] for number, c in MESSAGE_CLASSES.items()}
 
 
 def encode_message(message: Message) -> bytes:
@@ -104,13 +111,13 @@ def encode_message(message: Message) -> bytes:
     Raises:
         UnsendableMessage: a value is of the wrong kind or out of range.
     """
-    fields = _FIELDS[type(message)]
+    fields = _FIELDS_OF[type(message)]
     header: dict[str, object] = {}
     body: list[bytes] = []
     name = ""
     try:
-        for name, kind in fields.header:
-            header[name] = kind.check(getattr(message, name))
+        for name, check in fields.header:
+            header[name] = check(getattr(message, name))
         for name, body_kind in fields.body:
             packed = body_kind.pack(getattr(message, name))
             if packed is not None:
@@ -132,49 +139,49 @@ def parse_message(frame: bytes) -> Message:
         MessageError: the bytes are no message, whatever they are.
     """
     message_type, header, body = open_envelope(frame)
-    message_class = MESSAGE_CLASSES.get(message_type)
-    if message_class is None:
+    fields = _FIELDS.get(message_type)
+    if fields is None:
         raise MessageError(f"message type {message_type.name.lower()} is not in use")
-    fields = _FIELDS[message_class]
     if not header.keys() <= fields.names:
         raise MessageError(f"unknown key {min(header.keys() - fields.names):.40}")
-    shapes = _tensor_shapes(fields, header, len(body))
+    sizes = _tensor_sizes(fields, header, len(body))
+    get = header.get
     values: dict[str, object] = {}
     name = ""
     at = 0
     try:
-        for name, header_kind in fields.header:
-            values[name] = header_kind.check(header.get(name))
-        for name, body_kind in fields.body:
-            shape, size = shapes.get(name, ((), 0))
-            values[name] = body_kind.unpack(shape, body[at : at + size])
+        for name, check in fields.header:
+            values[name] = check(get(name))
+        for (name, kind), size in zip(fields.body, sizes, strict=True):
+            described = cast("tuple[int, ...]", get(name, ()))
+            values[name] = kind.unpack(described[1:], body[at : at + size])
             at += size
     except MessageError as error:
-        raise MessageError(f"{message_class.__name__}.{name}: {error}") from error
-    message = cast("Callable[..., Message]", message_class)(**values)
-    if _type_of(message) is not message_type:
+        what = MESSAGE_CLASSES[message_type].__name__
+        raise MessageError(f"{what}.{name}: {error}") from error
+    message = fields.message_class(**values)
+    if message_type in _ACKS and _type_of(message) is not message_type:
         raise MessageError(f"{message_type.name.lower()} contradicts its ack flag")
     return message
 
 
-def _tensor_shapes(
+def _tensor_sizes(
     fields: _Fields, header: Mapping[str, object], n_body: int
-) -> dict[str, tuple[tuple[int, ...], int]]:
-    """Return dimensions and byte size of each tensor; together they fill the body."""
-    shapes = {}
-    total = 0
+) -> list[int]:
+    """Return the bytes of each tensor, 0 if it is left out; they fill the body."""
+    sizes = []
     for name, kind in fields.body:
+        size = 0
         if name in header:
             described = header[name]
             size = tensor_bytes(described)
-            dtype, *dimensions = cast("tuple[int, ...]", described)
-            if dtype != kind.dtype:
+            if cast("tuple[int, ...]", described)[0] != kind.dtype:
                 raise MessageError(f"{name} is not of dtype {kind.dtype.name.lower()}")
-            shapes[name] = (tuple(dimensions), size)
-            total += size
+        sizes.append(size)
+    total = sum(sizes)
     if total != n_body:
         raise MessageError(f"tensors of {total} bytes in a body of {n_body}")
-    return shapes
+    return sizes
 
 
 def _type_of(message: Message) -> MessageType:

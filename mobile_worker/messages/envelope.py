@@ -12,7 +12,6 @@ is bounded and the sizes of its tensors add up to exactly the bytes that are the
 Every refusal is a `MessageError`.
 """
 
-import math
 import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,6 +38,7 @@ MAX_DIMENSIONS = 2
 _PREFIX = struct.Struct(">BII")
 _MAX_LIST = 256  # arrays in a header are dimensions and other short lists
 _MAX_KEYS = 32
+_STRINGS = frozenset((str,))
 
 
 class MessageType(IntEnum):
@@ -70,6 +70,9 @@ class MessageType(IntEnum):
     REFUSED = 25
     FILE = 26
     FILED = 27
+
+
+_TYPES = {int(number): number for number in MessageType}
 
 
 class Dtype(IntEnum):
@@ -115,10 +118,9 @@ def open_envelope(frame: bytes) -> Envelope:
     if not _PREFIX.size <= len(frame) <= MAX_MESSAGE_BYTES:
         raise MessageError(f"a message of {len(frame)} bytes")
     number, header_length, checksum = _PREFIX.unpack_from(frame)
-    try:
-        message_type = MessageType(number)
-    except ValueError as error:
-        raise MessageError(f"unknown message type {number}") from error
+    message_type = _TYPES.get(number)
+    if message_type is None:
+        raise MessageError(f"unknown message type {number}")
     end = _PREFIX.size + header_length
     if header_length > MAX_HEADER_BYTES or end > len(frame):
         raise MessageError(f"header length {header_length} of {len(frame)} bytes")
@@ -137,13 +139,14 @@ def tensor_bytes(value: object) -> int:
     """
     if not isinstance(value, tuple) or not 2 <= len(value) <= 1 + MAX_DIMENSIONS:
         raise MessageError(f"no tensor: {value!r:.80}")
-    number, *dimensions = value
+    number = value[0]
     if type(number) is not int or number not in _ITEM_BYTES:
         raise MessageError(f"unknown dtype {number!r:.20}")
-    for dimension in dimensions:
+    n_items = 1
+    for dimension in value[1:]:
         if type(dimension) is not int or not 1 <= dimension <= MAX_MESSAGE_BYTES:
             raise MessageError(f"dimension {dimension!r:.20} of a tensor")
-    n_items = math.prod(dimensions)
+        n_items *= dimension
     n_bytes = n_items * _ITEM_BYTES[number]
     if number == Dtype.CODED:
         if n_items % 32:
@@ -177,9 +180,9 @@ def _refuse(code: int, _content: bytes) -> object:
 
 
 def _distinct(pairs: Sequence[tuple[object, object]]) -> dict[object, object]:
-    if not all(type(key) is str for key, _ in pairs):
-        raise ValueError("a key is no string")
     header = dict(pairs)
     if len(header) != len(pairs):
         raise ValueError("a key occurs twice")
+    if not _STRINGS.issuperset(map(type, header)):
+        raise ValueError("a key is no string")
     return header

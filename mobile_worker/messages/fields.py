@@ -89,6 +89,8 @@ class Integer:
 
     def check(self, value: object) -> object:
         """Refuse booleans, floats and what is out of range."""
+        if type(value) is int and 0 <= value <= self.maximum:
+            return value
         if not isinstance(value, int) or isinstance(value, bool):
             raise MessageError(f"{value!r:.40} is no integer")
         if not 0 <= value <= self.maximum:
@@ -131,6 +133,8 @@ class Bytes:
 
     def check(self, value: object) -> object:
         """Refuse what is no bytes or of another length."""
+        if type(value) is bytes and len(value) in self.lengths:
+            return value
         if not isinstance(value, bytes):
             raise MessageError(f"{value!r:.40} is not bytes")
         allowed = self.lengths or range(self.max_length + 1)
