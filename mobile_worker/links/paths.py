@@ -18,6 +18,7 @@ from mobile_worker.links.direct import DirectLink
 from mobile_worker.links.events import PathKind
 from mobile_worker.links.link import Link
 from mobile_worker.links.meter import Meter
+from mobile_worker.session.packets import carries_message
 from mobile_worker.session.session import Session
 
 if TYPE_CHECKING:
@@ -63,9 +64,10 @@ class RelayPath:
 class PeerState:
     """One peer: its session, its direct links, what is known of it at each relay.
 
-    lost: our owner was told, and nothing authentic came since. chosen: the path in use;
-    kind: that which the session's windows fit. used: something of ours went out since
-    the last look, at used_at; measured: its paths are probed while it is in use.
+    lost: our owner was told, and nothing authentic came since. chosen: the path in use.
+    heard: that by which the peer's messages come. kind: that which the session's windows
+    fit. used: something of ours went out since the last look, at used_at. measured: its
+    paths are probed while it is in use.
     """
 
     session: Session
@@ -73,6 +75,7 @@ class PeerState:
     relays: "dict[RelayLink, RelayPath]" = field(default_factory=dict)
     chosen: "DirectLink | RelayLink | None" = None
     kind: PathKind | None = None
+    heard: PathKind | None = None
     rival: "DirectLink | RelayLink | None" = None
     rival_since: float = 0.0
     used: bool = False
@@ -96,8 +99,10 @@ class PeerState:
         path.present = None
         path.held_until = None if self.lost else until
 
-    def seen_by(self, link: Link, now: float) -> None:
+    def seen_by(self, link: Link, packet: bytes, now: float) -> None:
         """Note that something authentic came by this link."""
+        if link.kind is not self.heard and carries_message(packet):
+            self.heard = link.kind
         path = self.relays.get(link)  # type: ignore[call-overload]  # a direct one too
         if path is not None:
             path.held_until = None
@@ -112,8 +117,15 @@ class PeerState:
                 is_missing = is_missing or path.present is False
         return is_missing
 
-    def fit(self, kind: PathKind, relay_queue_bytes: int) -> None:
-        """Let the session's windows fit such a path."""
+    def fit(self, link: Link, relay_queue_bytes: int) -> None:
+        """Let the session's windows fit the path in use, and the peer's.
+
+        The peer chooses for itself: as long as its messages come by a relay, no more is
+        granted than a relay keeps, even if ours go by a direct link.
+        """
+        kind = self.heard if self.heard is PathKind.RELAY else link.kind
+        if kind is self.kind:
+            return
         self.kind = kind
         windows = windows_of(kind, relay_queue_bytes)
         self.session.set_window(windows.first, windows.most)

@@ -26,7 +26,6 @@ from mobile_worker.links.door import Door, may_knock, may_say
 from mobile_worker.links.events import (
     Arrived,
     LostReason,
-    PathKind,
     PeerBack,
     PeerLost,
     RelayChanged,
@@ -139,7 +138,7 @@ class Switchboard:
             self._expel(peer, error)
             return
         else:
-            state.seen_by(link, now)
+            state.seen_by(link, packet, now)
         if session.replies:
             for reply in session.replies:
                 self._put(link, peer, reply)
@@ -305,8 +304,7 @@ class Switchboard:
             self._attention.add(peer)
 
     def _send_all(self, peer: PeerId, state: PeerState, link: Link) -> None:
-        if link.kind is not state.kind:
-            state.fit(link.kind, self._relay_queue_bytes)
+        state.fit(link, self._relay_queue_bytes)
         now = self._clock.monotonic()
         sent = self.traffic.up_bytes
         take = state.session.next_packet
@@ -360,7 +358,7 @@ class Switchboard:
         self._undelivered(peer, UndeliveredReason.LOST, outcome.n_dropped)
         if outcome.restarted:
             self.arrivals.put(PeerLost(peer, LostReason.RESTARTED))
-        state.fit(state.kind or PathKind.RELAY, self._relay_queue_bytes)
+        state.kind = None  # new keys begin with the first window
         for link in state.links:
             self._prober.prove(link, state)
         self._dial(peer)

@@ -45,6 +45,7 @@ __all__ = [
     "HandshakePacket",
     "Packet",
     "PacketKind",
+    "carries_message",
     "class_at",
     "own_packet",
     "parse_handshake",
@@ -63,6 +64,8 @@ PIECE_HEAD: Final = struct.Struct(">BBQIII")
 TOKEN: Final = struct.Struct(">BQ")
 _HANDSHAKE_HEAD = struct.Struct(">BII8s")
 _UNKNOWN = struct.Struct(">BI")
+_TAG_BYTES = 16
+_LONGEST_OTHER = SEALED_HEAD.size + STREAM_HEAD.size + _TAG_BYTES
 
 
 class PacketKind(IntEnum):
@@ -137,6 +140,14 @@ def class_at(number: int) -> MessageClass:
         return MessageClass(number)
     except ValueError as error:
         raise ProtocolBreach(f"unknown class {number}") from error
+
+
+def carries_message(packet: bytes) -> bool:
+    """Tell whether a sealed packet that opened has a message or a piece of one.
+
+    Nothing else that is sealed is as long.
+    """
+    return len(packet) > _LONGEST_OTHER and packet[0] == PacketKind.SEALED
 
 
 def own_packet(payload: bytes) -> Packet:

@@ -99,7 +99,7 @@ def test_a_relay_that_is_new_to_us_is_held_until_the_peer_is_seen():
     assert peer.is_held
     assert choose_link(peer, [one]) is None
     assert choose_link(peer, [one, other]) is other
-    peer.seen_by(one, 1.0)
+    peer.seen_by(one, b"", 1.0)
     assert not peer.is_held
     peer.hold(one, 15.0)
     assert not peer.release(14.9)
@@ -207,3 +207,30 @@ def test_windows_fit_the_queue_at_the_relay():
             64 << 10 <= windows.first <= windows.most <= max(64 << 10, queue_bytes // 2)
         )
         assert windows.most < direct.first
+
+
+class Session:
+    def __init__(self):
+        self.windows = []
+
+    def set_window(self, first, most):
+        self.windows.append((first, most))
+
+
+def test_windows_are_a_relays_while_either_side_uses_one():
+    direct, message = Direct(trip_s=0.001), bytes((16,)) + bytes(100)
+    peer = state(direct)
+    peer.session = session = Session()
+    peer.fit(UP, 256 << 10)
+    peer.fit(direct, 256 << 10)
+    peer.fit(direct, 256 << 10)
+    assert [first for first, _ in session.windows] == [64 << 10, 8 << 20]
+    peer.seen_by(UP, bytes((16,)) + bytes(30), 1.0)  # a probe says nothing
+    peer.fit(direct, 256 << 10)
+    assert len(session.windows) == 2
+    peer.seen_by(UP, message, 1.0)
+    peer.fit(direct, 256 << 10)
+    assert session.windows[-1][0] == 64 << 10
+    peer.seen_by(direct, message, 2.0)
+    peer.fit(direct, 256 << 10)
+    assert session.windows[-1][0] == 8 << 20

@@ -245,7 +245,7 @@ def test_a_dead_relay_is_left_for_the_other_and_not_taken_back_unanswered():
     one, other = Relay(), Relay()
     world = World(relays=(one, other))
     assert choose_link(world.state, world.relays) is one
-    world.state.seen_by(one, world.now)
+    world.state.seen_by(one, b"", world.now)
     for _ in range(10):
         world.step(answer_by=[one, other], used=True)
     died = world.now

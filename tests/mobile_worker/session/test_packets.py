@@ -6,8 +6,14 @@ from mobile_worker.errors import HandshakeError, SealError
 from mobile_worker.messages.classes import MessageClass
 from mobile_worker.session import packets
 from mobile_worker.session.packets import (
+    PIECE_HEAD,
+    SEALED_HEAD,
+    STREAM_HEAD,
+    TOKEN,
+    FrameKind,
     HandshakePacket,
     PacketKind,
+    carries_message,
     own_packet,
     parse_handshake,
     parse_unknown,
@@ -49,3 +55,15 @@ def test_probes_wait_where_the_data_waits_and_handshakes_go_first() -> None:
     assert sealed.message_class is MessageClass.INTERACTIVE
     for kind in (PacketKind.IK_1, PacketKind.XX_3, PacketKind.UNKNOWN):
         assert own_packet(bytes((kind,))).message_class is MessageClass.CONTROL
+
+
+def test_messages_are_told_by_length() -> None:
+    def sealed(frame: bytes) -> bytes:
+        return SEALED_HEAD.pack(PacketKind.SEALED, 1, 2) + frame + bytes(16)
+
+    stream = STREAM_HEAD.pack(FrameKind.CREDIT, 0, 7)
+    for other in (stream, TOKEN.pack(FrameKind.PROBE, 7), bytes((FrameKind.OPEN,))):
+        assert not carries_message(sealed(other))
+    assert carries_message(sealed(stream + b"m"))
+    assert carries_message(sealed(PIECE_HEAD.pack(1, 2, 3, 4, 5, 6) + bytes(1024)))
+    assert not carries_message(bytes((PacketKind.IK_1,)) + bytes(300))
