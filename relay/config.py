@@ -2,15 +2,19 @@
 
 import os
 from dataclasses import dataclass, field
+from typing import Final
 
 from relay.defaults import DRAIN_S, MAX_HANDSHAKES
 from relay.errors import ConfigError
+from relay.gate import GateLimits
 from relay.greetings import MAX_DESCRIPTOR_BYTES
 from relay.keys import PeerId, SigningKey
-from relay.limits import GateLimits
+from relay.live import LiveSettings
 from relay.tls import SelfSigned, TlsFiles
 
-__all__ = ["RelayConfig", "check_config", "quarter_of_memory"]
+__all__ = ["MAX_SHARD", "RelayConfig", "check_config", "quarter_of_memory"]
+
+MAX_SHARD: Final = 9999
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +25,9 @@ class RelayConfig:
     before it, and `host` is then a loopback address. `network` None only with `open`:
     anybody may join. `descriptor`: the network's signed text, handed on unread.
     `inside`: listen on a free port of 127.0.0.1 too, with the relay's own certificate,
-    for roles of the same process, whatever stands before the public port.
+    for roles of the same process, whatever stands before the public port. `shard`: this
+    process serves the path `<path>/<shard>` alone; a front routes by path to several.
+    `live`: what may change while it runs.
     """
 
     identity: SigningKey
@@ -40,6 +46,13 @@ class RelayConfig:
     max_queued_bytes: int = 0
     drain_s: float = DRAIN_S
     inside: bool = False
+    shard: int | None = None
+    live: LiveSettings = field(default_factory=LiveSettings)
+
+    @property
+    def served_path(self) -> str:
+        """The path at which peers join."""
+        return self.path if self.shard is None else f"{self.path}/{self.shard}"
 
 
 def check_config(config: RelayConfig) -> None:
@@ -58,6 +71,8 @@ def check_config(config: RelayConfig) -> None:
             "a relay without TLS needs a TLS front",
             advice="use --self-signed, --cert and --key, or --behind-front",
         )
+    if config.shard is not None and not 0 <= config.shard <= MAX_SHARD:
+        raise ConfigError(f"shard {config.shard} is not 0 to {MAX_SHARD}")
     if len(config.descriptor) > MAX_DESCRIPTOR_BYTES:
         raise ConfigError(
             f"network descriptor of {len(config.descriptor)} bytes, "

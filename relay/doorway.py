@@ -2,8 +2,9 @@
 
 One task does it all, reading and writing by turns, under two deadlines: 5 s for TLS and
 the HTTP request, 5 s for the proof. A request that is no upgrade of the relay's path is
-answered with a page. Whatever is wrong ends the connection with a close code or status
-and one count by cause; nothing of it reaches the switch.
+answered with a page. What the gate lets in for its ticket only is closed before the
+WebSocket handshake without one. Whatever is wrong ends the connection with a close code
+or status and one count by cause; nothing of it reaches the switch.
 """
 
 import logging
@@ -30,9 +31,11 @@ from relay.defaults import (
     READ_BYTES,
     SUBPROTOCOL,
 )
-from relay.endpoint import is_loopback
+from relay.entrance import Entrance
 from relay.errors import KnockRefused, ProtocolError
+from relay.frame_types import Limits
 from relay.frames import cut_utf8
+from relay.fronts import forwarded_address
 from relay.greetings import (
     NONCE_BYTES,
     SESSION_BYTES,
@@ -46,11 +49,13 @@ from relay.greetings import (
     parse_auth,
 )
 from relay.handshake import Admitted, Gatekeeper, sign_welcome
-from relay.keys import SigningKey
-from relay.limits import limits_of
+from relay.keys import PeerId, SigningKey
+from relay.live import LiveSettings
 from relay.page_sockets import STATUS_PATH, Viewers
-from relay.pages import PageRequest, Pages, render_head
+from relay.pages import PageRequest, PageResponse, Pages, render_head
+from relay.server_tls import ServerTls
 from relay.streams import TcpStream
+from relay.tickets import TicketOffice, ticket_of
 
 __all__ = ["Doorway", "Guest", "linger"]
 
@@ -60,12 +65,13 @@ _LOG.setLevel(logging.WARNING)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guest:
-    """An admitted peer that does not yet have its two tasks."""
+    """An admitted peer, told its `limits`, that does not yet have its two tasks."""
 
     stream: trio.abc.Stream
     transport: TcpStream
     protocol: ServerProtocol
     admitted: Admitted
+    limits: Limits
     early: list[Frame]
 
 
@@ -76,10 +82,12 @@ class _Knock:
     stream: trio.abc.Stream
     transport: TcpStream
     protocol: ServerProtocol
+    entrance: Entrance
     remote: str
     address: str
     host: str = ""
     forwarded: bool = False
+    holder: PeerId | None = None  # of the valid ticket that was shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,26 +95,28 @@ class Doorway:
     """What all connections of one relay have in common before they are admitted.
 
     `unready` returns why no peer is taken now, or "". `trust_forwarded`: the address
-    that a front on loopback reports is believed.
+    that a front on loopback reports is believed. `exact_path`: paths below `path` are
+    not the relay's. `live` returns the settings in force.
     """
 
     identity: SigningKey
     gatekeeper: Gatekeeper
+    tickets: TicketOffice
     pages: Pages
     wall_us: Callable[[], int]
-    tls: ssl.SSLContext | None
+    tls: ServerTls | None
     descriptor: bytes
     path: str
+    exact_path: bool
     trust_forwarded: bool
     unready: Callable[[], str]
+    live: Callable[[], LiveSettings]
     viewers: Viewers | None = None
 
-    async def open(
-        self, transport: TcpStream, remote: str, leave_gate: Callable[[], None]
-    ) -> Guest | None:
+    async def open(self, transport: TcpStream, entrance: Entrance) -> Guest | None:
         """Let a connection in; None if it was a page's.
 
-        `leave_gate` is called once the connection is no longer a handshake in flight.
+        `entrance` is left once the connection is no longer a handshake in flight.
 
         Raises:
             KnockRefused: it broke a rule or was denied; the stream may be half-closed.
@@ -115,7 +125,8 @@ class Doorway:
             stream=transport,
             transport=transport,
             protocol=_new_protocol(),
-            remote=remote,
+            entrance=entrance,
+            remote=entrance.remote,
             address=transport.remote_address,
         )
         try:
@@ -123,21 +134,22 @@ class Doorway:
                 await self._open_tls(knock)
                 request = await _read_request(knock)
             self._note_request(knock, request)
+            await self._pass_gate(knock)
             if self.viewers is not None and _asks_for_status(request):
-                leave_gate()
+                entrance.leave()
                 await self.viewers.serve(
                     knock.stream, knock.protocol, request, knock.remote
                 )
                 await linger(knock.transport)
                 return None
             if not self._is_upgrade(request):
-                leave_gate()
+                entrance.leave()
                 with trio.fail_after(PAGE_TIMEOUT_S):
                     await self._answer_page(knock, request)
                 return None
             with trio.fail_after(AUTH_TIMEOUT_S):
                 guest = await self._let_in(knock, request)
-            leave_gate()
+            entrance.leave(proven=True)
         except trio.TooSlowError as exc:
             raise KnockRefused("too slow") from exc
         except ProtocolError as exc:
@@ -151,7 +163,7 @@ class Doorway:
         if self.tls is None:
             return
         stream = trio.SSLStream(
-            knock.transport, self.tls, server_side=True, https_compatible=True
+            knock.transport, self.tls.context, server_side=True, https_compatible=True
         )
         try:
             await stream.do_handshake()
@@ -165,14 +177,35 @@ class Doorway:
         knock.host = _host_name(host[0]) if host else ""
         forwarded = headers.get_all("X-Forwarded-For")
         knock.forwarded = bool(forwarded) or "Forwarded" in headers or "Via" in headers
-        if forwarded and self.trust_forwarded and is_loopback(knock.remote):
-            # The last entry is the front's own; those before it anybody can write.
-            knock.remote = forwarded[-1].rpartition(",")[2].strip()[:64]
-            knock.address = knock.remote
+        if forwarded and knock.entrance.is_front:
+            trusted = self.live().trusted_proxies
+            named = forwarded_address(forwarded, trusted)
+            if named is not None:
+                knock.remote = knock.address = named
+        ticket = ticket_of(headers.get_all("Sec-WebSocket-Protocol"))
+        if ticket:
+            knock.holder = self.tickets.holder(ticket, self.wall_us())
+
+    async def _pass_gate(self, knock: _Knock) -> None:
+        """Have the gate count what a front names; see a ticket where one is needed."""
+        entrance = knock.entrance
+        named = knock.remote if knock.remote != entrance.remote else None
+        if not entrance.settle(named):
+            cause = "address rate"
+        elif entrance.wants_ticket_of(knock.holder):
+            cause = "no ticket"
+        else:
+            return
+        head = render_head(PageResponse(status=429, headers={"Retry-After": "5"}))
+        with trio.move_on_after(CLOSE_TIMEOUT_S):
+            await knock.stream.send_all(head)
+            await linger(knock.transport)
+        raise KnockRefused(cause)
 
     def _is_upgrade(self, request: Request) -> bool:
         path = request.path.partition("?")[0]
-        return path == self.path or path.startswith(f"{self.path}/")
+        below = not self.exact_path and path.startswith(f"{self.path}/")
+        return path == self.path or below
 
     async def _answer_page(self, knock: _Knock, request: Request) -> None:
         path, _, query = request.path.partition("?")
@@ -219,6 +252,9 @@ class Doorway:
         reason = self.unready()
         if reason:
             judged = Deny(code=DenyCode.DRAINING, retry_ms=1000, text=reason)
+        elif knock.entrance.needs_ticket and auth.peer_id != knock.holder:
+            text = "this ticket is another peer's"
+            judged = Deny(code=DenyCode.BUSY, retry_ms=5000, text=text)
         if isinstance(judged, Deny):
             protocol.send_binary(encode_deny(judged))
             await _close(knock, 1008, judged.text)
@@ -231,21 +267,24 @@ class Doorway:
             transport=knock.transport,
             protocol=protocol,
             admitted=judged,
+            limits=welcome.limits,
             early=early,
         )
 
     def _welcome(
         self, knock: _Knock, admitted: Admitted, challenge: Challenge
     ) -> Welcome:
+        live = self.live()
         unsigned = Welcome(
             relay_id=self.identity.peer_id,
             session=urandom(SESSION_BYTES),
             observed_address=knock.address,
-            limits=limits_of(admitted.rate_class),
-            map_version=0,
+            limits=live.limits(admitted.rate_class, admitted.lease_s),
+            map_version=live.map_version,
             skew_us=admitted.skew_us,
             descriptor=self.descriptor,
             signature=b"",
+            ticket=self.tickets.issue(admitted.peer_id, self.wall_us()),
         )
         return sign_welcome(unsigned, challenge, admitted, self.identity.sign)
 

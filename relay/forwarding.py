@@ -15,6 +15,7 @@ from relay.frame_types import (
     FrameClass,
     FrameType,
     GoneReason,
+    Limits,
     NackReason,
     Ping,
     Pong,
@@ -35,11 +36,13 @@ from relay.frames import (
 )
 from relay.handshake import Admitted
 from relay.keys import PeerId
-from relay.limits import KeepAlive, lane_caps, limits_of
+from relay.limits import KeepAlive, lane_caps
+from relay.live import LiveSettings
 from relay.metrics import Counters
 from relay.outbox import Outbox
 from relay.queues import DestinationQueue, QueueBudget, Shed
 from relay.registry import Peer, Registry
+from relay.terms import Applied, Terms
 
 __all__ = ["Switch"]
 
@@ -53,8 +56,9 @@ _PING: Final = encode_frame(Ping(nonce=b"p2pmoe-r"))
 class Switch:
     """The relay's whole state, moved by frames, arrivals, departures and time."""
 
-    def __init__(self, budget: QueueBudget) -> None:
+    def __init__(self, budget: QueueBudget, terms: Terms | None = None) -> None:
         self.registry = Registry()
+        self.terms = terms or Terms(LiveSettings(), PeerId(b""), "")
         self.counters = Counters()
         self.budget = budget
 
@@ -162,15 +166,32 @@ class Switch:
             text = f"above {limits.bytes_s} bytes/s or {limits.frames_s} frames/s"
             self._tell(peer, StatusCode.RATE_LIMITED, text)
 
-    def admit(self, admitted: Admitted, keep_alive: KeepAlive, now: float) -> Peer:
-        """Make the state of a new connection; `enter` makes it reachable."""
-        limits = limits_of(admitted.rate_class)
+    def admit(
+        self,
+        admitted: Admitted,
+        keep_alive: KeepAlive,
+        now: float,
+        told: Limits | None = None,
+    ) -> Peer:
+        """Make the state of a new connection; `enter` makes it reachable.
+
+        `told`: the limits in its welcome, which may be outdated already.
+        """
+        live = self.terms.live
+        limits = told or live.limits(admitted.rate_class, admitted.lease_s)
         queue = DestinationQueue(lane_caps(limits), self.budget)
         return Peer(admitted, limits, keep_alive, Outbox(queue), now)
+
+    def apply(self, live: LiveSettings, now: float) -> Applied:
+        """Go on by other settings; each peer whom they concern is told."""
+        registry = self.registry
+        peers = [*registry.active.values(), *registry.parked.values()]
+        return self.terms.apply(live, peers, now)
 
     def enter(self, peer: Peer, now: float) -> None:
         """Make a connection reachable; an older one of its id is told and parked."""
         self.counters.admitted += 1
+        self.terms.on_entered(peer, now)
         entered = self.registry.enter(peer, now)
         if entered.ended is not None:
             text = "replaced by two newer connections of this id"
@@ -207,7 +228,9 @@ class Switch:
             peer.forget_old_contacts(now)
             self._keep_peer_alive(peer, now)
             self._end_slow_consumer(peer, now)
+            self.terms.on_tick(peer, now)
         for peer in list(self.registry.parked.values()):
+            self.terms.on_tick(peer, now)
             if peer.parked_until is not None and now >= peer.parked_until:
                 text = "a newer connection has this id"
                 self.registry.end_parked(peer)

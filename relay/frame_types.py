@@ -64,6 +64,7 @@ class StatusCode(enum.IntEnum):
     SLOW = 3
     DRAINING = 4
     LEASE_ENDING = 5
+    NEW_MAP = 6
 
 
 class NackReason(enum.IntEnum):

@@ -5,8 +5,8 @@
     21 AUTH       peer->relay  32 B id, 16 B client nonce, u8 role, u32 caps, u16
                                length and token, 64 B signature          (<= 2 KiB)
     22 WELCOME    relay->peer  msgpack [16 B session, observed address, 26 B limits,
-                               u32 relay map version, clock skew in us, descriptor]
-                               and 64 B signature                        (<= 4 KiB)
+                               u32 relay map version, clock skew in us, descriptor,
+                               resume ticket] and 64 B signature         (<= 4 KiB)
     23 DENY       relay->peer  u8 code, u32 retry_ms, utf-8 text          (<= 256 B)
 
 The client nonce is the peer's wall clock (u64 ms) and 8 random bytes: that is how the
@@ -25,6 +25,7 @@ from relay.errors import ProtocolError, WeakKey
 from relay.frame_types import FrameType, Limits
 from relay.frames import cut_utf8, pack_limits, unpack_limits
 from relay.keys import SIGNATURE_BYTES, PeerId, check_peer_id
+from relay.tickets import MAX_TICKET_BYTES
 from relay.tokens import MAX_TOKEN_BYTES
 
 __all__ = [
@@ -112,7 +113,8 @@ class Welcome:
 
     `skew_us`: the peer's wall clock minus the relay's, as the relay measured it.
     `observed_address`: `host:port` of the peer as the relay sees it; behind a front
-    only what the front says.
+    only what the front says. `ticket`: to be shown to this relay at the next joining
+    (see `relay.tickets`); empty if there is none.
     """
 
     relay_id: PeerId
@@ -123,6 +125,7 @@ class Welcome:
     skew_us: int
     descriptor: bytes
     signature: bytes
+    ticket: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +206,7 @@ def encode_welcome(welcome: Welcome) -> bytes:
             welcome.map_version,
             welcome.skew_us,
             welcome.descriptor,
+            welcome.ticket,
         ]
     )
     return bytes([FrameType.WELCOME]) + body + welcome.signature
@@ -224,7 +228,7 @@ def parse_welcome(raw: bytes, relay_id: PeerId) -> Welcome:
     try:
         values = msgpack.unpackb(
             raw[1:-SIGNATURE_BYTES],
-            max_array_len=6,
+            max_array_len=7,
             max_map_len=0,
             max_ext_len=0,
             max_str_len=256,
@@ -232,8 +236,11 @@ def parse_welcome(raw: bytes, relay_id: PeerId) -> Welcome:
         )
     except (ValueError, msgpack.UnpackException) as exc:
         raise ProtocolError(f"welcome: {exc}") from exc
-    if not isinstance(values, list) or len(values) != 6:
-        raise ProtocolError("welcome: not an array of 6")
+    if not isinstance(values, list) or len(values) != 7:
+        raise ProtocolError("welcome: not an array of 7")
+    ticket = _field(values[6], bytes)
+    if len(ticket) > MAX_TICKET_BYTES:
+        raise ProtocolError(f"welcome: a ticket of {len(ticket)} bytes")
     return Welcome(
         relay_id=relay_id,
         session=_field(values[0], bytes, size=SESSION_BYTES),
@@ -243,6 +250,7 @@ def parse_welcome(raw: bytes, relay_id: PeerId) -> Welcome:
         skew_us=_field(values[4], int),
         descriptor=_field(values[5], bytes),
         signature=raw[-SIGNATURE_BYTES:],
+        ticket=ticket,
     )
 
 

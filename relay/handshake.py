@@ -11,14 +11,14 @@ r"""Challenge and proof: how a peer and a relay convince each other. No I/O in h
 
 Relay id and host in the peer's signature stop a rogue relay from passing it on; the
 fresh nonce stops a replay, so that no clock needs to be right. The relay's signature
-covers both nonces: it too must hold its key now. Observed address, map version and skew
-are hints and not signed.
+covers both nonces: it too must hold its key now. Observed address, map version, skew
+and resume ticket are hints and not signed.
 """
 
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from relay.errors import (
     HandshakeRefused,
@@ -30,6 +30,7 @@ from relay.errors import (
 from relay.frames import pack_limits
 from relay.greetings import Auth, Challenge, Deny, DenyCode, Welcome
 from relay.keys import PeerId, check_peer_id, short_id, verify
+from relay.revocations import Revocations, token_hash
 from relay.tokens import (
     NetworkToken,
     RateClass,
@@ -53,6 +54,7 @@ __all__ = [
 _AUTH_DOMAIN: Final = b"p2pmoe relay auth v1\0"
 _WELCOME_DOMAIN: Final = b"p2pmoe relay welcome v1\0"
 
+_MAX_LEASE_S: Final = 2**32 - 1
 _FAULT_CODES: Final = {
     TokenFault.MISSING: DenyCode.TOKEN_MISSING,
     TokenFault.MALFORMED: DenyCode.TOKEN_MALFORMED,
@@ -100,7 +102,11 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admitted:
-    """A peer that proved itself. `rate_class` decides its limits."""
+    """A peer that proved itself. `rate_class` decides its limits.
+
+    `lease_s`: seconds that its token still holds, 0: without end. `token_hash`: by
+    which the token is revoked.
+    """
 
     peer_id: PeerId
     role: Role
@@ -108,6 +114,8 @@ class Admitted:
     caps: int
     client_nonce: bytes
     skew_us: int
+    lease_s: int = 0
+    token_hash: bytes = b""
 
 
 def client_nonce(wall_us: int, random_bytes: bytes) -> bytes:
@@ -155,12 +163,14 @@ class Gatekeeper:
     """The relay's rules of admission.
 
     `network` None: the relay is open to anybody with a key. `hosts`: the names this
-    relay answers to; empty accepts the name the request was made for.
+    relay answers to; empty accepts the name the request was made for. `revoked` returns
+    what the network has revoked by now.
     """
 
     relay_id: PeerId
     network: PeerId | None
     hosts: frozenset[str] = frozenset()
+    revoked: Callable[[], Revocations] = Revocations
 
     def judge(
         self, auth: Auth, challenge: Challenge, host: str, wall_us: int
@@ -177,30 +187,47 @@ class Gatekeeper:
         text = _auth_text(auth, challenge, host)
         if not verify(peer_id, text, auth.signature):
             return _deny(DenyCode.BAD_SIGNATURE, "the proof of the key is wrong")
-        rate_class = self._rate_class(auth, peer_id, role, wall_us)
-        if isinstance(rate_class, TokenFault):
-            return _deny(_FAULT_CODES[rate_class], rate_class.value)
-        return Admitted(
-            peer_id=peer_id,
-            role=role,
-            rate_class=rate_class,
-            caps=auth.caps,
-            client_nonce=auth.client_nonce,
-            skew_us=_skew_us(auth.client_nonce, challenge.time_ms, wall_us),
-        )
-
-    def _rate_class(
-        self, auth: Auth, peer_id: PeerId, role: Role, wall_us: int
-    ) -> RateClass | TokenFault:
-        if role is Role.ANY:
-            return TokenFault.OTHER_ROLE
-        if self.network is None:
-            return _OPEN_RATE_CLASSES.get(role, RateClass.HUB)
         visit = Visit(
             peer_id=peer_id, relay_id=self.relay_id, role=role, now_us=wall_us
         )
-        token = check_token(auth.token, self.network, visit)
-        return token.rate_class if isinstance(token, NetworkToken) else token
+        hashed = token_hash(auth.token)
+        right = self.revoked().fault(peer_id, hashed) or self._right(auth.token, visit)
+        if isinstance(right, TokenFault):
+            return _deny(_FAULT_CODES[right], right.value)
+        return Admitted(
+            peer_id=peer_id,
+            role=role,
+            rate_class=right.rate_class,
+            caps=auth.caps,
+            client_nonce=auth.client_nonce,
+            skew_us=_skew_us(auth.client_nonce, challenge.time_ms, wall_us),
+            lease_s=right.lease_s,
+            token_hash=hashed,
+        )
+
+    def _right(self, token: bytes, visit: Visit) -> "_Right | TokenFault":
+        """Return what a visitor may, by its token or at an open relay by its role."""
+        if visit.role is Role.ANY:
+            return TokenFault.OTHER_ROLE
+        if self.network is None:
+            return _Right(_OPEN_RATE_CLASSES.get(visit.role, RateClass.HUB), 0)
+        checked = check_token(token, self.network, visit)
+        if isinstance(checked, TokenFault):
+            return checked
+        return _Right(checked.rate_class, _lease_s(checked, visit.now_us))
+
+
+class _Right(NamedTuple):
+    rate_class: RateClass
+    lease_s: int
+
+
+def _lease_s(token: NetworkToken, now_us: int) -> int:
+    """Return the whole seconds that a token still holds, at least one; 0: no end."""
+    if not token.not_after_us:
+        return 0
+    left_s = -((now_us - token.not_after_us) // 1_000_000)
+    return min(max(left_s, 1), _MAX_LEASE_S)
 
 
 def _skew_us(nonce: bytes, sent_ms: int, received_us: int) -> int:

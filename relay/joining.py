@@ -48,6 +48,7 @@ from relay.handshake import (
     denial_error,
 )
 from relay.keys import short_id
+from relay.tickets import ticket_subprotocol
 
 __all__ = ["Joined", "join"]
 
@@ -71,15 +72,18 @@ class Joined:
 class _Opening:
     """The protocol object while one task both reads and writes."""
 
-    def __init__(self, stream: trio.abc.Stream, endpoint: Endpoint) -> None:
+    def __init__(
+        self, stream: trio.abc.Stream, endpoint: Endpoint, ticket: bytes
+    ) -> None:
         try:
             uri = parse_uri(endpoint.url)
         except InvalidURI as exc:
             raise EndpointError(f"relay URL {endpoint.url!r}: {exc}") from exc
         self.endpoint = endpoint
+        shown = [Subprotocol(ticket_subprotocol(ticket))] if ticket else []
         self.protocol = ClientProtocol(
             uri,
-            subprotocols=[Subprotocol(SUBPROTOCOL)],
+            subprotocols=[Subprotocol(SUBPROTOCOL), *shown],
             max_size=MAX_MESSAGE_BYTES,
             logger=_LOG,
         )
@@ -199,7 +203,7 @@ async def join(
         WrongRelayId: another id than the pinned one, or one it cannot prove.
         HandshakeRefused: the relay says no (TokenRefused, RelayBusy and others).
     """
-    opening = _Opening(stream, endpoint)
+    opening = _Opening(stream, endpoint, credentials.ticket)
     try:
         with trio.fail_after(HTTP_TIMEOUT_S):
             await opening.upgrade()

@@ -1,4 +1,4 @@
-"""How much a peer may send and hold, and who may knock how often. No I/O in here.
+"""How much a peer may send and hold. No I/O in here.
 
 | rate class | bytes/s | burst  | frames/s | interactive queue |
 |------------|---------|--------|----------|-------------------|
@@ -6,12 +6,10 @@
 | laptop     | 8 MiB   | 2 MiB  | 2,000    | 256 KiB           |
 | hub        | 64 MiB  | 8 MiB  | 20,000   | 4 MiB             |
 
-A bucket goes into debt and tells how long to wait: only the peer's own reads wait. New
-connections are limited by address before TLS (IPv4 address, IPv6 /64), and in all.
-Loopback is this host or a front on it: only the common limit holds for it.
+A bucket goes into debt and tells how long to wait: only the peer's own reads wait. Who
+may knock how often is `relay.gate`'s.
 """
 
-import ipaddress
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,18 +21,14 @@ from relay.defaults import (
     PING_TIMEOUT_S,
     QUEUE_BYTES,
 )
-from relay.endpoint import is_loopback
 from relay.frame_types import Limits
 from relay.frames import MAX_PAYLOAD_BYTES
 from relay.queues import LaneCaps
 from relay.tokens import RateClass
 
 __all__ = [
-    "AddressGate",
     "Bucket",
-    "GateLimits",
     "KeepAlive",
-    "address_key",
     "keep_alive_of",
     "lane_caps",
     "limits_of",
@@ -46,7 +40,6 @@ _RATES: Final = {
     RateClass.LAPTOP: (8 * _MIB, 2 * _MIB, 2_000, QUEUE_BYTES),
     RateClass.HUB: (64 * _MIB, 8 * _MIB, 20_000, 16 * QUEUE_BYTES),
 }
-_MAX_ADDRESSES: Final = 10_000
 
 
 def limits_of(rate_class: RateClass) -> Limits:
@@ -118,84 +111,17 @@ class Bucket:
         self._level = level - amount if level >= amount else level
         return level >= amount
 
+    def give_back(self, amount: float) -> None:
+        """Undo a take; never more than the burst."""
+        self._level = min(self._burst, self._level + amount)
+
+    def change(self, rate: float, burst: float, now: float) -> None:
+        """Go on by another rate; what there is stays, up to the new burst."""
+        self.take(0, now)
+        self._rate = rate
+        self._burst = burst
+        self._level = min(burst, self._level)
+
     def is_full(self, now: float) -> bool:
         """Tell whether nothing was taken for long: the bucket may be forgotten."""
         return self._level + (now - self._at) * self._rate >= self._burst
-
-
-def address_key(address: str) -> str:
-    """Return what connections are counted by: an IPv4 address or an IPv6 /64."""
-    try:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if isinstance(parsed, ipaddress.IPv4Address):
-        return str(parsed)
-    if parsed.ipv4_mapped is not None:
-        return str(parsed.ipv4_mapped)
-    return str(ipaddress.ip_network((parsed, 64), strict=False))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GateLimits:
-    """New connections per second, bursts, and how many may be unauthenticated."""
-
-    per_address_s: float = 5.0
-    per_address_burst: float = 20.0
-    per_address_open: int = 32
-    all_s: float = 100.0
-    all_burst: float = 200.0
-
-
-class AddressGate:
-    """Decides before TLS whether a connection may go on.
-
-    A connection that got in holds a place of its address until `leave`, which is called
-    when it is authenticated or has ended.
-    """
-
-    def __init__(self, limits: GateLimits, now: float) -> None:
-        self._limits = limits
-        self._all = Bucket(limits.all_s, limits.all_burst, now)
-        self._buckets: dict[str, Bucket] = {}
-        self._open: dict[str, int] = {}
-
-    def enter(self, address: str, now: float) -> bool:
-        """Tell whether a new connection from this address may go on."""
-        if not is_loopback(address):
-            key = address_key(address)
-            if self._open.get(key, 0) >= self._limits.per_address_open:
-                return False
-            if not self._bucket(key, now).try_take(1, now):
-                return False
-        if not self._all.try_take(1, now):
-            return False
-        if not is_loopback(address):
-            key = address_key(address)
-            self._open[key] = self._open.get(key, 0) + 1
-        return True
-
-    def leave(self, address: str) -> None:
-        """Give the place back."""
-        key = address_key(address)
-        n_open = self._open.get(key, 0)
-        if n_open > 1:
-            self._open[key] = n_open - 1
-        else:
-            self._open.pop(key, None)
-
-    def _bucket(self, key: str, now: float) -> Bucket:
-        bucket = self._buckets.get(key)
-        if bucket is None:
-            if len(self._buckets) >= _MAX_ADDRESSES:
-                self._forget_idle(now)
-            limits = self._limits
-            bucket = Bucket(limits.per_address_s, limits.per_address_burst, now)
-            self._buckets[key] = bucket
-        return bucket
-
-    def _forget_idle(self, now: float) -> None:
-        idle = [key for key, bucket in self._buckets.items() if bucket.is_full(now)]
-        # All busy: an attack from many addresses; the common limit holds it.
-        for key in idle or list(self._buckets)[: _MAX_ADDRESSES // 10]:
-            del self._buckets[key]

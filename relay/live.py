@@ -5,22 +5,20 @@ go to connected peers at once, who was revoked is told and closed, a relay that 
 drains says so. What is not in here needs a restart.
 """
 
-import ipaddress
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
 from relay.frame_types import Limits
+from relay.fronts import ProxyNetwork
 from relay.keys import PeerId
 from relay.limits import limits_of
 from relay.relay_map import RelayMap
 from relay.revocations import Revocations
 from relay.tokens import RateClass
 
-__all__ = ["DEFAULT_RATES", "LiveSettings", "ProxyNetwork"]
-
-ProxyNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
+__all__ = ["DEFAULT_RATES", "LiveSettings"]
 
 DEFAULT_RATES: Final[Mapping[RateClass, Limits]] = MappingProxyType(
     {rate_class: limits_of(rate_class) for rate_class in RateClass}
@@ -45,6 +43,10 @@ class LiveSettings:
     def map_version(self) -> int:
         """Version of the map that is served; 0: none."""
         return 0 if self.relay_map is None else self.relay_map.version
+
+    def limits(self, rate_class: RateClass, lease_s: int) -> Limits:
+        """Return what a peer of this class is told; `lease_s` 0: no end."""
+        return replace(self.rates[rate_class], lease_s=lease_s)
 
     def is_draining(self, relay_id: PeerId, path: str) -> bool:
         """Tell whether the map wants peers to leave this relay, served at `path`."""

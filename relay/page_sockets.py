@@ -29,7 +29,7 @@ from websockets.server import ServerProtocol
 
 from relay.defaults import READ_BYTES
 from relay.endpoint import is_loopback
-from relay.limits import address_key
+from relay.gate import address_key
 from relay.streams import Wakeup
 
 __all__ = ["STATUS_PATH", "StatusBoard", "StatusSource", "Viewers"]

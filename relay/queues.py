@@ -156,6 +156,13 @@ class DestinationQueue:
         self._budget = budget
         self.n_bytes = 0
 
+    def change_caps(self, caps: LaneCaps) -> None:
+        """Go on by other caps; what waits above them is shed by the next frames."""
+        for lane, cap in zip(
+            self._lanes, (caps.control, caps.interactive, caps.bulk), strict=True
+        ):
+            lane.cap = cap
+
     def push(self, source: PeerId, message: bytes, now: float) -> list[Shed] | None:
         """Append a SEND message whose flags are valid; what had to go for it, or None.
 

@@ -5,6 +5,7 @@ back if the newest leaves within that time; a third ends the parked one. Contact
 the peers with which frames were exchanged within the last minute.
 """
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -36,6 +37,8 @@ class Peer:
         "frames_bucket",
         "keep_alive",
         "last_read",
+        "lease_told",
+        "lease_until",
         "limits",
         "moved_at",
         "n_takes_seen",
@@ -43,7 +46,9 @@ class Peer:
         "parked_until",
         "peer_id",
         "pinged_at",
+        "rate_class",
         "role",
+        "token_hash",
         "told_at",
         "wake",
         "watched",
@@ -59,6 +64,10 @@ class Peer:
     ) -> None:
         self.peer_id = admitted.peer_id
         self.role = admitted.role
+        self.rate_class = admitted.rate_class
+        self.token_hash = admitted.token_hash
+        self.lease_until = now + admitted.lease_s if admitted.lease_s else None
+        self.lease_told = False
         self.keep_alive = keep_alive
         self.limits = limits
         self.outbox = outbox
@@ -74,6 +83,12 @@ class Peer:
         self.told_at = float("-inf")
         self.wake: Callable[[], None] = _nothing
         self.end: Callable[[GoneReason, int, str], None] = _nothing
+
+    def lease_s(self, now: float) -> int:
+        """Return the whole seconds until its token ends, at least one; 0: no end."""
+        if self.lease_until is None:
+            return 0
+        return max(1, math.ceil(self.lease_until - now))
 
     def recent_contacts(self, now: float) -> Iterable[PeerId]:
         """Return the peers with which frames were exchanged in the last minute."""

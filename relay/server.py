@@ -2,16 +2,13 @@
 
     await nursery.start(partial(serve, config, wall_us=..., pages=...))
 
-Each connection is one task of `connections`; a bug in one is logged and ends that one
-only. Cancelling `serve` drains: listeners close, each peer is told RESTARTING with a
-time of its own to come back, what waits leaves, all within `drain_s`.
+What may change meanwhile is handed to `RunningRelay.apply`. Cancelling `serve` drains:
+listeners close, each peer is told RESTARTING with a time of its own to come back, what
+waits leaves, all within `drain_s`.
 """
 
 import contextlib
-import errno
-import logging
 import socket
-import ssl
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,38 +17,34 @@ from typing import Final
 
 import trio
 
+from relay.accepting import Acceptor
 from relay.config import RelayConfig, check_config, quarter_of_memory
-from relay.connection import PeerConnection
 from relay.doorway import Doorway
 from relay.endpoint import Endpoint
-from relay.errors import KnockRefused
 from relay.forwarding import Switch
 from relay.frame_types import GoneReason, Restarting
 from relay.frames import encode_frame
 from relay.handshake import Gatekeeper
 from relay.keys import PeerId
-from relay.limits import AddressGate, keep_alive_of
 from relay.listening import open_listeners
+from relay.live import LiveSettings
 from relay.load import Load, Moment
 from relay.metrics import Counters, Gauges, render_metrics
 from relay.page_sockets import StatusSource, Viewers
 from relay.pages import PageHandler, Pages
 from relay.queues import QueueBudget
-from relay.streams import TcpStream
-from relay.tls import SelfSigned, server_context
+from relay.server_tls import ServerTls
+from relay.terms import Applied, Terms
+from relay.tickets import TicketOffice
+from relay.tls import SelfSigned, TlsFiles
 
 __all__ = ["RunningRelay", "serve"]
 
-_LOG = logging.getLogger("p2pmoe.relay")
 _random: Final = SystemRandom().random
 _TICK_S: Final = 0.5
 _STOPPED_S: Final = 2.0  # a tick that much too late: we were stopped, or suspended
 _JOINS_PER_S: Final = 50.0
-_MAX_ACCEPTS: Final = 64
 _INSIDE: Final = "127.0.0.1"
-_NO_RESOURCES: Final = frozenset(
-    {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +57,7 @@ class RunningRelay:
     path: str
     switch: Switch
     inside: Endpoint | None = None
+    tls: ServerTls | None = None
 
     @property
     def port(self) -> int:
@@ -74,6 +68,15 @@ class RunningRelay:
     def counters(self) -> Counters:
         """What it counted so far."""
         return self.switch.counters
+
+    @property
+    def live(self) -> LiveSettings:
+        """The settings in force of those that may change."""
+        return self.switch.terms.live
+
+    def apply(self, live: LiveSettings) -> Applied:
+        """Go on by other settings; each connected peer whom they concern is told."""
+        return self.switch.apply(live, trio.current_time())
 
     def endpoint(self, host: str) -> Endpoint:
         """Return its address for peers that reach it as `host`, with the pinned id."""
@@ -95,39 +98,36 @@ class _Server:
         self._status = status
         self.viewers = None if status is None else Viewers(self._snapshot)
         budget = config.max_queued_bytes or quarter_of_memory()
-        self.switch = Switch(QueueBudget(max_bytes=budget))
+        terms = Terms(config.live, config.identity.peer_id, config.served_path)
+        self.switch = Switch(QueueBudget(max_bytes=budget), terms)
+        self.acceptor = Acceptor(self.switch, config.gate, config.max_handshakes)
         self._load = Load(_moment(), max_queued_bytes=budget)
         self._config = config
         self._unready = unready
         self._draining = False
-        self._n_handshakes = 0
-        self._n_connections = 0
-        self._all_gone = trio.Event()
-        self._gate = AddressGate(config.gate, trio.current_time())
         tls = config.tls
+        self.tls = None if tls is None else ServerTls(tls, config.identity)
         self._pages = Pages(
             pages,
             metrics=self._metrics,
             unready=self._why_unready,
             metrics_token=config.metrics_token,
             status=None if self.viewers is None else self.viewers.snapshot,
+            relay_map=self._encoded_map,
         )
         self._wall_us = wall_us
         self.front_door = self._doorway(
-            None if tls is None else server_context(tls, config.identity),
-            config.hosts,
-            trust_forwarded=config.behind_front,
+            self.tls, config.hosts, trust_forwarded=config.behind_front
         )
-        self.connections_scope = trio.CancelScope(shield=True)
 
     def inner_door(self) -> Doorway:
         """Make the doorway of the inside listener: the relay's own certificate."""
-        context = server_context(SelfSigned(), self._config.identity)
-        return self._doorway(context, frozenset(), trust_forwarded=False)
+        tls = ServerTls(SelfSigned(), self._config.identity)
+        return self._doorway(tls, frozenset(), trust_forwarded=False)
 
     def _doorway(
         self,
-        context: ssl.SSLContext | None,
+        tls: ServerTls | None,
         hosts: frozenset[str],
         *,
         trust_forwarded: bool,
@@ -139,16 +139,27 @@ class _Server:
                 relay_id=config.identity.peer_id,
                 network=config.network,
                 hosts=hosts,
+                revoked=lambda: self._live().revoked,
             ),
+            tickets=TicketOffice(config.identity.seed),
             pages=self._pages,
             wall_us=self._wall_us,
-            tls=context,
+            tls=tls,
             descriptor=config.descriptor,
-            path=config.path,
+            path=config.served_path,
+            exact_path=config.shard is not None,
             trust_forwarded=trust_forwarded,
             unready=self._why_draining,
+            live=self._live,
             viewers=self.viewers,
         )
+
+    def _live(self) -> LiveSettings:
+        return self.switch.terms.live
+
+    def _encoded_map(self) -> bytes:
+        relay_map = self._live().relay_map
+        return b"" if relay_map is None else relay_map.encoded
 
     def _why_draining(self) -> str:
         return "the relay is going down" if self._draining else ""
@@ -161,7 +172,7 @@ class _Server:
         return Gauges(
             peers=len(registry.active),
             parked=len(registry.parked),
-            connections=self._n_connections,
+            connections=self.acceptor.n_connections,
             queued_bytes=self.switch.budget.n_bytes,
         )
 
@@ -177,86 +188,6 @@ class _Server:
             [peer.role for peer in peers],
         )
         return {**(self._status() if self._status else {}), "relay": relay}
-
-    async def hold_connections(
-        self, task_status: trio.TaskStatus[trio.Nursery]
-    ) -> None:
-        """Keep the nursery of all connections, shielded until the drain is over."""
-        with self.connections_scope:
-            async with trio.open_nursery() as connections:
-                task_status.started(connections)
-                await trio.sleep_forever()
-
-    async def accept_loop(
-        self, listener: socket.socket, door: Doorway, connections: trio.Nursery
-    ) -> None:
-        while True:
-            await trio.lowlevel.wait_readable(listener)
-            for _ in range(_MAX_ACCEPTS):
-                try:
-                    accepted, address = listener.accept()
-                except BlockingIOError:
-                    break
-                except OSError as exc:
-                    if exc.errno in _NO_RESOURCES:
-                        _LOG.warning("cannot accept connections: %s", exc)
-                        await trio.sleep(0.1)
-                        break
-                    continue
-                self._on_accepted(accepted, str(address[0]), door, connections)
-
-    def _on_accepted(
-        self,
-        accepted: socket.socket,
-        remote: str,
-        door: Doorway,
-        connections: trio.Nursery,
-    ) -> None:
-        full = self._n_handshakes >= self._config.max_handshakes
-        if full or not self._gate.enter(remote, trio.current_time()):
-            self.switch.counters.refused["handshakes" if full else "address rate"] += 1
-            accepted.close()
-            return
-        self._n_handshakes += 1
-        connections.start_soon(self._serve_socket, accepted, remote, door)
-
-    async def _serve_socket(
-        self, accepted: socket.socket, remote: str, door: Doorway
-    ) -> None:
-        """Root of one connection's task."""
-        transport = TcpStream(accepted)
-        left_gate = False
-
-        def leave_gate() -> None:
-            nonlocal left_gate
-            if not left_gate:
-                left_gate = True
-                self._n_handshakes -= 1
-                self._gate.leave(remote)
-
-        self._n_connections += 1
-        try:
-            guest = await door.open(transport, remote, leave_gate)
-            if guest is not None:
-                peer = self.switch.admit(
-                    guest.admitted,
-                    keep_alive_of(guest.admitted.rate_class, _random()),
-                    trio.current_time(),
-                )
-                await PeerConnection(guest, peer, self.switch).run(guest.early)
-        except KnockRefused as exc:
-            self.switch.counters.refused[exc.cause] += 1
-            _LOG.info("connection from %s refused: %s", remote, exc)
-        except Exception:  # noqa: BLE001 - root of a task
-            # A bug, or a page handler's: it ends this connection and no other.
-            self.switch.counters.refused["internal error"] += 1
-            _LOG.exception("connection from %s failed", remote)
-        finally:
-            leave_gate()
-            transport.close()
-            self._n_connections -= 1
-            if not self._n_connections:
-                self._all_gone.set()
 
     async def keep_time(self) -> None:
         async with trio.open_nursery() as nursery:
@@ -283,9 +214,7 @@ class _Server:
             peer.outbox.notice(encode_frame(restarting))
             peer.end(GoneReason.DISCONNECTED, 1012, "the relay stops")
         with trio.move_on_after(self._config.drain_s):
-            if self._n_connections:
-                self._all_gone = trio.Event()
-                await self._all_gone.wait()
+            await self.acceptor.wait_all_gone()
 
 
 def _inside_endpoint(
@@ -293,7 +222,7 @@ def _inside_endpoint(
 ) -> Endpoint | None:
     if not listeners:
         return None
-    url = f"wss://{_INSIDE}:{listeners[0].getsockname()[1]}{config.path}"
+    url = f"wss://{_INSIDE}:{listeners[0].getsockname()[1]}{config.served_path}"
     return Endpoint(url, config.identity.peer_id)
 
 
@@ -341,29 +270,28 @@ async def serve(
             relay_id=config.identity.peer_id,
             addresses=tuple(listener.getsockname()[:2] for listener in listeners),
             secure=config.tls is not None,
-            path=config.path,
+            path=config.served_path,
             switch=server.switch,
             inside=_inside_endpoint(config, inner),
+            tls=server.tls,
         )
         async with trio.open_nursery() as nursery:
-            connections = await nursery.start(server.hold_connections)
+            acceptor = server.acceptor
+            connections = await nursery.start(acceptor.hold_connections)
+            doors = [(each, server.front_door) for each in listeners]
+            doors += [(each, server.inner_door()) for each in inner]
             try:
                 async with trio.open_nursery() as loops:
-                    for listener in listeners:
+                    for listener, door in doors:
                         loops.start_soon(
-                            server.accept_loop, listener, server.front_door, connections
-                        )
-                    for listener in inner:
-                        loops.start_soon(
-                            server.accept_loop,
-                            listener,
-                            server.inner_door(),
-                            connections,
+                            acceptor.accept_loop, listener, door, connections
                         )
                     loops.start_soon(server.keep_time)
+                    if isinstance(config.tls, TlsFiles) and server.tls is not None:
+                        loops.start_soon(server.tls.keep_renewed)
                     task_status.started(running)
             finally:
                 opened.close()
                 with trio.CancelScope(shield=True):
                     await server.drain()
-                server.connections_scope.cancel()
+                acceptor.abandon()

@@ -1,13 +1,13 @@
 """Network tokens: the network's signed word that a peer may use its relays.
 
-    token = msgpack [version, network, id, relay, not_after_us, role, rate_class, serial]
-            || 64 B signature by the network key over DOMAIN || msgpack bytes
+    token = msgpack [version, network, id, relay, not_after_us, role, rate_class,
+                     serial] || 64 B signature by the network key over DOMAIN || msgpack
 
 `id` and `relay` are 32 bytes, or empty for "any"; `not_after_us` is wall time in
 microseconds, 0 for "never"; role 0 is "any role". `serial` tells tokens of equal terms
-apart, so that one can be revoked alone; version 1 ends before it and has none. A relay that is not open admits only
-peers whose token passes `check_token`; the reasons to refuse are a closed set, each
-with a sentence for the person at the other end.
+apart, so that one can be revoked alone; version 1 ends before it and has none. A relay
+that is not open admits only peers whose token passes `check_token`; the reasons to
+refuse are a closed set, each with a sentence for the person at the other end.
 """
 
 import enum

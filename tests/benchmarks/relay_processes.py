@@ -37,7 +37,7 @@ from relay.frames import DATA_HEADER, encode_frame
 from relay.greetings import encode_auth, parse_challenge
 from relay.handshake import Credentials, answer_challenge, client_nonce
 from relay.keys import PeerId
-from relay.limits import GateLimits
+from relay.gate import GateLimits
 from relay.tls import pinning_context, server_context
 from relay.tokens import Role
 

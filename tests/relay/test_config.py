@@ -31,5 +31,15 @@ def test_the_descriptor_is_bounded() -> None:
         check_config(plain_config(descriptor=bytes(1025)))
 
 
+def test_a_shard_is_part_of_the_path() -> None:
+    assert plain_config().served_path == "/relay"
+    config = plain_config(shard=7)
+    check_config(config)
+    assert config.served_path == "/relay/7"
+    for shard in (-1, 10_000):
+        with pytest.raises(ConfigError, match=f"shard {shard}"):
+            check_config(plain_config(shard=shard))
+
+
 def test_a_quarter_of_memory_is_some() -> None:
     assert quarter_of_memory() > 2**20

@@ -8,13 +8,17 @@ import pytest
 import trio
 
 from relay import connect
+from relay.config import RelayConfig
 from relay.endpoint import Endpoint
+from relay.errors import RelayUnreachable
 from relay.frame_types import FrameClass, Ping, Send
 from relay.frames import encode_frame
-from relay.greetings import encode_auth, parse_challenge
+from relay.gate import GateLimits
+from relay.greetings import DenyCode, encode_auth, parse_challenge
 from relay.handshake import answer_challenge
 from relay.streams import TcpStream
 from relay.tls import pinning_context
+from tests.support.phones import CARRIER, phone
 from tests.support.relays import (
     PLAINTEXT,
     RawPeer,
@@ -259,9 +263,112 @@ async def test_behind_a_front_the_address_is_what_the_front_says() -> None:
         assert b"192.0.2.9" in await raw.message()
 
 
+SCARCE = {"per_address_burst": 1, "per_address_s": 1e-6}
+
+
+def behind_front(**changes) -> RelayConfig:
+    return plain_config(gate=GateLimits(**(SCARCE | changes)))
+
+
+@trio_test
+async def test_above_the_rate_of_the_address_that_a_front_names() -> None:
+    async with running_relay(behind_front(lane_open=0)) as relay:
+        async with phone(relay, key(1)) as first, phone(relay, key(2)) as second:
+            assert first.welcome is not None
+            assert b"429 Too Many" in second.http
+            assert b"Retry-After: 5" in second.http
+        spoofed = f"198.51.100.1, {CARRIER}"
+        async with phone(relay, key(3), forwarded=spoofed) as third:
+            assert b"429 Too Many" in third.http
+        async with phone(relay, key(3), forwarded="198.51.100.1") as fourth:
+            assert fourth.welcome is not None
+            assert fourth.welcome.observed_address == "198.51.100.1"
+    assert relay.counters.refused["address rate"] == 2
+
+
+@trio_test
+async def test_who_was_here_before_comes_in_by_its_ticket() -> None:
+    async with running_relay(behind_front()) as relay:
+        async with phone(relay, key(1)) as first:
+            assert first.welcome is not None
+            ticket = first.welcome.ticket
+        async with phone(relay, key(1)) as without:
+            assert b"429" in without.http
+        async with phone(relay, key(1), ticket=b"x" * 73) as forger:
+            assert b"429" in forger.http
+        async with phone(relay, key(1), ticket=ticket) as again:
+            assert again.welcome is not None
+            assert again.raw.protocol.subprotocol == "p2pmoe-relay.v1"
+        async with phone(relay, key(2), ticket=ticket) as thief:
+            assert thief.deny is not None
+            assert thief.deny.code == DenyCode.BUSY
+            assert "another peer's" in thief.deny.text
+    assert relay.counters.refused["no ticket"] == 2
+    assert relay.counters.refused["denied"] == 1
+
+
+@trio_test
+async def test_a_ticket_holds_over_a_restart_and_for_so_many_attempts() -> None:
+    async with running_relay() as relay, phone(relay, key(1)) as first:
+        assert first.welcome is not None
+        ticket = first.welcome.ticket
+    config = behind_front(per_address_open=0, lane_peer_burst=3)
+    async with running_relay(config) as relay:
+        for _ in range(3):
+            async with phone(relay, key(1), ticket=ticket) as again:
+                assert again.welcome is not None
+        async with phone(relay, key(1), ticket=ticket) as too_often:
+            assert b"429" in too_often.http
+
+
+@trio_test
+async def test_failures_in_the_lane_cost_the_address() -> None:
+    config = behind_front(per_address_open=0, lane_address_burst=3)
+    async with running_relay(config) as relay:
+        for _ in range(5):
+            async with phone(relay, key(1)) as refused:
+                assert b"429" in refused.http
+    assert relay.counters.refused["no ticket"] == 3
+    assert relay.counters.refused["address rate"] == 2
+
+
+@trio_test
+async def test_pages_count_to_the_address_too() -> None:
+    async with running_relay(behind_front()) as relay:
+        for status in (b"200", b"429"):
+            stream = await opened(relay.port)
+            head = f"GET /livez HTTP/1.1\r\nX-Forwarded-For: {CARRIER}\r\n\r\n"
+            await stream.send_all(head.encode())
+            assert status in await stream.receive_some()
+            stream.close()
+
+
+@trio_test
+async def test_only_configured_fronts_are_believed() -> None:
+    config = tls_config(gate=GateLimits(**SCARCE))
+    async with running_relay(config) as relay:  # loopback is no front here
+        endpoint = relay.endpoint("127.0.0.1")
+        async with joined(endpoint, key(1)), joined(endpoint, key(2)) as second:
+            assert second.welcome.observed_address.startswith("127.0.0.1:")
+
+
 @trio_test
 async def test_shards_of_the_path_are_the_relay_too() -> None:
     async with running_relay(plain_config(path="/relay")) as relay:
         url = relay.endpoint("127.0.0.1").url + "/2"
         async with joined(Endpoint(url, relay.relay_id), key(1)):
             assert relay.counters.admitted == 1
+
+
+@trio_test
+async def test_a_process_of_one_shard_serves_no_other_path() -> None:
+    async with running_relay(plain_config(shard=3)) as relay:
+        endpoint = relay.endpoint("127.0.0.1")
+        assert endpoint.url.endswith("/relay/3")
+        async with joined(endpoint, key(1)):
+            assert relay.counters.admitted == 1
+        for path in ("", "/2", "/3/1"):
+            url = endpoint.url.removesuffix("/3") + path
+            with pytest.raises(RelayUnreachable, match="HTTP 404"):
+                async with joined(Endpoint(url, relay.relay_id), key(1)):
+                    pass

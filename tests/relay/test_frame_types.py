@@ -52,6 +52,7 @@ def test_classes_reasons_and_states() -> None:
         "SLOW": 3,
         "DRAINING": 4,
         "LEASE_ENDING": 5,
+        "NEW_MAP": 6,
     }
     assert numbers(PresenceState) == {"ABSENT": 0, "HERE": 1, "SLOW": 2}
     assert numbers(GoneReason) == {

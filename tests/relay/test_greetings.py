@@ -46,6 +46,7 @@ WELCOME = Welcome(
     skew_us=-5,
     descriptor=b"d" * 1024,
     signature=b"s" * 64,
+    ticket=b"t" * 73,
 )
 
 
@@ -66,8 +67,9 @@ def test_bytes_of_an_auth() -> None:
 
 def test_bytes_of_a_welcome() -> None:
     raw = encode_welcome(WELCOME)
+    limits = pack_limits(WELCOME.limits)
     body = msgpack.packb(
-        [b"e" * 16, "192.0.2.1:5", pack_limits(WELCOME.limits), 0, -5, b"d" * 1024]
+        [b"e" * 16, "192.0.2.1:5", limits, 0, -5, b"d" * 1024, b"t" * 73]
     )
     assert raw == b"\x22" + body + b"s" * 64
     assert len(raw) < 4096
@@ -118,13 +120,15 @@ def test_b25_bad_auths(raw: bytes) -> None:
     "body",
     [
         [],
-        [b"e" * 16, "a", pack_limits(WELCOME.limits), 0, 0],
-        [b"e" * 15, "a", pack_limits(WELCOME.limits), 0, 0, b""],
-        [b"e" * 16, b"a", pack_limits(WELCOME.limits), 0, 0, b""],
-        [b"e" * 16, "a", bytes(25), 0, 0, b""],
-        [b"e" * 16, "a", pack_limits(WELCOME.limits), 0.5, 0, b""],
-        [b"e" * 16, "a", pack_limits(WELCOME.limits), 0, True, b""],
-        [b"e" * 16, "a", pack_limits(WELCOME.limits), 0, 0, bytes(1025)],
+        [b"e" * 16, "a", pack_limits(WELCOME.limits), 0, 0, b""],
+        [b"e" * 15, "a", pack_limits(WELCOME.limits), 0, 0, b"", b""],
+        [b"e" * 16, b"a", pack_limits(WELCOME.limits), 0, 0, b"", b""],
+        [b"e" * 16, "a", bytes(25), 0, 0, b"", b""],
+        [b"e" * 16, "a", pack_limits(WELCOME.limits), 0.5, 0, b"", b""],
+        [b"e" * 16, "a", pack_limits(WELCOME.limits), 0, True, b"", b""],
+        [b"e" * 16, "a", pack_limits(WELCOME.limits), 0, 0, bytes(1025), b""],
+        [b"e" * 16, "a", pack_limits(WELCOME.limits), 0, 0, b"", bytes(129)],
+        [b"e" * 16, "a", pack_limits(WELCOME.limits), 0, 0, b"", "ticket"],
         {"session": 1},
     ],
 )

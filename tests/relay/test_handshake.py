@@ -17,6 +17,7 @@ from relay.handshake import (
     sign_welcome,
 )
 from relay.limits import limits_of
+from relay.revocations import Revocations, token_hash
 from relay.tokens import RateClass, Role
 from tests.support.relays import NETWORK, RELAY, key, token_for, wall_us
 
@@ -123,6 +124,36 @@ def test_an_open_relay_gives_limits_by_role() -> None:
     assert isinstance(backbone, Admitted)
     assert worker.rate_class is RateClass.LAPTOP
     assert backbone.rate_class is RateClass.HUB
+
+
+@pytest.mark.parametrize(
+    ("left_us", "lease_s"),
+    [(None, 0), (0, 1), (1, 1), (1_000_000, 1), (1_000_001, 2), (10**17, 2**32 - 1)],
+)
+def test_a_token_bounds_the_connection(left_us: int | None, lease_s: int) -> None:
+    not_after_us = 0 if left_us is None else wall_us() + left_us
+    token = token_for(PEER, not_after_us=not_after_us)
+    who = Credentials(
+        peer_id=PEER.peer_id, sign=PEER.sign, role=Role.WORKER, token=token
+    )
+    admitted = verdict(answer_challenge(CHALLENGE, who, HOST, bytes(16)))
+    assert isinstance(admitted, Admitted)
+    assert admitted.lease_s == lease_s
+    assert admitted.token_hash == token_hash(token)
+
+
+def test_what_was_revoked_is_denied() -> None:
+    def revoking(**changes: object) -> Gatekeeper:
+        return replace(CLOSED, revoked=lambda: Revocations(**changes))
+
+    hashes = frozenset({token_hash(token_for(PEER))})
+    assert verdict(auth(), revoking(tokens=hashes)) is DenyCode.TOKEN_REVOKED
+    peers = frozenset({PEER.peer_id})
+    assert verdict(auth(), revoking(peers=peers)) is DenyCode.PEER_REVOKED
+    open_too = replace(OPEN, revoked=revoking(peers=peers).revoked)
+    assert verdict(auth(), open_too) is DenyCode.PEER_REVOKED
+    others = frozenset({key(9).peer_id})
+    assert isinstance(verdict(auth(), revoking(peers=others)), Admitted)
 
 
 def test_a_relay_that_knows_its_names_answers_to_no_other() -> None:

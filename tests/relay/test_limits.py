@@ -4,10 +4,7 @@ import pytest
 
 from relay.defaults import MAX_TTL_MS
 from relay.limits import (
-    AddressGate,
     Bucket,
-    GateLimits,
-    address_key,
     keep_alive_of,
     lane_caps,
     limits_of,
@@ -52,56 +49,16 @@ def test_a_bucket_that_is_asked_first() -> None:
     assert bucket.is_full(4.0)
 
 
-@pytest.mark.parametrize(
-    ("address", "key"),
-    [
-        ("192.0.2.7", "192.0.2.7"),
-        ("::ffff:192.0.2.7", "192.0.2.7"),
-        ("2001:db8:1:2:3::9", "2001:db8:1:2::/64"),
-        ("fe80::1%eth0", "fe80::/64"),
-        ("nonsense", "nonsense"),
-    ],
-)
-def test_what_connections_are_counted_by(address: str, key: str) -> None:
-    assert address_key(address) == key
-
-
-def test_an_address_has_a_burst_and_then_a_rate() -> None:
-    gate = AddressGate(GateLimits(per_address_open=1000), 0.0)
-    assert sum(gate.enter("192.0.2.1", 0.0) for _ in range(50)) == 20
-    assert gate.enter("192.0.2.2", 0.0)
-    assert sum(gate.enter("192.0.2.1", 1.0) for _ in range(50)) == 5
-
-
-def test_an_address_has_so_many_handshakes_at_once() -> None:
-    gate = AddressGate(GateLimits(per_address_burst=100), 0.0)
-    assert sum(gate.enter("2001:db8::1", 0.0) for _ in range(50)) == 32
-    assert not gate.enter("2001:db8::2", 0.0)
-    gate.leave("2001:db8::1")
-    assert gate.enter("2001:db8::2", 0.0)
-
-
-def test_all_addresses_together_have_a_rate() -> None:
-    gate = AddressGate(GateLimits(), 0.0)
-    entered = sum(gate.enter(f"10.0.{n // 256}.{n % 256}", 0.0) for n in range(500))
-    assert entered == 200
-    assert sum(gate.enter(f"10.1.0.{n % 256}", 1.0) for n in range(200)) == 100
-
-
-def test_loopback_has_no_rate_of_its_own() -> None:
-    gate = AddressGate(GateLimits(), 0.0)
-    assert sum(gate.enter("127.0.0.1", 0.0) for _ in range(300)) == 200
-    gate.leave("127.0.0.1")
-
-
-def test_the_memory_of_addresses_is_bounded() -> None:
-    gate = AddressGate(GateLimits(all_s=1e9, all_burst=1e9), 0.0)
-    for n in range(25_000):
-        address = f"10.{n // 65536}.{n // 256 % 256}.{n % 256}"
-        assert gate.enter(address, n * 0.001)
-        gate.leave(address)
-    assert len(gate._buckets) <= 10_000
-    assert not gate._open
+def test_a_bucket_takes_back_and_changes_its_rate() -> None:
+    bucket = Bucket(10, 5, 0.0)
+    assert sum(bucket.try_take(1, 0.0) for _ in range(9)) == 5
+    bucket.give_back(1)
+    assert bucket.try_take(1, 0.0)
+    bucket.give_back(100)
+    assert sum(bucket.try_take(1, 0.0) for _ in range(9)) == 5
+    bucket.change(1, 2, 0.0)
+    assert not bucket.try_take(1, 0.5)
+    assert sum(bucket.try_take(1, 60.0) for _ in range(9)) == 2
 
 
 def test_keep_alive_times_are_spread_and_slower_for_phones() -> None:

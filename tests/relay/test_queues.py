@@ -65,6 +65,18 @@ def test_a_lone_source_may_fill_the_lane_and_sheds_its_oldest() -> None:
     assert {one.reason for one in shed} == {NackReason.QUEUE_FULL}
 
 
+def test_caps_may_change_while_frames_wait() -> None:
+    queue = new_queue()
+    for flow in range(10):
+        assert queue.push(source(1), message(10 * KIB, flow=flow), 0.0) is None
+    queue.change_caps(LaneCaps(control=KIB, interactive=50 * KIB, bulk=KIB))
+    assert queue.n_bytes == 100 * KIB
+    shed = queue.push(source(1), message(10 * KIB, flow=10), 0.0)
+    assert shed is not None
+    assert flows(shed) == [0, 1, 2, 3, 4, 5]
+    assert queue.n_bytes == 50 * KIB
+
+
 def test_beside_others_a_source_keeps_to_a_quarter() -> None:
     queue = new_queue()
     queue.push(source(2), message(1 * KIB), 0.0)

@@ -28,6 +28,13 @@ def new_peer(peer_id: PeerId, now: float = 0.0) -> Peer:
     return Peer(admitted, limits, KeepAlive(), Outbox(queue), now)
 
 
+def test_a_peer_knows_what_is_left_of_its_lease() -> None:
+    peer = new_peer(A)
+    assert peer.lease_s(1e9) == 0
+    peer.lease_until = 100.0
+    assert [peer.lease_s(now) for now in (0.0, 39.5, 99.9, 101.0)] == [100, 61, 1, 1]
+
+
 def test_the_newest_is_active_and_the_older_parked_for_ten_seconds() -> None:
     registry = Registry()
     first, second, third = (new_peer(A) for _ in range(3))

@@ -16,16 +16,25 @@ from relay import (
     RelayStatus,
     RelayUnreachable,
     StatusCode,
+    TokenRefused,
+    connect,
     serve,
 )
-from relay.limits import GateLimits
+from relay.gate import GateLimits
+from relay.live import LiveSettings
+from relay.relay_map import RelayEntry, RelayMap, sign_map
+from relay.revocations import Revocations, token_hash
 from tests.support.relays import (
+    NETWORK,
+    PLAINTEXT,
+    credentials,
     joined,
     key,
     plain_config,
     raw_peer,
     running_relay,
     tls_config,
+    token_for,
     wall_us,
 )
 from tests.support.trio_test import trio_test
@@ -165,3 +174,64 @@ async def test_b29_a_drain_with_a_stuck_peer_is_bounded() -> None:
             with trio.CancelScope(shield=True):
                 assert [event async for event in until_lost(b)]
     assert trio.current_time() - started < 3
+
+
+@trio_test
+async def test_new_settings_reach_those_who_are_connected() -> None:
+    token = token_for(A)
+    config = plain_config(open=False, network=NETWORK.peer_id)
+    async with running_relay(config) as relay:
+        async with (
+            joined(relay, A, token=token) as a,
+            joined(relay, B, token=token_for(B)) as b,
+        ):
+            assert a.welcome.map_version == 0
+            revoked = Revocations(tokens=frozenset({token_hash(token)}))
+            applied = relay.apply(LiveSettings(revoked=revoked, relay_map=MAP))
+            assert (applied.n_revoked, relay.live.map_version) == (1, 4)
+            last = [event async for event in until_lost(a)]
+            assert [event.text for event in last[:-1]] == [
+                "the network token was revoked"
+            ]
+            assert "the network token was revoked" in str(last[-1])
+            assert (await anext(b.events())).code is StatusCode.NEW_MAP
+            with pytest.raises(TokenRefused, match="was revoked"):
+                async with joined(relay, A, token=token):
+                    pass
+            async with joined(relay, A, token=token_for(A, serial=2)) as again:
+                assert again.welcome.map_version == 4
+        stream = await trio.open_tcp_stream("127.0.0.1", relay.port)
+        await stream.send_all(b"GET /map HTTP/1.1\r\nHost: x\r\n\r\n")
+        answer = await stream.receive_some()
+        assert answer.endswith(MAP.encoded)
+        await stream.aclose()
+
+
+MAP = sign_map(
+    RelayMap(
+        network=NETWORK.peer_id,
+        version=4,
+        entries=(RelayEntry("wss://relay.example/relay", key(7).peer_id),),
+    ),
+    NETWORK.sign,
+)
+
+
+@trio_test(autojump=True)
+async def test_a_connection_ends_with_its_token() -> None:
+    def clock() -> int:
+        return wall_us() + int(trio.current_time() * 1e6)
+
+    who = credentials(A, token=token_for(A, not_after_us=clock() + 300_500_000))
+    config = plain_config(open=False, network=NETWORK.peer_id)
+    async with running_relay(config, wall_us=clock) as relay:
+        endpoint = relay.endpoint("127.0.0.1")
+        async with connect(endpoint, who, wall_us=clock, settings=PLAINTEXT) as a:
+            assert a.welcome.limits.lease_s == 301
+            began = trio.current_time()
+            warning = await anext(a.events())
+            assert warning.code is StatusCode.LEASE_ENDING
+            assert trio.current_time() - began == pytest.approx(241, abs=1)
+            with pytest.raises(ConnectionLost, match="token has expired"):
+                await anext(a.events())
+            assert trio.current_time() - began == pytest.approx(301, abs=1)

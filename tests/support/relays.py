@@ -28,6 +28,7 @@ from relay import (
     serve,
 )
 from relay.defaults import SUBPROTOCOL
+from relay.gate import GateLimits
 from relay.greetings import encode_auth, parse_challenge
 from relay.handshake import answer_challenge, client_nonce
 from relay.streams import TcpStream
@@ -36,6 +37,7 @@ __all__ = [
     "NETWORK",
     "PLAINTEXT",
     "RELAY",
+    "WIDE_GATE",
     "RawPeer",
     "credentials",
     "joined",
@@ -48,6 +50,7 @@ __all__ = [
     "wall_us",
 ]
 
+WIDE_GATE = GateLimits(all_s=1e6, all_burst=1e6)
 PLAINTEXT = ClientSettings(allow_plaintext=True)
 
 
@@ -74,6 +77,7 @@ def plain_config(**changes: object) -> RelayConfig:
         "tls": None,
         "behind_front": True,
         "open": True,
+        "gate": WIDE_GATE,
         "drain_s": 0.5,
     }
     return RelayConfig(**(settings | changes))
@@ -95,10 +99,16 @@ def token_for(peer: SigningKey, **changes: object) -> bytes:
 
 
 def credentials(
-    peer: SigningKey, *, role: Role = Role.BACKBONE, token: bytes = b""
+    peer: SigningKey,
+    *,
+    role: Role = Role.BACKBONE,
+    token: bytes = b"",
+    ticket: bytes = b"",
 ) -> Credentials:
     """Who a peer is; as a backbone it has the large limits."""
-    return Credentials(peer_id=peer.peer_id, sign=peer.sign, role=role, token=token)
+    return Credentials(
+        peer_id=peer.peer_id, sign=peer.sign, role=role, token=token, ticket=ticket
+    )
 
 
 @contextlib.asynccontextmanager
@@ -148,7 +158,8 @@ class RawPeer:
         self.protocol.send_request(self.protocol.connect())
         await self.flush()
         while not self._upgraded:
-            await self._read()
+            if not await self._read():
+                raise AssertionError("the relay closed the connection")
 
     async def join(self, peer: SigningKey) -> None:
         """Upgrade and authenticate as an open relay's backbone."""
@@ -167,8 +178,8 @@ class RawPeer:
     async def message(self) -> bytes:
         """Return the next binary message."""
         frame = await self.frame()
-        assert frame is not None, "the relay closed the connection"
-        assert frame.opcode is Opcode.BINARY, frame
+        if frame is None or frame.opcode is not Opcode.BINARY:
+            raise AssertionError(f"not a message: {frame}")  # under -O too
         return bytes(frame.data)
 
     async def frame(self) -> Frame | None:
@@ -192,13 +203,17 @@ class RawPeer:
             return False
         if not chunk:
             return False
+        self.take(chunk)
+        return True
+
+    def take(self, chunk: bytes) -> None:
+        """Note what was read from the relay."""
         self.protocol.receive_data(chunk)
         for event in self.protocol.events_received():
             if isinstance(event, Frame):
                 self._frames.append(event)
             else:
                 self._upgraded = True
-        return True
 
 
 @contextlib.asynccontextmanager

@@ -1,0 +1,57 @@
+"""Connections are counted, refused early, and end one by one."""
+
+import pytest
+import trio
+
+from relay import accepting
+from relay.errors import RelayUnreachable
+from relay.gate import GateLimits, Origin
+from tests.support.relays import joined, key, plain_config, running_relay
+from tests.support.trio_test import trio_test
+
+SCARCE = {"per_address_burst": 1, "per_address_s": 1e-6}
+
+
+@pytest.fixture
+def afar(monkeypatch) -> None:
+    """Let loopback count as any other address."""
+    monkeypatch.setattr(accepting, "origin_of", lambda *_, **__: Origin.PEER)
+
+
+@pytest.mark.usefixtures("afar")
+def test_above_its_rate_an_address_is_closed_or_asked_for_a_ticket() -> None:
+    @trio_test
+    async def main() -> None:
+        async with running_relay(plain_config(gate=GateLimits(**SCARCE))) as relay:
+            async with joined(relay, key(1)) as first:
+                ticket = first.welcome.ticket
+            with pytest.raises(RelayUnreachable, match="HTTP 429"):
+                async with joined(relay, key(1)):
+                    pass
+            async with joined(relay, key(1), ticket=ticket):
+                pass
+        assert relay.counters.refused == {"no ticket": 1}
+        config = plain_config(gate=GateLimits(**SCARCE, lane_open=0))
+        async with running_relay(config) as relay:
+            async with joined(relay, key(1)):
+                with pytest.raises(RelayUnreachable):
+                    async with joined(relay, key(1), ticket=ticket):
+                        pass
+        assert relay.counters.refused == {"address rate": 1}
+
+    main()
+
+
+@trio_test
+async def test_a_fault_of_ours_ends_one_connection() -> None:
+    async def broken(_request):
+        raise RuntimeError("a bug")
+
+    async with running_relay(pages={"/broken": broken}) as relay:
+        stream = await trio.open_tcp_stream("127.0.0.1", relay.port)
+        await stream.send_all(b"GET /broken HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert await stream.receive_some() == b""
+        await stream.aclose()
+        async with joined(relay, key(1)):
+            pass
+    assert relay.counters.refused == {"internal error": 1}
