@@ -30,7 +30,6 @@ from relay.defaults import (
     PING_INTERVAL_S,
     PING_TIMEOUT_S,
     READ_BYTES,
-    SUSPEND_JUMP_S,
 )
 from relay.dial import Dialled, dial
 from relay.endpoint import Endpoint
@@ -45,6 +44,7 @@ from relay.joining import Joined, join
 from relay.keys import PeerId
 from relay.send_queue import SendQueue
 from relay.streams import Wakeup, WriteStalled
+from relay.suspend import SuspendWatch
 
 __all__ = ["ClientSettings", "RelayConnection", "connect"]
 
@@ -279,12 +279,12 @@ class RelayConnection:
         """Ping a quiet relay; notice one that is dead, and that this host slept."""
         settings = self._settings
         tick_s = min(2.0, settings.ping_interval_s / 4)
-        skew = self._clock_gap_s()
+        clocks = SuspendWatch(self._wall_us, trio.current_time())
         pinged_at: float | None = None
         while True:
             await trio.sleep(tick_s)
             now = trio.current_time()
-            if abs(self._clock_gap_s() - skew) > SUSPEND_JUMP_S:
+            if clocks.slept(now):
                 self._lose("this host was suspended")
                 return
             if self._inbox.is_full or now - self._last_read < settings.ping_interval_s:
@@ -296,9 +296,6 @@ class RelayConnection:
             elif now - pinged_at >= settings.ping_timeout_s:
                 self._lose("the relay is silent")
                 return
-
-    def _clock_gap_s(self) -> float:
-        return self._wall_us() / 1e6 - trio.current_time()
 
 
 @contextlib.asynccontextmanager

@@ -38,6 +38,7 @@ from relay.frame_types import FrameClass, NackReason, PresenceState
 from relay.greetings import Welcome
 from relay.handshake import Credentials
 from relay.keys import PeerId
+from relay.suspend import sleep_awake
 
 __all__ = ["RelayLink", "RelayOwner", "RelaySettings"]
 
@@ -173,7 +174,9 @@ class RelayLink:
                 return
             asked_s = error.retry_s if isinstance(error, RelayBusy) else self._asked_s
             self._asked_s = 0.0
-            await trio.sleep(backoff.next_delay_s(asked_s=asked_s))
+            delay_s = backoff.next_delay_s(asked_s=asked_s)
+            if not await sleep_awake(delay_s, self._clock.wall_us):
+                backoff.reset()  # this host was suspended: nothing of before counts
 
     async def drain(self) -> None:
         """Send what the connection could not take at once; runs beside `run`."""
