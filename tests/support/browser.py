@@ -1,0 +1,220 @@
+"""A headless Chromium for tests, driven over its DevTools protocol; nothing else.
+
+    with browser() as chromium:
+        page = chromium.open(url, width=390, height=844, dark=True)
+        page.until("document.title !== ''")
+
+Calls block: from a trio task they go through a thread. The browser has a folder of its
+own, no network services, and ends with the block. Source: the Chrome DevTools Protocol.
+"""
+
+import base64
+import contextlib
+import json
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from websockets.sync.client import ClientConnection, connect
+
+__all__ = ["Browser", "Page", "browser", "chromium_path"]
+
+START_WITHIN_S = 60.0
+ANSWER_WITHIN_S = 60.0
+_QUIET = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-default-apps",
+    "--disable-dev-shm-usage",
+    "--disable-extensions",
+    "--disable-sync",
+    "--hide-scrollbars",
+    "--no-default-browser-check",
+    "--no-proxy-server",
+    "--ignore-certificate-errors",
+    "--remote-debugging-port=0",
+)
+
+
+def chromium_path() -> str | None:
+    """Where Chromium is, None without."""
+    return shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+class Page:
+    """One page. `messages`: what it wrote to the console, exceptions and CSP too."""
+
+    def __init__(self, connection: ClientConnection, session: str) -> None:
+        self._connection = connection
+        self._session = session
+        self._number = 0
+        self.messages: list[str] = []
+
+    def call(self, method: str, **parameters: object) -> dict[str, Any]:
+        """Call one method of the protocol and return its result."""
+        self._number += 1
+        self._connection.send(
+            json.dumps(
+                {
+                    "id": self._number,
+                    "sessionId": self._session,
+                    "method": method,
+                    "params": parameters,
+                }
+            )
+        )
+        while True:
+            said = json.loads(self._connection.recv(timeout=ANSWER_WITHIN_S))
+            if said.get("id") == self._number:
+                assert "error" not in said, (method, said["error"])
+                return dict(said["result"])
+            self._note(said)
+
+    def _note(self, said: dict[str, Any]) -> None:
+        match said.get("method"):
+            case "Runtime.exceptionThrown":
+                details = said["params"]["exceptionDetails"]
+                self.messages.append(json.dumps(details))
+            case "Runtime.consoleAPICalled":
+                values = [each.get("value") for each in said["params"]["args"]]
+                self.messages.append(str(values))
+            case "Log.entryAdded":
+                self.messages.append(said["params"]["entry"]["text"])
+
+    def evaluate(self, expression: str) -> Any:
+        """Return the JSON value of an expression in the page."""
+        result = self._result(expression)
+        assert "exceptionDetails" not in result, result
+        return result["result"].get("value")
+
+    def until(self, expression: str) -> Any:
+        """Wait until an expression is true, not an error or false, and return it."""
+        deadline = time.monotonic() + ANSWER_WITHIN_S
+        while True:
+            result = self._result(expression)
+            value = result["result"].get("value")
+            if value and "exceptionDetails" not in result:
+                return value
+            assert time.monotonic() < deadline, (expression, result, self.messages)
+            time.sleep(0.02)
+
+    def _result(self, expression: str) -> dict[str, Any]:
+        return self.call(
+            "Runtime.evaluate",
+            expression=expression,
+            returnByValue=True,
+            awaitPromise=True,
+        )
+
+    def key(self, name: str) -> None:
+        """Press a key."""
+        code = {"Enter": 13, "Tab": 9, "End": 35, "Home": 36}.get(name, 0)
+        for kind in ("rawKeyDown", "keyUp"):
+            self.call(
+                "Input.dispatchKeyEvent",
+                type=kind,
+                key=name,
+                code=name,
+                windowsVirtualKeyCode=code,
+            )
+
+    def screenshot(self, path: Path, *, full: bool = True) -> None:
+        """Write a PNG of the whole page, or of what is in view."""
+        shot = self.call(
+            "Page.captureScreenshot", format="png", captureBeyondViewport=full
+        )
+        path.write_bytes(base64.b64decode(shot["data"]))
+
+
+class Browser:
+    """A running Chromium."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self._connection = connection
+        self._number = 1 << 20
+
+    def open(
+        self,
+        url: str,
+        *,
+        width: int = 1280,
+        height: int = 800,
+        dark: bool = False,
+        reduced_motion: bool = False,
+    ) -> Page:
+        """Open a page of this size; below 600 px it is a phone's."""
+        target = self._call("Target.createTarget", url="about:blank")["targetId"]
+        attached = self._call("Target.attachToTarget", targetId=target, flatten=True)
+        page = Page(self._connection, attached["sessionId"])
+        for domain in ("Runtime", "Log", "Page"):
+            page.call(f"{domain}.enable")
+        page.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=2 if width < 600 else 1,
+            mobile=width < 600,
+        )
+        motion = "reduce" if reduced_motion else "no-preference"
+        page.call(
+            "Emulation.setEmulatedMedia",
+            features=[
+                {"name": "prefers-color-scheme", "value": "dark" if dark else "light"},
+                {"name": "prefers-reduced-motion", "value": motion},
+            ],
+        )
+        page.call("Page.navigate", url=url)
+        return page
+
+    def _call(self, method: str, **parameters: object) -> dict[str, Any]:
+        self._number += 1
+        said = {"id": self._number, "method": method, "params": parameters}
+        self._connection.send(json.dumps(said))
+        while True:
+            answer = json.loads(self._connection.recv(timeout=ANSWER_WITHIN_S))
+            if answer.get("id") == self._number:
+                assert "error" not in answer, (method, answer["error"])
+                return dict(answer["result"])
+
+
+@contextlib.contextmanager
+def browser() -> Iterator[Browser]:
+    """Start Chromium and end it with the block."""
+    program = chromium_path()
+    assert program, "no chromium here"
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        child = subprocess.Popen(
+            [program, *_QUIET, f"--user-data-dir={folder}", "about:blank"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            with connect(_address(child, Path(folder)), max_size=None) as connection:
+                yield Browser(connection)
+        finally:
+            child.terminate()
+            try:
+                child.wait(10)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
+
+
+def _address(child: "subprocess.Popen[bytes]", folder: Path) -> str:
+    port_file = folder / "DevToolsActivePort"
+    deadline = time.monotonic() + START_WITHIN_S
+    while True:
+        assert child.poll() is None, f"chromium ended with {child.returncode}"
+        lines = port_file.read_text().split() if port_file.exists() else []
+        if len(lines) == 2:
+            return f"ws://127.0.0.1:{lines[0]}{lines[1]}"
+        assert time.monotonic() < deadline, "chromium does not start"
+        time.sleep(0.05)
