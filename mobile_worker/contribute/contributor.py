@@ -21,6 +21,7 @@ from mobile_worker.contribute.leases import LeaseBook
 from mobile_worker.contribute.market_side import MarketSide
 from mobile_worker.contribute.relief import MemoryRelief
 from mobile_worker.errors import LocalError
+from mobile_worker.links.arrivals import take_each
 from mobile_worker.links.events import (
     Arrived,
     NodeEvent,
@@ -98,8 +99,7 @@ class Contributor:
             nursery.start_soon(self._parts.gatherer.run)
             nursery.start_soon(self._parts.server.run)
             nursery.start_soon(self._parts.settling.run)
-            async for event in self._parts.node.arrivals():
-                self.take(event)
+            await take_each(self._parts.node.arrivals(), self.take)
             nursery.cancel_scope.cancel()
 
     async def drain(self, reason: str, *, within_s: float) -> bool:

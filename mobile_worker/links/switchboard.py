@@ -145,7 +145,9 @@ class Switchboard:
             session.replies.clear()
         for outcome in outcomes:
             self._take(link, peer, state, outcome)
-        self.pump(peer, state)
+        if session.has_packets or session.needs_time:
+            self.pump(peer, state)
+        self.arrivals.flush()
 
     def link_writable(self, link: Link) -> None:
         """Go on with what waits for this link."""
@@ -348,7 +350,7 @@ class Switchboard:
             self._expel(peer, error)
             return
         state.lost = False
-        self.arrivals.put(Arrived(peer, message, n_bytes), receipt)
+        self.arrivals.put_soon(Arrived(peer, message, n_bytes), receipt)
 
     def _established(
         self, peer: PeerId, state: PeerState, outcome: Established

@@ -112,6 +112,11 @@ class Session:
         """Whether `on_time` has something to wait for."""
         return self._handshakes.offering or len(self._outbox) > 0
 
+    @property
+    def has_packets(self) -> bool:
+        """Whether anything waits to be sent, keys and credit permitting."""
+        return bool(self._raw or self._urgent or self._outbox.n_bytes)
+
     def add(self, message: bytes, message_class: MessageClass) -> None:
         """Queue a message; raises SendQueueFull."""
         self._outbox.add(message, message_class)

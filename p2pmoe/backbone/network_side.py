@@ -22,6 +22,7 @@ from ledger.errors import LedgerError
 from mobile_worker import messages
 from mobile_worker.clock import Clock
 from mobile_worker.errors import LocalError
+from mobile_worker.links.arrivals import take_each
 from mobile_worker.links.events import (
     Arrived,
     LostReason,
@@ -107,8 +108,7 @@ class NetworkSide:
             nursery.start_soon(self._keep_accounts, self._services)
             for _ in range(N_SHARD_READERS):
                 nursery.start_soon(self._answer_gets)
-            async for event in self._parts.node.arrivals():
-                self.take(event)
+            await take_each(self._parts.node.arrivals(), self.take)
             nursery.cancel_scope.cancel()
 
     async def drain(self, within_s: float) -> bool:

@@ -32,6 +32,8 @@ from mobile_worker.arithmetic.profiles import Profile, result_row_bytes
 from mobile_worker.clock import SystemClock
 from mobile_worker.expert_id import ExpertId
 from mobile_worker.links import Arrived, Node, NodeSettings, open_node
+from mobile_worker.links.arrivals import take_each
+from mobile_worker.links.events import NodeEvent
 from mobile_worker.serve.held import HeldExperts
 from mobile_worker.serve.server import ExpertServer
 from mobile_worker.servings.allowance import Allowance
@@ -120,9 +122,11 @@ class _BenchAccounts(CountingAccounts):
 
 
 async def _read(node: Node, dispatcher: Dispatcher) -> None:
-    async for event in node.arrivals():
+    def take(event: NodeEvent) -> None:
         if isinstance(event, Arrived) and isinstance(event.message, messages.Output):
             dispatcher.on_output(event.peer, event.message, event.n_bytes)
+
+    await take_each(node.arrivals(), take)
 
 
 async def _serve(role: str, relay: Endpoint | None) -> None:
@@ -147,9 +151,11 @@ async def _serve(role: str, relay: Endpoint | None) -> None:
 
 
 async def _answer(node: Node, answer: functools.partial[None]) -> None:
-    async for event in node.arrivals():
+    def take(event: NodeEvent) -> None:
         if isinstance(event, Arrived) and isinstance(event.message, messages.Dispatch):
             answer(event.peer, event.message)
+
+    await take_each(node.arrivals(), take)
 
 
 def _echo(node: Node):
