@@ -15,7 +15,7 @@ from p2pmoe.cli.extras import missing_extra
 from p2pmoe.errors import P2pmoeError
 from relay.errors import RelayError
 
-__all__ = ["Complaint", "complaint_of"]
+__all__ = ["Complaint", "complaint_of", "sentence"]
 
 _FAMILIES = (P2pmoeError, WorkerError, RelayError, LedgerError)
 _DISK_ADVICE = {
@@ -65,12 +65,16 @@ def _usage(error: BaseException) -> Complaint | None:
 
 
 def _complaint(message: str, advice: str, exit_code: int) -> Complaint:
+    return Complaint(line=sentence(message, advice), exit_code=exit_code)
+
+
+def sentence(message: str, advice: str) -> str:
+    """Return a message and what to do about it as one line of printable text."""
     text = message.rstrip(".")
     stop = "" if text.endswith(("?", "!")) else "."
     then = advice[:1].upper() + advice[1:]
     line = " ".join((f"{text}{stop} {then}" if then else text).split())
-    shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line)
-    return Complaint(line=shown, exit_code=exit_code)
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line)
 
 
 def _leaves(error: BaseException) -> list[BaseException]:

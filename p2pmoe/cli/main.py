@@ -37,6 +37,7 @@ COMMANDS = (
     "convert",
     "eval",
     "config",
+    "doctor",
 )
 PREFIX = "P2PMOE"  # of the variables that set options
 SIBLINGS = ("relay", "ledger", "mobile_worker")
