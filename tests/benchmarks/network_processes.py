@@ -44,10 +44,20 @@ def through_port(invite: Path, port: int) -> Path:
 
 
 async def start_worker(
-    stage: Stage, name: str, invite: Path, memory: str, *, hub: bool = False
+    stage: Stage,
+    name: str,
+    invite: Path,
+    memory: str,
+    *,
+    listen: int | None = None,
+    advertise: str = "",
 ) -> Child:
-    """Start a worker; a hub takes direct links, any other is reached by the relay."""
-    direct = ["--hub", "--listen", "127.0.0.1:0"] if hub else []
+    """Start a worker; one that listens is a hub on direct links, at `advertise`."""
+    direct = []
+    if listen is not None:
+        direct = ["--hub", "--listen", f"127.0.0.1:{listen}"]
+    if advertise:
+        direct += ["--advertise", advertise]
     return await stage.start(
         name,
         [
