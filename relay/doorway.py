@@ -12,6 +12,7 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from os import urandom
+from typing import NoReturn
 
 import trio
 from websockets.exceptions import SecurityError
@@ -52,7 +53,13 @@ from relay.handshake import Admitted, Gatekeeper, sign_welcome
 from relay.keys import PeerId, SigningKey
 from relay.live import LiveSettings
 from relay.page_sockets import STATUS_PATH, Viewers
-from relay.pages import PageRequest, PageResponse, Pages, render_head
+from relay.pages import (
+    PLAIN_PATHS,
+    PageRequest,
+    PageResponse,
+    Pages,
+    render_head,
+)
 from relay.server_tls import ServerTls
 from relay.streams import TcpStream
 from relay.tickets import TicketOffice, ticket_of
@@ -88,6 +95,7 @@ class _Knock:
     host: str = ""
     forwarded: bool = False
     holder: PeerId | None = None  # of the valid ticket that was shown
+    is_plain: bool = False  # without TLS, though the relay has it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +104,8 @@ class Doorway:
 
     `unready` returns why no peer is taken now, or "". `trust_forwarded`: the address
     that a front on loopback reports is believed. `exact_path`: paths below `path` are
-    not the relay's. `live` returns the settings in force.
+    not the relay's. `live` returns the settings in force. `plain_pages`: what is no
+    secret is told without TLS too, to browsers that do not know its certificate's kind.
     """
 
     identity: SigningKey
@@ -112,6 +121,7 @@ class Doorway:
     unready: Callable[[], str]
     live: Callable[[], LiveSettings]
     viewers: Viewers | None = None
+    plain_pages: bool = False
 
     async def open(self, transport: TcpStream, entrance: Entrance) -> Guest | None:
         """Let a connection in; None if it was a page's.
@@ -135,6 +145,8 @@ class Doorway:
                 request = await _read_request(knock)
             self._note_request(knock, request)
             await self._pass_gate(knock)
+            if knock.is_plain and request.path.partition("?")[0] not in PLAIN_PATHS:
+                await _turn_away(knock, PageResponse(status=403), "plaintext")
             if self.viewers is not None and _asks_for_status(request):
                 entrance.leave()
                 await self.viewers.serve(
@@ -161,6 +173,9 @@ class Doorway:
 
     async def _open_tls(self, knock: _Knock) -> None:
         if self.tls is None:
+            return
+        if self.plain_pages and await knock.transport.peek() in (b"G", b"H"):
+            knock.is_plain = True  # GET or HEAD: a TLS record begins otherwise
             return
         stream = trio.SSLStream(
             knock.transport, self.tls.context, server_side=True, https_compatible=True
@@ -196,11 +211,8 @@ class Doorway:
             cause = "no ticket"
         else:
             return
-        head = render_head(PageResponse(status=429, headers={"Retry-After": "5"}))
-        with trio.move_on_after(CLOSE_TIMEOUT_S):
-            await knock.stream.send_all(head)
-            await linger(knock.transport)
-        raise KnockRefused(cause)
+        page = PageResponse(status=429, headers={"Retry-After": "5"})
+        await _turn_away(knock, page, cause)
 
     def _is_upgrade(self, request: Request) -> bool:
         path = request.path.partition("?")[0]
@@ -295,6 +307,13 @@ def _new_protocol() -> ServerProtocol:
         max_size=MAX_MESSAGE_BYTES,
         logger=_LOG,
     )
+
+
+async def _turn_away(knock: _Knock, page: PageResponse, cause: str) -> NoReturn:
+    with trio.move_on_after(CLOSE_TIMEOUT_S):
+        await knock.stream.send_all(render_head(page))
+        await linger(knock.transport)
+    raise KnockRefused(cause)
 
 
 def _asks_for_status(request: Request) -> bool:

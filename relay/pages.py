@@ -31,6 +31,7 @@ from relay.defaults import MAX_PAGES
 from relay.endpoint import is_loopback
 
 __all__ = [
+    "PLAIN_PATHS",
     "PageHandler",
     "PageRequest",
     "PageResponse",
@@ -40,6 +41,9 @@ __all__ = [
     "status_page",
 ]
 
+# What a relay with a certificate of its own tells without TLS too: no browser knows
+# Ed25519 certificates, and nothing here is a secret.
+PLAIN_PATHS: Final = frozenset({"/", "/status", "/livez", "/readyz"})
 _SECURITY_HEADERS: Final = {
     "Content-Security-Policy": (
         "default-src 'none'; base-uri 'none'; form-action 'none'; "

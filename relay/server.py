@@ -152,6 +152,7 @@ class _Server:
             unready=self._why_draining,
             live=self._live,
             viewers=self.viewers,
+            plain_pages=self.viewers is not None and isinstance(config.tls, SelfSigned),
         )
 
     def _live(self) -> LiveSettings:

@@ -97,6 +97,18 @@ class TcpStream(trio.abc.HalfCloseableStream):
         host = f"[{name[0]}]" if ":" in name[0] else name[0]
         return f"{host}:{name[1]}"
 
+    async def peek(self) -> bytes:
+        """Wait for bytes and return the first, which stays; b"" at the end."""
+        while True:
+            self._check_open()
+            try:
+                await trio.lowlevel.wait_readable(self._sock)
+                return self._sock.recv(1, socket.MSG_PEEK)
+            except BlockingIOError:
+                continue
+            except OSError as exc:
+                raise trio.BrokenResourceError(str(exc)) from exc
+
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         """Wait for bytes and return them; b"" at the end of the stream."""
         n_bytes = max_bytes or READ_BYTES

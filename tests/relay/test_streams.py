@@ -30,6 +30,19 @@ async def test_bytes_pass_both_ways_and_the_end_is_seen() -> None:
 
 
 @trio_test
+async def test_the_first_byte_can_be_looked_at_and_stays() -> None:
+    a, b = pair()
+    await a.send_all(b"there")
+    assert await b.peek() == b"t"
+    assert await b.receive_some() == b"there"
+    a.close()
+    assert await b.peek() == b""
+    b.close()
+    with pytest.raises(trio.ClosedResourceError):
+        await b.peek()
+
+
+@trio_test
 async def test_more_than_the_kernel_takes_at_once_arrives_whole() -> None:
     a, b = pair()
     payload = bytes(range(256)) * 20_000
