@@ -5,6 +5,7 @@ The option is handed on as P2PMOE_CA_FILE, which `relay.dial` reads, so that it 
 for every relay that the process will ever dial; the variable alone does the same.
 """
 
+import os
 from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Annotated
@@ -25,7 +26,7 @@ CaFile = Annotated[
 
 
 def use_authorities(
-    ca_file: Path | None, environment: MutableMapping[str, str]
+    ca_file: Path | None, environment: MutableMapping[str, str] = os.environ
 ) -> Path | None:
     """Let relays be vouched for by this file too; return the one that holds.
 

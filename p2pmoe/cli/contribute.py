@@ -93,7 +93,6 @@ def _contribute(
     """Serve experts from this machine's memory, and earn for it."""
     import functools
     import logging
-    import os
 
     import trio
 
@@ -111,7 +110,7 @@ def _contribute(
     from p2pmoe.cli.sizes import parse_size
     from p2pmoe.network.running import log_to_stderr
 
-    use_authorities(ca, os.environ)
+    use_authorities(ca)
     endpoint, token, network = _network_of(url, invite)
     settings = ContributeSettings(
         data=data or worker_folder(),

@@ -100,7 +100,7 @@ def _membership(
     from relay.errors import RelayError
 
     try:
-        use_authorities(ca, os.environ)
+        use_authorities(ca)
     except RelayError as error:
         return (), b"", [fault_of("tls", error)]
     if url is None and invite is None and not os.environ.get(INVITE_VARIABLE):

@@ -64,7 +64,7 @@ def _ledgerd(
     from p2pmoe.network.services import membership_of, run_ledger
 
     log_to_stderr()
-    use_authorities(ca, os.environ)
+    use_authorities(ca)
     member = find_invite(invite, os.environ)
     folder = OperatorFolder(data or default_folder())
     identity = folder.identity(Service.LEDGER)

@@ -55,14 +55,13 @@ def _probe(
 ) -> None:
     """Measure a relay: latency, queue delay, drops, certificate."""
     import datetime as dt
-    import os
 
     import trio
 
     from p2pmoe.probe.report import ProbePlan
     from relay.errors import RelayError
 
-    use_authorities(ca, os.environ)
+    use_authorities(ca)
     plan = ProbePlan(n_frames=frames, frames_s=rate, frame_bytes=size)
     endpoints, token = relays_of(url, invite)
     found: list[tuple[Endpoint, RelayReport | RelayError]] = []

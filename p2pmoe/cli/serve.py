@@ -175,14 +175,12 @@ def _serve(
     require_evaluation: RequireEvaluation = False,
 ) -> None:
     """Serve a model whose experts may live on other machines."""
-    import os
-
     from p2pmoe.cli.api_key import read_api_key
     from p2pmoe.cli.computing import default_threads, wanted_kernel
     from p2pmoe.cli.data_folders import backbone_folder
     from p2pmoe.config import ServeConfig, Tuning
 
-    use_authorities(ca, os.environ)
+    use_authorities(ca)
     folder = data or backbone_folder()
     policy, access = _disk(disk or ("off" if manifest else "fallback"))
     config = ServeConfig(
