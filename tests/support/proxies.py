@@ -1,6 +1,12 @@
-"""An HTTP proxy for tests: answers CONNECT as it is told, or tunnels."""
+"""An HTTP proxy for tests: answers CONNECT as it is told, or tunnels.
 
+`python -m tests.support.proxies HOST PORT USER:PASSWORD` runs one that wants a password
+and prints `up`.
+"""
+
+import base64
 import contextlib
+import sys
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,10 +20,12 @@ __all__ = ["FakeProxy", "running_proxy", "splice"]
 class FakeProxy:
     """`answer` is what each CONNECT gets; b"" opens the tunnel.
 
-    `target` replaces the host and port that the client names.
+    `target` replaces the host and port that the client names; `password`: what it wants
+    as `user:password`.
     """
 
     answer: bytes = b""
+    password: str = ""
     target: tuple[str, int] | None = None
     port: int = 0
     heads: list[str] = field(default_factory=list)
@@ -35,14 +43,21 @@ class FakeProxy:
             head += chunk
         text = head.decode("ascii")
         self.heads.append(text)
-        if self.answer:
-            await stream.send_all(self.answer)
+        answer = self.answer or self._ask(text)
+        if answer:
+            await stream.send_all(answer)
             return
         host, _, port = text.split()[1].rpartition(":")
         host, port = self.target or (host.strip("[]"), int(port))
         async with await trio.open_tcp_stream(host, port) as upstream:
             await stream.send_all(b"HTTP/1.1 200 Connection established\r\n\r\n")
             await splice(stream, upstream)
+
+    def _ask(self, head: str) -> bytes:
+        coded = base64.b64encode(self.password.encode()).decode()
+        if not self.password or f"Proxy-Authorization: Basic {coded}\r\n" in head:
+            return b""
+        return b"HTTP/1.1 407 Who?\r\nProxy-Authenticate: Basic realm=x\r\n\r\n"
 
 
 async def splice(left: trio.abc.Stream, right: trio.abc.Stream) -> None:
@@ -78,3 +93,14 @@ async def running_proxy(
         proxy.port = listener.socket.getsockname()[1]
         yield proxy
         nursery.cancel_scope.cancel()
+
+
+async def _main(host: str, port: str, password: str) -> None:
+    proxy = FakeProxy(password=password)
+    listeners = await trio.open_tcp_listeners(int(port), host=host)
+    print("up", flush=True)
+    await trio.serve_listeners(proxy.handle, listeners)
+
+
+if __name__ == "__main__":
+    trio.run(_main, *sys.argv[1:])
