@@ -2,38 +2,48 @@
 
 Market and ledger are ordinary peers: they reach the relay over its inside listener on
 loopback and could run anywhere else (`--only`, `p2pmoe market`, `p2pmoe ledgerd`). The
-order is: relay, market and ledger, the invite, and then the caller is told.
+order is: relay, market and ledger, the invite, and then the caller is told. SIGHUP has
+limits, revocations, relay map and certificate read anew (see `live_files`).
 """
 
 import contextlib
 import functools
+import logging
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import trio
 
 from mobile_worker.clock import Clock
-from mobile_worker.session.identity import Identity
 from p2pmoe.errors import ConfigurationError
 from p2pmoe.market.price import DEFAULT_BASE_UC
-from p2pmoe.network.folder import OperatorFolder, Service
-from p2pmoe.network.invite import Invite, write_invite
-from p2pmoe.network.network import Network
-from p2pmoe.network.services import Membership, run_ledger, run_market
-from p2pmoe.network.status import NetworkStatus
+from p2pmoe.network.folder import OperatorFolder
+from p2pmoe.network.hosted import HostedNetwork, hosted_network
+from p2pmoe.network.invite import MAX_RELAYS, Invite, write_invite
+from p2pmoe.network.invites import member_token
+from p2pmoe.network.live_files import LiveFiles
+from p2pmoe.network.running import on_hangup
 from relay.config import RelayConfig
 from relay.endpoint import Endpoint, parse_endpoint
-from relay.keys import PeerId, load_or_create_key
+from relay.errors import RelayError
+from relay.fronts import ProxyNetwork
+from relay.keys import PeerId, load_or_create_key, short_id
+from relay.live import LiveSettings
+from relay.page_sockets import StatusSource
 from relay.server import RunningRelay, serve
 from relay.tls import SelfSigned, TlsFiles
-from relay.tokens import Role
+
+if TYPE_CHECKING:
+    from p2pmoe.network.together import Together
 
 __all__ = ["OperatorConfig", "Started", "run_operator"]
 
+_LOG = logging.getLogger("p2pmoe.network")
+_PATH: Final = "/relay"
 _WILDCARDS = (None, "0.0.0.0", "::")  # noqa: S104 - recognised, not bound
-_ROLES = {Service.MARKET: Role.MARKET, Service.LEDGER: Role.LEDGER}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +53,9 @@ class OperatorConfig:
     host None listens on all addresses. tls None is for a front (`behind_front`).
     only: market and ledger run elsewhere, under the ids given or those of the folder.
     opening_credit_uc: what the ledger gives a backbone without an account, once.
-    neutral_page: there is no status page, and / says nothing.
+    neutral_page: there is no status page, and / says nothing. limits: a file of limits
+    by rate class. trusted_proxies: fronts elsewhere whose word on a peer's address is
+    believed. shard: this process serves the path /relay/<shard> alone.
     """
 
     folder: Path
@@ -59,6 +71,9 @@ class OperatorConfig:
     opening_credit_uc: int = 0
     base_uc: int = DEFAULT_BASE_UC
     neutral_page: bool = False
+    limits: Path | None = None
+    trusted_proxies: tuple[ProxyNetwork, ...] = ()
+    shard: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot work, naming the option."""
@@ -76,13 +91,16 @@ class OperatorConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """What is up: the relay, where members reach it, and the file that lets them in."""
+    """What is up: the relay, where members reach it, and the file that lets them in.
+
+    invite: None without the network's key. market, ledger: None if it has none.
+    """
 
     relay: RunningRelay
     endpoint: Endpoint
-    invite: Path
-    market: PeerId
-    ledger: PeerId
+    invite: Path | None
+    market: PeerId | None
+    ledger: PeerId | None
 
 
 async def run_operator(
@@ -94,109 +112,141 @@ async def run_operator(
         P2pmoeError, RelayError, LedgerError, WorkerError: with what a person can do.
     """
     folder = OperatorFolder(config.folder)
-    network = Network.load_or_create(folder.network_key)
     with contextlib.ExitStack() as held:
-        identities = {} if config.only else _identities(folder, held)
-        market = config.market or folder.service_id(Service.MARKET)
-        ledger = config.ledger or folder.service_id(Service.LEDGER)
-        descriptor = network.descriptor(market, ledger)
-        status = NetworkStatus(network.network_id, clock.monotonic)
+        together = None if config.only else _together(config, folder, clock, held)
+        hosted = hosted_network(folder, config.market, config.ledger, only=config.only)
+        files = LiveFiles(
+            folder=folder,
+            network=hosted.network_id,
+            limits=config.limits,
+            trusted_proxies=config.trusted_proxies,
+        )
+        live = files.read()
+        source = _status_alone if together is None else together.status
         async with trio.open_nursery() as nursery:
             relay: RunningRelay = await nursery.start(
                 functools.partial(
                     serve,
-                    _relay_config(config, folder, network, descriptor.encoded),
+                    _relay_config(config, folder, hosted, live),
                     wall_us=clock.wall_us,
-                    status=None if config.neutral_page else status.sections,
+                    status=None if config.neutral_page else source(hosted.network_id),
                 )
             )
-            if relay.inside is not None:
-                members = {
-                    service: Membership(
-                        endpoint=relay.inside,
-                        network=network.network_id,
-                        token=network.service_token(identity.peer_id, _ROLES[service]),
-                        identity=identity,
-                    )
-                    for service, identity in identities.items()
-                }
-                await _start_services(nursery, config, members, clock, status)
+            nursery.start_soon(on_hangup, functools.partial(_reload, files, relay))
+            if together is not None and hosted.signer and relay.inside is not None:
+                await together.start(nursery, hosted.signer, relay.inside)
             endpoint = _public_endpoint(config, relay)
-            token = network.member_token()
-            invite = Invite(relays=(endpoint,), network=network.network_id, token=token)
-            write_invite(folder.invite, invite)
             started(
                 Started(
                     relay=relay,
                     endpoint=endpoint,
-                    invite=folder.invite,
-                    market=market,
-                    ledger=ledger,
+                    invite=_invite(folder, hosted, endpoint, live, clock),
+                    market=hosted.descriptor.market,
+                    ledger=hosted.descriptor.ledger,
                 )
             )
 
 
-def _identities(
-    folder: OperatorFolder, held: contextlib.ExitStack
-) -> dict[Service, Identity]:
-    """Lock the services' identities before anything is opened."""
-    identities = {}
-    for service in Service:
-        identities[service] = folder.identity(service)
-        held.callback(identities[service].release)
-    return identities
+def _together(
+    config: OperatorConfig,
+    folder: OperatorFolder,
+    clock: Clock,
+    held: contextlib.ExitStack,
+) -> "Together":
+    """Lock market and ledger for this process, before anything is opened."""
+    # A relay alone needs no database, and does not load one.
+    from p2pmoe.network.together import Together  # noqa: PLC0415
+
+    return Together(
+        folder,
+        clock,
+        held,
+        opening_credit_uc=config.opening_credit_uc,
+        base_uc=config.base_uc,
+    )
 
 
 def _relay_config(
-    config: OperatorConfig, folder: OperatorFolder, network: Network, descriptor: bytes
+    config: OperatorConfig,
+    folder: OperatorFolder,
+    hosted: HostedNetwork,
+    live: LiveSettings,
 ) -> RelayConfig:
+    # A shard is a relay of its own in map and invites, so it has an identity too.
+    name = "relay.key" if config.shard is None else f"relay-{config.shard}.key"
     return RelayConfig(
-        identity=load_or_create_key(folder.relay_key),
+        identity=load_or_create_key(folder.path / name),
         host=config.host,
         port=config.port,
         tls=config.tls,
         behind_front=config.behind_front,
-        network=None if config.open else network.network_id,
+        network=None if config.open else hosted.network_id,
         open=config.open,
-        descriptor=descriptor,
+        descriptor=hosted.descriptor.encoded,
+        path=_PATH,
+        shard=config.shard,
+        live=live,
         inside=not config.only,
     )
 
 
-async def _start_services(
-    nursery: trio.Nursery,
-    config: OperatorConfig,
-    members: Mapping[Service, Membership],
+def _invite(
+    folder: OperatorFolder,
+    hosted: HostedNetwork,
+    endpoint: Endpoint,
+    live: LiveSettings,
     clock: Clock,
-    status: NetworkStatus,
-) -> None:
-    folder = OperatorFolder(config.folder)
-    await nursery.start(
-        functools.partial(
-            run_market,
-            members[Service.MARKET],
-            folder.market_memory,
-            clock=clock,
-            base_uc=config.base_uc,
-            on_book=status.attach,
-        )
+) -> Path | None:
+    """Write what members are given: this relay, then the others of the map."""
+    if hosted.signer is None:
+        return None
+    entries = () if live.relay_map is None else live.relay_map.entries
+    others = [e.endpoint for e in entries if not e.draining and e.url != endpoint.url]
+    token = member_token(
+        folder, hosted.signer, live.revoked.tokens, now_us=clock.wall_us()
     )
-    await nursery.start(
-        functools.partial(
-            run_ledger,
-            members[Service.LEDGER],
-            folder.ledger,
-            clock=clock,
-            opening_credit_uc=config.opening_credit_uc,
-        )
+    relays = (endpoint, *others)[:MAX_RELAYS]
+    invite = Invite(relays=relays, network=hosted.network_id, token=token)
+    write_invite(folder.invite, invite)
+    return folder.invite
+
+
+def _status_alone(network: PeerId) -> StatusSource:
+    """Return the sections of a relay alone: it knows of no experts."""
+    section = {"network": {"id": short_id(network)}}
+    return lambda: section
+
+
+def _reload(files: LiveFiles, relay: RunningRelay) -> None:
+    """Take up what changed in the files, or nothing; say which, on one line."""
+    try:
+        live = files.read(relay.live)
+        renewed = relay.tls is not None and relay.tls.renew()
+    except (ConfigurationError, RelayError) as exc:
+        advice = f"; {exc.advice}" if exc.advice else ""
+        _LOG.warning("nothing reloaded: %s%s", exc, advice)
+        return
+    applied = relay.apply(live)
+    _LOG.info(
+        "reloaded: %d tokens and %d peers revoked, relay map %s%s; "
+        "%d peers have new limits, %d were closed%s",
+        len(live.revoked.tokens),
+        len(live.revoked.peers),
+        live.map_version or "none",
+        ", a new certificate" if renewed else "",
+        applied.n_limits,
+        applied.n_revoked,
+        "; the map wants this relay emptied" if applied.is_draining else "",
     )
 
 
 def _public_endpoint(config: OperatorConfig, relay: RunningRelay) -> Endpoint:
     """Return the address that members are given, the relay's id pinned."""
     if config.public_url is not None:
-        given = parse_endpoint(config.public_url)
-        return Endpoint(given.url, relay.relay_id)
+        url = parse_endpoint(config.public_url).url
+        if config.shard is not None and not url.endswith(relay.path):
+            url = f"{url}/{config.shard}"
+        return Endpoint(url, relay.relay_id)
     host = config.host
     if host is None or host in _WILDCARDS:
         host = socket.gethostname()

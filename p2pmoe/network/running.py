@@ -6,6 +6,7 @@ its terminal (SIGHUP): what it started must not outlive it. A ready file is writ
 whole: who waits for it never reads half.
 """
 
+import contextlib
 import json
 import logging
 import os
@@ -20,7 +21,9 @@ import trio
 from p2pmoe.network.errors import FolderUnusable
 
 __all__ = [
+    "allow_many_files",
     "log_to_stderr",
+    "on_hangup",
     "run_service",
     "run_to_the_end",
     "run_until_ready",
@@ -31,6 +34,7 @@ log = logging.getLogger("p2pmoe.network")
 
 _T = TypeVar("_T")
 _HANGUP: Final = getattr(signal, "SIGHUP", None)  # Windows has none
+_STDERR: Final = 2
 _LINE = "%(asctime)s %(name)s %(message)s"
 
 
@@ -59,6 +63,40 @@ async def _serve(service: Callable[[], Awaitable[None]], signals: list[int]) -> 
             nursery.start_soon(wait_for_signal)
             await service()
             nursery.cancel_scope.cancel()
+
+
+def allow_many_files() -> None:
+    """Let this process open as many files and sockets as the system allows it.
+
+    The usual soft limit of 1,024 is below the peers of one relay.
+    """
+    try:
+        import resource  # noqa: PLC0415 - Windows has none, and no such limit
+    except ImportError:
+        return
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+async def on_hangup(action: Callable[[], None]) -> None:
+    """Call `action` at each SIGHUP, until cancelled; where there is none, never.
+
+    A terminal that closes sends the same signal: a service that was started from one
+    then ends as by SIGTERM, if the terminal is gone.
+    """
+    had_terminal = _has_terminal()
+    if _HANGUP is not None:
+        with trio.open_signal_receiver(_HANGUP) as arriving:
+            async for _ in arriving:
+                if had_terminal and not _has_terminal():
+                    os.kill(os.getpid(), signal.SIGTERM)
+                else:
+                    action()
+
+
+def _has_terminal() -> bool:
+    return os.isatty(_STDERR)
 
 
 def run_to_the_end(work: Callable[[], Awaitable[_T]]) -> _T:

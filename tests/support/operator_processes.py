@@ -15,6 +15,10 @@ _PROGRAM = (
     "import p2pmoe.cli.main as root; "
     "root.COMMANDS = ('relay', 'market', 'ledgerd', 'doctor'); root.main()"
 )
+_WHOLE = (
+    "import sys; sys.modules.update(dict.fromkeys({})); "
+    "from p2pmoe.cli.main import main; main()"
+)
 _POLL_S = 0.02
 
 
@@ -30,13 +34,19 @@ def run_operator_command(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 class OperatorProcess:
-    """One running command; `report` is what its ready file says."""
+    """One running command; `report` is what its ready file says.
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
+    `without`: packages that it cannot import; the whole command line is built then.
+    """
+
+    def __init__(
+        self, folder: Path, *arguments: str, without: tuple[str, ...] = ()
+    ) -> None:
         name = f"{arguments[0]}-{time.monotonic_ns()}"
         ready = folder / f"{name}.ready"
         self.log = folder / f"{name}.log"
-        command = [sys.executable, "-c", _PROGRAM, *arguments]
+        program = _WHOLE.format(without) if without else _PROGRAM
+        command = [sys.executable, "-c", program, *arguments]
         with self.log.open("wb") as sink:
             self.process = subprocess.Popen(
                 [*command, "--ready-file", str(ready)],

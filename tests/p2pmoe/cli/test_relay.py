@@ -1,4 +1,5 @@
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,35 @@ def test_it_tells_people_how_to_join_and_ends_on_sigterm(relay, tmp_path) -> Non
     assert "start it with --opening-credit 100" in text
     assert relay.stop(signal.SIGTERM) == 0
     assert "Traceback" not in relay.log.read_text()
+
+
+def test_a_relay_host_needs_no_numpy_and_no_database(tmp_path: Path) -> None:
+    process = OperatorProcess(
+        tmp_path,
+        *("relay", *LOOPBACK, "--only", "--data", str(tmp_path / "net")),
+        without=("numpy", "sqlalchemy", "sqlite3", "wasmtime", "gguf"),
+    )
+    try:
+        status = Path(f"/proc/{process.process.pid}/status").read_text()
+        resident_kib = int(status.partition("VmRSS:")[2].split()[0])
+        assert resident_kib < 60_000, f"{resident_kib} KiB at start"
+        assert "p2pmoe market --invite" in process.log.read_text()
+    finally:
+        process.kill()
+
+
+def test_a_hangup_is_said_on_one_line_and_the_relay_goes_on(relay, tmp_path) -> None:
+    (tmp_path / "net" / "revocations").write_bytes(b"broken")
+    relay.process.send_signal(signal.SIGHUP)
+    latest = time.monotonic() + 20
+    while "nothing reloaded" not in relay.log.read_text():
+        assert relay.process.poll() is None
+        assert time.monotonic() < latest
+        time.sleep(0.01)
+    last = relay.log.read_text().strip().splitlines()[-1]
+    assert "revocations: revocations of 6 bytes" in last
+    assert "Traceback" not in relay.log.read_text()
+    assert relay.stop(signal.SIGTERM) == 0
 
 
 def test_an_open_relay_lends_credit_and_needs_no_invite(tmp_path) -> None:
@@ -79,6 +109,10 @@ def assert_one_line(shown, reason: str) -> None:
         (("--behind-front",), "Name it with --public-url"),
         (("--self-signed", "--listen", "nonsense"), "names no port"),
         (("--self-signed", "--only", "--market", "12"), "a peer id has 32 bytes"),
+        (("--self-signed", "--trusted-proxy", "10.0.0.1/8"), "has host bits set"),
+        (("--self-signed", "--trusted-proxy", "x"), "Write it as 10.0.0.0/8"),
+        ((*LOOPBACK, "--limits", "absent.toml"), "no limits file absent.toml"),
+        (("--self-signed", "--shard", "10000"), "--shard"),
         ((*LOOPBACK, "--data", "/dev/null/x"), "cannot use /dev/null/x"),
     ],
 )

@@ -1,3 +1,6 @@
+import logging
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -7,11 +10,16 @@ from mobile_worker.clock import SystemClock
 from mobile_worker.links import NodeSettings, open_node
 from mobile_worker.session.identity import Identity
 from p2pmoe.errors import ConfigurationError
+from p2pmoe.network.folder import OperatorFolder
 from p2pmoe.network.invite import read_invite
+from p2pmoe.network.network import Network
 from p2pmoe.network.operator import OperatorConfig, Started, run_operator
+from p2pmoe.network.revoking import revoke
 from relay.errors import ListenError, TokenRefused
+from relay.relay_map import RelayEntry, RelayMap, sign_map
 from relay.tls import SelfSigned
 from relay.tokens import Role
+from tests.support.relays import key
 
 
 def config(folder: Path, **changes) -> OperatorConfig:
@@ -116,6 +124,114 @@ def test_the_relay_alone_names_services_elsewhere(tmp_path: Path) -> None:
             assert (node.descriptor.market, node.descriptor.ledger) == (market, ledger)
 
     with_network(config(tmp_path, only=True, market=market, ledger=ledger), check)
+
+
+def test_a_hangup_takes_up_what_was_revoked(tmp_path: Path, caplog) -> None:
+    caplog.set_level(logging.INFO, "p2pmoe.network")
+    limits = tmp_path / "limits.toml"
+    limits.write_text("[hub]\nframes_s = 500\n")
+
+    async def check(started: Started) -> None:
+        folder = OperatorFolder(tmp_path)
+        identity = Identity.generate()
+        async with open_node(member(started, identity=identity)):
+            peers = started.relay.switch.registry.active
+            assert peers[identity.peer_id].limits.frames_s == 500
+            limits.write_text("[hub]\nframes_s = 0\n")
+            await hang_up(caplog, 1)
+            limits.write_text("[hub]\nframes_s = 700\n")
+            revoke(folder, Network.load(folder.network_key), peers=[identity.peer_id])
+            await hang_up(caplog, 2)
+            while identity.peer_id in peers:
+                await trio.lowlevel.checkpoint()
+        assert started.relay.live.revoked.version == 1
+        with pytest.raises(TokenRefused, match="shut this peer out"):
+            async with open_node(member(started, identity=identity)):
+                pass
+
+    with_network(config(tmp_path, limits=limits), check)
+    broken, done = [r.getMessage() for r in caplog.records if "reloaded" in r.msg]
+    assert broken.startswith("nothing reloaded: limits file")
+    assert "frames_s is not a number" in broken
+    assert done.startswith("reloaded: 0 tokens and 1 peers revoked, relay map none")
+
+
+async def hang_up(caplog, n_lines: int) -> None:
+    os.kill(os.getpid(), signal.SIGHUP)
+    while sum("reloaded" in record.msg for record in caplog.records) < n_lines:
+        await trio.lowlevel.checkpoint()
+
+
+def test_a_relay_host_needs_no_key_of_the_network(tmp_path: Path) -> None:
+    home, other = tmp_path / "home", tmp_path / "other"
+    other.mkdir()
+
+    async def first(started: Started) -> None:
+        await trio.lowlevel.checkpoint()
+        raw = (home / "network.descriptor").read_bytes()
+        (other / "network.descriptor").write_bytes(raw)
+
+    with_network(config(home, only=True), first)
+    invite = read_invite(home / "invite.json")
+
+    async def second(started: Started) -> None:
+        assert started.invite is None
+        settings = NodeSettings(
+            identity=Identity.generate(),
+            role=Role.WORKER,
+            endpoints=(started.endpoint,),
+            token=invite.token,
+            network=invite.network,
+        )
+        async with open_node(settings) as node:
+            assert node.descriptor is not None
+            assert node.descriptor.market == started.market
+
+    with_network(config(other, only=True), second)
+    assert sorted(path.name for path in other.iterdir()) == [
+        "network.descriptor",
+        "relay.key",
+    ]
+
+
+def test_a_shard_is_a_relay_of_its_own(tmp_path: Path) -> None:
+    ids = []
+
+    async def check(started: Started) -> None:
+        await trio.lowlevel.checkpoint()
+        assert started.endpoint.url.endswith("/relay/3")
+        ids.append(started.relay.relay_id)
+
+    url = "wss://relay.example/relay"
+    front = {"tls": None, "behind_front": True, "only": True, "shard": 3}
+    with_network(config(tmp_path, public_url=url, **front), check)
+    with_network(config(tmp_path, public_url=f"{url}/3", **front), check)
+
+    async def whole(started: Started) -> None:
+        await trio.lowlevel.checkpoint()
+        ids.append(started.relay.relay_id)
+
+    with_network(config(tmp_path, only=True), whole)
+    assert ids[0] == ids[1] != ids[2]
+
+
+def test_the_invite_names_the_other_relays_of_the_map(tmp_path: Path) -> None:
+    folder = OperatorFolder(tmp_path)
+    network = Network.load_or_create(folder.network_key)
+    entries = (
+        RelayEntry("wss://b.example/relay", key(1).peer_id),
+        RelayEntry("wss://c.example/relay", key(2).peer_id, draining=True),
+    )
+    made = RelayMap(network=network.network_id, version=1, entries=entries)
+    folder.relay_map.write_bytes(sign_map(made, network.sign).encoded)
+
+    async def check(started: Started) -> None:
+        await trio.lowlevel.checkpoint()
+        assert started.relay.live.map_version == 1
+        invite = read_invite(tmp_path / "invite.json")
+        assert invite.relays == (started.endpoint, entries[0].endpoint)
+
+    with_network(config(tmp_path, only=True), check)
 
 
 def test_a_port_in_use_is_one_error(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@ import json
 import logging
 import os
 import re
+import resource
 import signal
 import sys
 from pathlib import Path
@@ -10,9 +11,12 @@ import pytest
 import trio
 import trio.testing
 
+from p2pmoe.network import running
 from p2pmoe.network.errors import FolderUnusable
 from p2pmoe.network.running import (
+    allow_many_files,
     log_to_stderr,
+    on_hangup,
     run_service,
     run_to_the_end,
     run_until_ready,
@@ -68,6 +72,52 @@ def test_work_gives_its_result_and_what_is_ignored_stays_so() -> None:
         assert run_to_the_end(work) == 7
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_a_hangup_is_answered_while_the_service_goes_on() -> None:
+    heard: list[int] = []
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(on_hangup, lambda: heard.append(1))
+            await trio.testing.wait_all_tasks_blocked()
+            for n in (1, 2):
+                os.kill(os.getpid(), signal.SIGHUP)
+                while len(heard) < n:
+                    await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+    assert heard == [1, 1]
+
+
+def test_a_hangup_whose_terminal_is_gone_ends_the_service(monkeypatch) -> None:
+    terminal = iter([True, False])
+    monkeypatch.setattr(running, "_has_terminal", lambda: next(terminal))
+    ended: list[str] = []
+
+    async def service() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(on_hangup, lambda: ended.append("reloaded"))
+            await trio.testing.wait_all_tasks_blocked()
+            os.kill(os.getpid(), signal.SIGHUP)
+            try:
+                await trio.sleep_forever()
+            finally:
+                ended.append("cleaned up")
+
+    run_service(service)
+    assert ended == ["cleaned up"]
+
+
+def test_as_many_files_as_the_system_allows() -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
+        allow_many_files()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (before[1], before[1])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def test_a_service_that_ends_by_itself_ends_the_run() -> None:

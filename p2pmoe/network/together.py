@@ -1,0 +1,94 @@
+"""Market and ledger in the relay's own process, over its inside listener.
+
+Loaded only where they run: a relay alone needs no database.
+"""
+
+import contextlib
+import functools
+from typing import TYPE_CHECKING
+
+import trio
+
+from mobile_worker.clock import Clock
+from p2pmoe.network.folder import OperatorFolder, Service
+from p2pmoe.network.network import Network
+from p2pmoe.network.services import Membership, run_ledger, run_market
+from p2pmoe.network.status import NetworkStatus
+from relay.endpoint import Endpoint
+from relay.keys import PeerId
+from relay.page_sockets import StatusSource
+from relay.tokens import Role
+
+if TYPE_CHECKING:
+    from mobile_worker.session.identity import Identity
+
+__all__ = ["Together"]
+
+_ROLES = {Service.MARKET: Role.MARKET, Service.LEDGER: Role.LEDGER}
+
+
+class Together:
+    """The two services of a folder, their identities locked until `held` is closed.
+
+    Raises:
+        IdentityInUse: another process runs a service of this folder.
+        IdentityError, FolderUnusable: a file cannot be used.
+    """
+
+    def __init__(
+        self,
+        folder: OperatorFolder,
+        clock: Clock,
+        held: contextlib.ExitStack,
+        *,
+        opening_credit_uc: int,
+        base_uc: int,
+    ) -> None:
+        self._folder = folder
+        self._clock = clock
+        self._opening_credit_uc = opening_credit_uc
+        self._base_uc = base_uc
+        self._status: NetworkStatus | None = None
+        self._identities: dict[Service, Identity] = {}
+        for service in Service:
+            identity = folder.identity(service)
+            held.callback(identity.release)
+            self._identities[service] = identity
+
+    def status(self, network: PeerId) -> StatusSource:
+        """Return what the status page shows of this network."""
+        self._status = NetworkStatus(network, self._clock.monotonic)
+        return self._status.sections
+
+    async def start(
+        self, nursery: trio.Nursery, network: Network, inside: Endpoint
+    ) -> None:
+        """Start market and ledger in `nursery`; return once both are up."""
+        members = {
+            service: Membership(
+                endpoint=inside,
+                network=network.network_id,
+                token=network.service_token(identity.peer_id, _ROLES[service]),
+                identity=identity,
+            )
+            for service, identity in self._identities.items()
+        }
+        await nursery.start(
+            functools.partial(
+                run_market,
+                members[Service.MARKET],
+                self._folder.market_memory,
+                clock=self._clock,
+                base_uc=self._base_uc,
+                on_book=None if self._status is None else self._status.attach,
+            )
+        )
+        await nursery.start(
+            functools.partial(
+                run_ledger,
+                members[Service.LEDGER],
+                self._folder.ledger,
+                clock=self._clock,
+                opening_credit_uc=self._opening_credit_uc,
+            )
+        )
