@@ -1,4 +1,4 @@
-"""Ways to a relay through networks that are not kind (faults B26), on hosts of their own.
+"""Ways to a relay through networks that are not kind (faults B26), on several hosts.
 
 A name whose IPv6 address swallows everything; and a network that lets nothing out but
 its HTTP proxy, which wants a password.
@@ -101,8 +101,9 @@ def test_b26_a_dead_ipv6_address_is_passed_over_and_named(tmp_path: Path) -> Non
             assert probed.returncode == 0, probed.stderr
             [found] = json.loads(probed.stdout)["relays"]
             assert found["remote"] == f"{relay.address}:{PORT}"
-            # A quarter of a second for IPv6; the rest is room for a busy machine.
-            assert 250 <= found["tcp_ms"] < 1000
+            # A quarter of a second for IPv6 (tests/relay/test_dial.py, by a clock of its
+            # own); the rest is room for a busy machine, far from a time-out of TCP.
+            assert 250 <= found["tcp_ms"] < 5000
             looked = ask(peer, "doctor --json", report["invite"])
             assert looked.returncode == 0, looked.stderr
             findings = json.loads(looked.stdout)["findings"]
@@ -130,10 +131,7 @@ def test_b26_a_network_that_lets_out_its_proxy_alone(tmp_path: Path) -> None:
             asked = ask(peer, PROBE, invite, HTTPS_PROXY=f"http://{at}")
             assert asked.returncode == 2
             assert f"proxy {at} wants a user and password (HTTP 407)" in asked.stderr
-            assert (
-                f"set HTTPS_PROXY to http://USER:PASSWORD@{at}"
-                in asked.stderr.replace("Set", "set")
-            )
+            assert f"HTTPS_PROXY to http://USER:PASSWORD@{at}" in asked.stderr
             wrong = ask(peer, PROBE, invite, HTTPS_PROXY=f"http://ann:pass@{at}")
             assert "does not take the user and password" in wrong.stderr
             assert "ann" not in wrong.stderr
