@@ -101,8 +101,8 @@ def test_b26_a_dead_ipv6_address_is_passed_over_and_named(tmp_path: Path) -> Non
             assert probed.returncode == 0, probed.stderr
             [found] = json.loads(probed.stdout)["relays"]
             assert found["remote"] == f"{relay.address}:{PORT}"
-            # A quarter of a second for IPv6 (tests/relay/test_dial.py, by a clock of its
-            # own); the rest is room for a busy machine, far from a time-out of TCP.
+            # A quarter of a second for IPv6: tests/relay/test_dial.py has it exactly;
+            # the rest is room for a busy machine, far from a time-out of TCP.
             assert 250 <= found["tcp_ms"] < 5000
             looked = ask(peer, "doctor --json", report["invite"])
             assert looked.returncode == 0, looked.stderr
