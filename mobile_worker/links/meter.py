@@ -21,7 +21,7 @@ class Meter:
     proven: the peer answered a probe by this very path. doubted: a later one was lost;
     nothing should go this way until one is answered. alive_at, probed_at, answered_at:
     the last sign of life, probe and answer on the monotonic clock; minus infinity for
-    never. round_trip_s: None until the first answer.
+    never. round_trip_s: None until the first answer, and again after a doubt.
     """
 
     __slots__ = (
@@ -58,7 +58,10 @@ class Meter:
             return False
         self._token = None
         self.alive_at = self.answered_at = now
-        self.proven, self.doubted = True, False
+        if self.doubted:  # it is back: what it was before, or just now, says little
+            self.doubted, self._trips, self.round_trip_s = False, (), None
+            return True
+        self.proven = True
         self._trips = (*self._trips, now - self.probed_at)[-_N_TRIPS:]
         self.round_trip_s = median(self._trips)
         return True

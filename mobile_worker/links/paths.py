@@ -65,9 +65,9 @@ class PeerState:
     """One peer: its session, its direct links, what is known of it at each relay.
 
     lost: our owner was told, and nothing authentic came since. chosen: the path in use.
-    heard: that by which the peer's messages come. kind: that which the session's windows
-    fit. used: something of ours went out since the last look, at used_at. measured: its
-    paths are probed while it is in use.
+    heard: what the peer's messages come by. kind: what the session's windows fit. used:
+    something of ours went out since the last look, at used_at. measured: its paths are
+    probed while it is in use.
     """
 
     session: Session

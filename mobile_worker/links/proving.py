@@ -29,8 +29,8 @@ DEAD_S: Final = 15.0  # after this it is closed
 UNPROVEN_S: Final = 10.0  # so long it may take to be proven
 SILENT_S: Final = 0.25  # after this a path in use that should answer is probed
 IN_USE_S: Final = 10.0  # so long after it was used a peer's paths are measured
-_MEASURE_CHOSEN_S: Final = 2.0
-_MEASURE_OTHERS_S: Final = 4.0
+_MEASURE_S: Final = 2.0  # each path of a peer in use
+_MEASURE_IDLE_RELAY_S: Final = 4.0  # but a relay that is not: of many peers
 _PROVE_S: Final = 2.5
 _Way: TypeAlias = "DirectLink | RelayLink"
 
@@ -144,5 +144,6 @@ class Prober:
         if is_chosen and state.used_at > meter.alive_at and silent_s > SILENT_S:
             return in_use
         if in_use:
-            return since_s > (_MEASURE_CHOSEN_S if is_chosen else _MEASURE_OTHERS_S)
+            is_spare = not is_chosen and not isinstance(way, DirectLink)
+            return since_s > (_MEASURE_IDLE_RELAY_S if is_spare else _MEASURE_S)
         return silent_s > QUIET_S and since_s > _PROVE_S

@@ -56,8 +56,13 @@ def test_a_long_path_is_given_three_round_trips() -> None:
     assert meter.is_overdue(11.5)
 
 
-def test_an_answer_ends_the_doubt() -> None:
+def test_an_answer_ends_the_doubt_and_measuring_begins_anew() -> None:
     meter = Meter()
+    probe(meter, 0.001, 1.0)
     meter.doubted = True
-    probe(meter, 0.1, 1.0)
+    probe(meter, 3.0, 2.0)
+    assert meter.proven
     assert not meter.doubted
+    assert meter.round_trip_s is None
+    probe(meter, 0.002, 10.0)
+    assert meter.round_trip_s == pytest.approx(0.002)
