@@ -1,8 +1,8 @@
 """A backbone's network side, running: what decode threads reach remote experts by.
 
-Decode threads never await: what they hand over goes onto the event loop's queue of
-calls, in order. Whoever leaves the context ends the network side; open dispatches are
-cancelled by those who made them, before.
+Decode threads never await: what they hand over is done on the trio thread, in order.
+Whoever leaves the context ends the network side; open dispatches are cancelled by those
+who made them, before.
 """
 
 import functools
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import trio
 
+from p2pmoe.backbone.handover import Handover
 from p2pmoe.backbone.joining import Joined, Joining, join
 from p2pmoe.backbone.scattered import Network
 
@@ -34,18 +35,19 @@ async def attach(joining: Joining) -> AsyncIterator[Attached]:
         ConfigurationError: the network has no market or no ledger.
         LedgerError: the spool's accounts cannot be taken up.
     """
-    token = trio.lowlevel.current_trio_token()
+    handover = Handover()
     joined = join(joining)
     await joined.bookkeeper.restore()
     dispatcher = joined.dispatcher
     network = Network(
         fleet=joined.fleet,
-        submit=lambda work: token.run_sync_soon(dispatcher.start, work),
-        report=lambda ticket, passed: token.run_sync_soon(
+        submit=lambda work: handover.call(functools.partial(dispatcher.start, work)),
+        report=lambda ticket, passed: handover.call(
             functools.partial(dispatcher.checked, ticket, passed=passed)
         ),
     )
     async with trio.open_nursery() as nursery:
+        nursery.start_soon(handover.run)
         nursery.start_soon(joined.side.run)
         yield Attached(joined=joined, network=network)
         nursery.cancel_scope.cancel()

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mobile_worker.arithmetic.coding import ExpertInput
 from mobile_worker.messages.serving import CodedTensor, Dispatch, ExpertCall
 from p2pmoe.backbone.exchange import CheckTicket, LayerWork
 from p2pmoe.backbone.outputs import CallResult, OutputShape
@@ -22,6 +23,7 @@ from relay.keys import PeerId
 
 __all__ = ["Attempt", "Deadlines", "build_dispatch", "payload_bytes"]
 
+_F32 = np.dtype("<f4")
 _HEADER_BYTES = 120  # of a DISPATCH, about: for estimates only
 
 
@@ -96,20 +98,15 @@ class Deadlines:
 def build_dispatch(attempt: Attempt) -> Dispatch:
     """Return the message that asks the attempt's worker for its calls."""
     work, slot = attempt.progress.work, attempt.slot
-    needed = sorted({row for call in attempt.calls for row in call.rows})
-    place = {row: at for at, row in enumerate(needed)}
-    rows = work.rows
-    if len(needed) < rows.n_rows:
-        rows = rows.take(np.array(needed, np.int64))
-    coded = None
+    rows, calls = _needed(work.rows, attempt.calls)
+    coded = floats = None
     if rows.coded is not None:
         coded = CodedTensor(
             codes=rows.coded.codes.tobytes(),
-            scales=rows.coded.scales.astype("<f4", copy=False).tobytes(),
+            scales=rows.coded.scales.astype(_F32, copy=False).tobytes(),
         )
-    floats = None
     if rows.floats is not None:
-        floats = rows.floats.astype("<f4", copy=False).tobytes()
+        floats = rows.floats.astype(_F32, copy=False).tobytes()
     return Dispatch(
         request=attempt.request,
         tab=slot.tab,
@@ -122,11 +119,23 @@ def build_dispatch(attempt: Attempt) -> Dispatch:
         n_embd=work.n_embd,
         coded=coded,
         floats=floats,
-        n_rows=len(needed),
-        calls=tuple(
-            ExpertCall(index=call.expert, rows=tuple(place[row] for row in call.rows))
-            for call in attempt.calls
-        ),
+        n_rows=rows.n_rows,
+        calls=calls,
+    )
+
+
+def _needed(
+    rows: ExpertInput, calls: Sequence[ExpertRows]
+) -> tuple[ExpertInput, tuple[ExpertCall, ...]]:
+    """Return the rows that are needed, and the calls by their place among these."""
+    wanted = {row for call in calls for row in call.rows}
+    if len(wanted) == rows.n_rows:
+        return rows, tuple([ExpertCall(index=c.expert, rows=c.rows) for c in calls])
+    needed = sorted(wanted)
+    place = {row: at for at, row in enumerate(needed)}
+    return rows.take(np.array(needed, np.int64)), tuple(
+        ExpertCall(index=call.expert, rows=tuple(place[row] for row in call.rows))
+        for call in calls
     )
 
 

@@ -94,7 +94,8 @@ class Dispatcher:
             return
         for message in work.plan.remote:
             self._send(progress, message)
-        self._place(progress, work.plan.stranded)
+        if work.plan.stranded:
+            self._place(progress, work.plan.stranded)
         progress.finish_if_complete()
 
     def cancel(self, step: StepTrace) -> None:

@@ -45,6 +45,7 @@ from mobile_worker.shards.manifest import manifest_hash
 from p2pmoe.backbone.counters import BackboneCounters
 from p2pmoe.backbone.dispatcher import Dispatcher, DispatcherParts, SpotChecks
 from p2pmoe.backbone.fleet import Fleet
+from p2pmoe.backbone.handover import Handover
 from p2pmoe.backbone.local_side import LocalOptions, LocalSide
 from p2pmoe.backbone.plan import Tier
 from p2pmoe.backbone.scattered import Network
@@ -105,10 +106,13 @@ async def bench_backbone(
             node.send(record.peer_id, messages.Cancel(request=0))  # opens the link
         nursery.start_soon(_read, node, dispatcher)
         await trio.sleep(1.0)  # links come up
-        token = trio.lowlevel.current_trio_token()
+        handover = Handover()
+        nursery.start_soon(handover.run)
         yield Network(
             fleet=fleet,
-            submit=lambda work: token.run_sync_soon(dispatcher.start, work),
+            submit=lambda work: handover.call(
+                functools.partial(dispatcher.start, work)
+            ),
             report=lambda ticket, passed: None,
         )
         nursery.cancel_scope.cancel()
