@@ -2,16 +2,17 @@
 
 | limit                                  | new connections              |
 |----------------------------------------|------------------------------|
-| all together                           | 80/s, burst 20               |
+| all together                           | 65/s, burst 20               |
 | one address (IPv4, IPv6 /64)           | 5/s, burst 20, 32 unproven   |
 | one address, in the lane for tickets   | 50 unproven or failed, 10/s  |
 | one peer, in the lane for tickets      | 5, then one in 5 s           |
 
-All together: no second sees more than 100. Phones behind one carrier share an address,
-so what is above an address's own rate may go on in a lane for those that come back: a
-few at once, closed before the WebSocket handshake unless they show a resume ticket
-(`relay.tickets`). Each takes a place in the lane that only a proof of the ticket's id
-gives back at once; what fails there fills the lane of its own address.
+All together: no second sees more than 100 joins, also when some handshakes take longer
+than others. Phones behind one carrier share an address, so what is above an address's
+own rate may go on in a lane for those that come back: a few at once, closed before the
+WebSocket handshake unless they show a resume ticket (`relay.tickets`). Each takes a
+place in the lane that only a proof of the ticket's id gives back at once; what fails
+there fills the lane of its own address.
 
 A front's connections are counted at the address that the front names, once it is read
 (`settle`); for those of this host only the limit of all together holds.
@@ -51,7 +52,7 @@ class GateLimits:
     per_address_s: float = 5.0
     per_address_burst: float = 20.0
     per_address_open: int = 32
-    all_s: float = 80.0
+    all_s: float = 65.0
     all_burst: float = 20.0
     lane_address_s: float = 10.0
     lane_address_burst: float = 50.0

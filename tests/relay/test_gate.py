@@ -65,10 +65,10 @@ def test_no_second_sees_more_than_a_hundred() -> None:
         for n, now in enumerate(times)
         if at.enter(f"10.0.{n // 256 % 256}.{n % 256}", Origin.PEER, now)
     ]
-    assert 1500 < len(joined) <= 1620
+    assert 1250 < len(joined) <= 1320
     for n, began in enumerate(joined):
         within = [now for now in joined[n : n + 150] if now < began + 1]
-        assert len(within) <= 100
+        assert len(within) <= 86  # a few more may come late, from the second before
 
 
 def test_this_host_has_no_rate_of_its_own() -> None:
