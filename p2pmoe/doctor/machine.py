@@ -84,7 +84,7 @@ def open_files(limit: int | None) -> Finding:
         check="files",
         verdict=Verdict.NOTE if limit >= _FEW_FILES else Verdict.WARNING,
         text=f"a process may open {limit} files, so a relay holds fewer peers",
-        advice="for a relay raise it: `ulimit -n`, or LimitNOFILE= in its unit",
+        advice="for a relay raise it: `ulimit -Hn`, or LimitNOFILE= in its unit",
     )
 
 
@@ -106,10 +106,10 @@ async def relay_port(port: int = RELAY_PORT) -> Finding:
 
 
 def file_limit() -> int | None:
-    """Return how many files this process may open; None for no limit."""
+    """Return how many files a relay may open, which raises its own limit; or None."""
     if os.name == "nt":
         return None
     import resource  # noqa: PLC0415 - there is none on Windows
 
-    soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return None if soft == resource.RLIM_INFINITY else soft
+    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return None if hard == resource.RLIM_INFINITY else hard
