@@ -180,12 +180,11 @@ def _running(command: list[str], folder: Path) -> Iterator[subprocess.Popen[byte
     try:
         yield process
     finally:
-        process.terminate()
-        try:
-            process.wait(_WITHIN_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        if command[0] == "nginx":
+            process.terminate()  # at once, and its workers with it
+        else:
+            process.kill()  # asked politely, Caddy waits for its connections to end
+        process.wait(_WITHIN_S)
 
 
 def _wait_for_port(process: subprocess.Popen[bytes], port: int, folder: Path) -> None:
