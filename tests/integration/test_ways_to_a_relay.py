@@ -21,6 +21,7 @@ from tests.support.hosts import Host, hosts, needs_root_and
 pytestmark = pytest.mark.slow
 
 NAME, PORT = "relay.test", 8443
+NO_PROXIES = {k: v for k, v in os.environ.items() if "proxy" not in k.lower()}
 URL = f"wss://{NAME}:{PORT}/relay"
 PROGRAM = (sys.executable, "-c", "from p2pmoe.cli.main import main; main()")
 RELAY = f"relay --only --self-signed --listen :{PORT} --public-url {URL} --data"
@@ -74,7 +75,7 @@ def ask(
     words = (*PROGRAM, *command.split(), "--invite", invite)
     return subprocess.run(
         host.command(*words),
-        env=os.environ | variables,
+        env={**NO_PROXIES, **variables},
         capture_output=True,
         text=True,
         timeout=60,

@@ -13,9 +13,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from relay import ClientSettings
-from relay.dial import dial
+from relay.dial import CA_VARIABLE, dial
 from relay.endpoint import Endpoint, parse_endpoint
 from relay.errors import (
+    CertificateError,
     CertificateRefused,
     PlaintextRefused,
     ProxyRefused,
@@ -38,6 +39,14 @@ from tests.support.relays import (
 from tests.support.trio_test import trio_test
 
 STRICT = ClientSettings()
+
+
+@pytest.fixture(autouse=True)
+def no_proxy_here(monkeypatch) -> None:
+    """What this machine's environment says of proxies and authorities is not ours."""
+    for name in ("HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", CA_VARIABLE):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
 
 
 @trio_test
@@ -303,6 +312,21 @@ async def test_b26_a_proxy_that_inspects_tls_is_named_by_its_issuer(tmp_path) ->
         endpoint = Endpoint(url, RELAY.peer_id, files.certificate)
         async with joined(endpoint, key(1), settings=STRICT) as a:
             assert a.route.certificate.issuer == "front"
+
+
+@trio_test
+async def test_an_authoritys_file_that_the_environment_names(tmp_path) -> None:
+    files = authority_files(tmp_path)
+    async with running_relay(tls_config_with(files)) as relay:
+        endpoint = relay.endpoint("localhost")
+        named = {CA_VARIABLE: str(files.certificate)}
+        dialled = await dial(endpoint, environment=named)
+        assert dialled.route.certificate.issuer == "front"
+        dialled.transport.close()
+        with pytest.raises(WrongRelayId):
+            await dial(endpoint, environment={CA_VARIABLE: ""})
+        with pytest.raises(CertificateError, match=r"none\.pem"):
+            await dial(endpoint, environment={CA_VARIABLE: "none.pem"})
 
 
 @trio_test

@@ -21,6 +21,8 @@ def bare(monkeypatch) -> None:
     monkeypatch.delenv(INVITE_VARIABLE, raising=False)
     monkeypatch.setenv(CA_VARIABLE, "")  # what --ca sets is undone after the test
     monkeypatch.setenv(KERNEL_VARIABLE, "numpy")  # the quickest to test
+    monkeypatch.setenv("NO_PROXY", "*")
+    monkeypatch.setenv("no_proxy", "*")
 
 
 def doctor(*arguments: str) -> tuple[int, list[dict[str, str]]]:
