@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         PeerGone,
         PeerPresence,
         Received,
+        RelayLimits,
         RelayRestarting,
         RelayStatus,
     )
@@ -103,6 +104,7 @@ __all__ = [
     "RelayConfig",
     "RelayConnection",
     "RelayError",
+    "RelayLimits",
     "RelayRestarting",
     "RelayStatus",
     "RelayUnreachable",
@@ -150,6 +152,7 @@ _LATER = {
     "Received": "relay.events",
     "RelayConfig": "relay.config",
     "RelayConnection": "relay.client",
+    "RelayLimits": "relay.events",
     "RelayRestarting": "relay.events",
     "RelayStatus": "relay.events",
     "RunningRelay": "relay.server",

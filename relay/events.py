@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from relay.frame_types import (
     FrameClass,
     GoneReason,
+    Limits,
     NackReason,
     PresenceState,
     StatusCode,
@@ -17,6 +18,7 @@ __all__ = [
     "PeerGone",
     "PeerPresence",
     "Received",
+    "RelayLimits",
     "RelayRestarting",
     "RelayStatus",
 ]
@@ -72,6 +74,13 @@ class RelayStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class RelayLimits:
+    """What we may do from now on, in place of what the welcome said."""
+
+    limits: Limits
+
+
+@dataclass(frozen=True, slots=True)
 class RelayRestarting:
     """The relay goes away; reconnect in `reconnect_in_ms`, try for `try_for_ms`."""
 
@@ -79,4 +88,12 @@ class RelayRestarting:
     try_for_ms: int
 
 
-Event = Received | Nacked | PeerGone | PeerPresence | RelayStatus | RelayRestarting
+Event = (
+    Received
+    | Nacked
+    | PeerGone
+    | PeerPresence
+    | RelayStatus
+    | RelayLimits
+    | RelayRestarting
+)

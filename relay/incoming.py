@@ -15,6 +15,7 @@ from relay.events import (
     PeerGone,
     PeerPresence,
     Received,
+    RelayLimits,
     RelayRestarting,
     RelayStatus,
 )
@@ -85,7 +86,7 @@ class Inbox(AsyncIterator[Event]):
         frame = parse_frame(raw)
         if isinstance(frame, Ping):
             return Pong(nonce=frame.nonce)
-        if frame is None or isinstance(frame, Pong | Limits):
+        if frame is None or isinstance(frame, Pong):
             return None
         self.put(_event(frame, raw[0]))
         return None
@@ -128,6 +129,8 @@ def _event(frame: object, kind: int) -> Event:
             return PeerPresence(states)
         case Status(code=code, text=text):
             return RelayStatus(code, text)
+        case Limits():
+            return RelayLimits(frame)
         case Restarting(reconnect_in_ms=wait, try_for_ms=try_for):
             return RelayRestarting(wait, try_for)
         case _:

@@ -10,6 +10,7 @@ from relay.events import (
     PeerGone,
     PeerPresence,
     Received,
+    RelayLimits,
     RelayRestarting,
     RelayStatus,
 )
@@ -30,6 +31,8 @@ from relay.frame_types import (
 )
 from relay.frames import encode_frame
 from relay.incoming import Inbox
+from relay.limits import limits_of
+from relay.tokens import RateClass
 from tests.support.relays import key
 from tests.support.trio_test import trio_test
 
@@ -57,17 +60,19 @@ async def test_each_frame_of_a_relay_becomes_its_event() -> None:
         Gone(peer=A, reason=GoneReason.SLOW),
         Presence(states=((A, PresenceState.HERE),)),
         Status(code=StatusCode.SLOW, text="x"),
+        limits_of(RateClass.PHONE),
         Restarting(reconnect_in_ms=5, try_for_ms=6),
     ]
     assert inbox.put_message(recv()) is None
     for frame in frames:
         assert inbox.put_message(encode_frame(frame)) is None
-    assert [await anext(inbox) for _ in range(6)] == [
+    assert [await anext(inbox) for _ in range(7)] == [
         Received(A, b"payload", FrameClass.BULK, 3, 4),
         Nacked(A, NackReason.GONE, 2, 3, 4),
         PeerGone(A, GoneReason.SLOW),
         PeerPresence(((A, PresenceState.HERE),)),
         RelayStatus(StatusCode.SLOW, "x"),
+        RelayLimits(limits_of(RateClass.PHONE)),
         RelayRestarting(5, 6),
     ]
 
