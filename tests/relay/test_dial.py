@@ -315,6 +315,29 @@ async def test_b26_a_proxy_that_inspects_tls_is_named_by_its_issuer(tmp_path) ->
 
 
 @trio_test
+async def test_b26_a_relay_joined_through_a_proxy_that_inspects_tls(tmp_path) -> None:
+    """Two TLS connections, one id: the relay proves it through the proxy."""
+    files = authority_files(tmp_path, host="relay.example.org")
+    inspect = server_context(files, RELAY)
+    async with running_relay(tls_config()) as relay:
+        target = ("127.0.0.1", relay.port)
+        async with running_proxy(target=target, inspect=inspect) as proxy:
+            endpoint = Endpoint(FAR, RELAY.peer_id)
+            with pytest.raises(WrongRelayId, match="issued by 'front'"):
+                async with joined(endpoint, key(1), settings=through(proxy)):
+                    pass
+            known = through(proxy, **{CA_VARIABLE: str(files.certificate)})
+            async with joined(endpoint, key(1), settings=known) as a:
+                assert a.route.certificate.issuer == "front"
+                a.send(key(1).peer_id, b"sealed")
+                assert (await anext(a.events())).payload == b"sealed"
+            other = Endpoint(FAR, key(9).peer_id)
+            with pytest.raises(WrongRelayId, match="is relay"):
+                async with joined(other, key(1), settings=known):
+                    pass
+
+
+@trio_test
 async def test_an_authoritys_file_that_the_environment_names(tmp_path) -> None:
     files = authority_files(tmp_path)
     async with running_relay(tls_config_with(files)) as relay:

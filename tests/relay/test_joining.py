@@ -81,6 +81,23 @@ def test_b26_each_refusal_names_what_to_change(status, message, advice) -> None:
 
 
 @trio_test
+async def test_b26_a_proxy_that_removes_the_upgrade_header() -> None:
+    """In front of a real relay, whose answer the client then explains."""
+    async with running_relay() as relay:
+
+        async def strip(stream: trio.SocketStream) -> None:
+            lines = (await stream.receive_some(65536)).split(b"\r\n")
+            kept = [line for line in lines if not line.startswith(b"Upgrade:")]
+            async with await trio.open_tcp_stream("127.0.0.1", relay.port) as upstream:
+                await upstream.send_all(b"\r\n".join(kept))
+                await stream.send_all(await upstream.receive_some(65536))
+
+        error = await refusal_of(strip)
+    assert "a proxy removes it" in str(error)
+    assert "Upgrade and Connection" in error.advice
+
+
+@trio_test
 async def test_b26_a_server_that_speaks_http2_alone() -> None:
     async def http2(stream: trio.SocketStream) -> None:
         await stream.receive_some(65536)

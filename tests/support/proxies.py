@@ -6,12 +6,15 @@ and prints `up`.
 
 import base64
 import contextlib
+import ssl
 import sys
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from functools import partial
 
 import trio
+
+from relay.tls import pinning_context
 
 __all__ = ["FakeProxy", "running_proxy", "splice"]
 
@@ -21,11 +24,12 @@ class FakeProxy:
     """`answer` is what each CONNECT gets; b"" opens the tunnel.
 
     `target` replaces the host and port that the client names; `password`: what it wants
-    as `user:password`.
+    as `user:password`; `inspect`: it ends TLS with this and begins its own to the relay.
     """
 
     answer: bytes = b""
     password: str = ""
+    inspect: ssl.SSLContext | None = None
     target: tuple[str, int] | None = None
     port: int = 0
     heads: list[str] = field(default_factory=list)
@@ -51,7 +55,12 @@ class FakeProxy:
         host, port = self.target or (host.strip("[]"), int(port))
         async with await trio.open_tcp_stream(host, port) as upstream:
             await stream.send_all(b"HTTP/1.1 200 Connection established\r\n\r\n")
-            await splice(stream, upstream)
+            if self.inspect is None:
+                await splice(stream, upstream)
+                return
+            here = trio.SSLStream(stream, self.inspect, server_side=True)
+            there = trio.SSLStream(upstream, pinning_context())
+            await splice(here, there)
 
     def _ask(self, head: str) -> bytes:
         coded = base64.b64encode(self.password.encode()).decode()
