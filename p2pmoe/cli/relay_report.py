@@ -19,6 +19,7 @@ def tell(
     host, port = started.relay.addresses[0]
     lines = [
         f"relay {started.endpoint} listens on {host}:{port}",
+        *_status_page(started, config),
         *_joining(started, config),
     ]
     print("\n".join(lines), file=sys.stderr, flush=True)
@@ -31,6 +32,20 @@ def tell(
         "ledger": (started.ledger or b"").hex(),
     }
     write_ready_file(ready_file, report)
+
+
+def _status_page(started: "Started", config: "OperatorConfig") -> list[str]:
+    """Say where people see what goes on; a relay's own certificate no browser takes."""
+    from urllib.parse import urlsplit
+
+    from relay.tls import SelfSigned
+
+    if config.neutral_page or config.shard is not None:
+        return []
+    scheme = "http" if isinstance(config.tls, SelfSigned) else "https"
+    return [
+        f"its status, for a browser: {scheme}://{urlsplit(started.endpoint.url).netloc}/"
+    ]
 
 
 def _joining(started: "Started", config: "OperatorConfig") -> list[str]:

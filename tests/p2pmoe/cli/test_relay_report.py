@@ -9,7 +9,7 @@ import pytest
 from p2pmoe.cli.relay_report import tell
 from p2pmoe.network.operator import OperatorConfig, Started
 from relay.endpoint import Endpoint
-from relay.tls import SelfSigned
+from relay.tls import SelfSigned, TlsFiles
 from tests.support.relays import key
 
 ENDPOINT = Endpoint("wss://relay.example/relay", key(1).peer_id)
@@ -55,3 +55,21 @@ def test_a_relay_without_the_key_says_what_the_operator_does(
     assert f"p2pmoe network relays add {ENDPOINT}" in text
     assert "contribute" not in text
     assert (report["invite"], report["market"]) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("changes", "page"),
+    [
+        ({}, "http://relay.example/"),
+        ({"tls": TlsFiles(certificate=Path("a"), key=Path("b"))}, "https://relay.ex"),
+        ({"neutral_page": True}, None),
+    ],
+)
+def test_where_the_status_is_seen(
+    changes, page: str | None, capsys, tmp_path: Path
+) -> None:
+    text, _ = said(capsys, tmp_path, tmp_path / "invite.json", **changes)
+    if page is None:
+        assert "for a browser" not in text
+    else:
+        assert f"its status, for a browser: {page}" in text
