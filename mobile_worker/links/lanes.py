@@ -38,6 +38,8 @@ class Lanes:
     @property
     def open_to(self) -> MessageClass | None:
         """The least urgent class that should be put in now; None if no class."""
+        if not self.n_bytes:
+            return MessageClass.BULK
         least = None
         for message_class in MessageClass:
             if self._is_full(message_class):

@@ -62,6 +62,7 @@ SEALED_HEAD: Final = struct.Struct(">BIQ")
 STREAM_HEAD: Final = struct.Struct(">BBQ")
 PIECE_HEAD: Final = struct.Struct(">BBQIII")
 TOKEN: Final = struct.Struct(">BQ")
+_CLASSES = tuple(MessageClass)
 _HANDSHAKE_HEAD = struct.Struct(">BII8s")
 _UNKNOWN = struct.Struct(">BI")
 _TAG_BYTES = 16
@@ -136,10 +137,9 @@ def parse_stream(frame: bytes) -> tuple[MessageClass, int]:
 
 def class_at(number: int) -> MessageClass:
     """Return the class with this number, or raise ProtocolBreach."""
-    try:
-        return MessageClass(number)
-    except ValueError as error:
-        raise ProtocolBreach(f"unknown class {number}") from error
+    if number >= len(_CLASSES):
+        raise ProtocolBreach(f"unknown class {number}")
+    return _CLASSES[number]
 
 
 def carries_message(packet: bytes) -> bool:

@@ -43,6 +43,7 @@ _MAX_SHELF_BYTES = 256 << 20  # of all peers
 _MAX_QUEUED_MESSAGES = 20_000
 _MAX_UNFINISHED = 2  # a class; more than one only if packets overtake each other
 _MIN_PIECE_BYTES = 1024
+_CLASSES = tuple(MessageClass)
 _LARGEST = {
     MessageClass.CONTROL: MAX_PIECE_BYTES,
     MessageClass.INTERACTIVE: MAX_PIECE_BYTES,
@@ -125,7 +126,9 @@ class Outbox:
 
         least: the least urgent class that is wanted.
         """
-        for message_class in MessageClass:
+        if not self.n_bytes:
+            return None
+        for message_class in _CLASSES:
             if self._queues[message_class] and message_class <= least:
                 frame = self._cut(message_class, flow.sending[message_class])
                 if frame is not None:

@@ -57,7 +57,8 @@ _BLOCKED_FIRST_S = 0.25
 _BLOCKED_LAST_S = 2.0
 _CLASSES = tuple(MessageClass)
 _BULK = MessageClass.BULK
-_Taker: TypeAlias = Callable[[Channel, bytes, list[Outcome]], None]
+_Told: TypeAlias = list[Outcome]
+_Taker: TypeAlias = Callable[[Channel, bytes, _Told], None]
 
 
 class Session:
@@ -110,7 +111,7 @@ class Session:
     @property
     def needs_time(self) -> bool:
         """Whether `on_time` has something to wait for."""
-        return self._handshakes.offering or len(self._outbox) > 0
+        return self._outbox.n_bytes > 0 or self._handshakes.offering
 
     @property
     def has_packets(self) -> bool:
@@ -146,7 +147,7 @@ class Session:
         channel = None if self._suspect else self._current
         if self._raw:
             return Packet(MessageClass.CONTROL, self._raw.popleft())
-        wanted = len(self._outbox) > 0 if channel is None else channel.is_worn(now)
+        wanted = self._outbox.n_bytes > 0 if channel is None else channel.is_worn(now)
         if wanted and self._handshakes.may_begin(now):
             return Packet(MessageClass.CONTROL, self._handshakes.begin(now))
         if channel is None:
@@ -295,21 +296,17 @@ class Session:
             self._grant(message_class, force=False)
         return Established(record, restarted, n_dropped)
 
-    def _take_frame(
-        self, channel: Channel, frame: bytes, outcomes: list[Outcome]
-    ) -> None:
+    def _take_frame(self, channel: Channel, frame: bytes, told: _Told) -> None:
         take = self._takers.get(frame[0]) if frame else None
         if take is None:
             raise ProtocolBreach(f"unknown frame {frame[:1].hex()}", peer=self.peer)
         try:
-            take(channel, frame, outcomes)
+            take(channel, frame, told)
         except ProtocolBreach as breach:
             breach.peer = self.peer
             raise
 
-    def _take_whole(
-        self, channel: Channel, frame: bytes, outcomes: list[Outcome]
-    ) -> None:
+    def _take_whole(self, channel: Channel, frame: bytes, told: _Told) -> None:
         if len(frame) <= STREAM_HEAD.size:
             raise ProtocolBreach("a frame without a message")
         _, number, offset = STREAM_HEAD.unpack_from(frame)
@@ -317,18 +314,16 @@ class Session:
         message = frame[STREAM_HEAD.size :]
         self._arrived(channel, message_class, offset + len(message))
         self._waiting_bytes[message_class] += len(message)
-        outcomes.append(Delivered(message, message_class))
+        told.append(Delivered(message, message_class))
 
-    def _take_piece(
-        self, channel: Channel, frame: bytes, outcomes: list[Outcome]
-    ) -> None:
+    def _take_piece(self, channel: Channel, frame: bytes, told: _Told) -> None:
         piece = parse_piece(frame)
         message_class = piece.message_class
         self._arrived(channel, message_class, piece.stream_end)
         message = self._assembly.add(piece)
         if message is not None:
             self._waiting_bytes[message_class] += len(message)
-            outcomes.append(Delivered(message, message_class))
+            told.append(Delivered(message, message_class))
         self._grant(message_class, force=False)
 
     def _arrived(self, channel: Channel, message_class: MessageClass, end: int) -> None:
@@ -337,34 +332,26 @@ class Session:
             raise ProtocolBreach(f"{end} bytes, above the credit")
         receiving.arrived(end)
 
-    def _take_credit(
-        self, channel: Channel, frame: bytes, _outcomes: list[Outcome]
-    ) -> None:
+    def _take_credit(self, channel: Channel, frame: bytes, _told: _Told) -> None:
         message_class, limit = parse_stream(frame)
         sending = channel.flow.sending[message_class]
         sending.limit = max(sending.limit, limit)
         self._blocked_pause_s = _BLOCKED_FIRST_S
 
-    def _take_probe(
-        self, channel: Channel, frame: bytes, outcomes: list[Outcome]
-    ) -> None:
+    def _take_probe(self, channel: Channel, frame: bytes, told: _Told) -> None:
         if len(frame) != TOKEN.size:
             raise ProtocolBreach(f"a probe of {len(frame)} bytes")
         kind, token = TOKEN.unpack(frame)
         if kind == FrameKind.PROBED:
-            outcomes.append(ProbeAnswered(token))
+            told.append(ProbeAnswered(token))
         else:
             self.replies.append(channel.seal(TOKEN.pack(FrameKind.PROBED, token)))
 
-    def _take_sign(
-        self, _channel: Channel, frame: bytes, outcomes: list[Outcome]
-    ) -> None:
+    def _take_sign(self, _channel: Channel, frame: bytes, told: _Told) -> None:
         if frame[0] == FrameKind.GOODBYE:
-            outcomes.append(Farewell())
+            told.append(Farewell())
 
-    def _take_blocked(
-        self, channel: Channel, frame: bytes, _outcomes: list[Outcome]
-    ) -> None:
+    def _take_blocked(self, channel: Channel, frame: bytes, _told: _Told) -> None:
         message_class, offset = parse_stream(frame)
         self._arrived(channel, message_class, offset)
         if not self._waiting_bytes[message_class]:
