@@ -3,13 +3,17 @@
 At once the first time; then full jitter: uniform between 0 and a ceiling that doubles
 from 0.5 s to 30 s (the jitter is taken after the cap, so that a crowd that lost one
 relay spreads over the whole 30 s). A wait that the relay asked for (RESTARTING, DENY)
-is a floor. A connection that lasted starts the row anew.
+is a floor, up to five minutes: no relay sends a peer away for days. A connection that
+lasted starts the row anew.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 __all__ = ["Backoff"]
+
+_MAX_ASKED_S: Final = 300.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -23,13 +27,14 @@ class Backoff:
 
     def next_delay_s(self, *, asked_s: float = 0.0) -> float:
         """Return how long to wait before the next attempt, at least `asked_s`."""
+        asked_s = min(max(0.0, asked_s), _MAX_ASKED_S)
         n = self._n_failed
         self._n_failed += 1
         if n == 0:
-            return max(0.0, asked_s)
+            return asked_s
         # The exponent is bounded: 2.0 ** 2000 would overflow after a long outage.
         ceiling = min(self.max_s, self.first_s * 2.0 ** min(n - 1, 32))
-        return max(0.0, asked_s) + self.random() * ceiling
+        return asked_s + self.random() * ceiling
 
     def reset(self) -> None:
         """Start anew: call it once a connection is up."""

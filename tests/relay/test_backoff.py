@@ -24,6 +24,12 @@ def test_what_the_relay_asked_for_is_a_floor() -> None:
     assert backoff.next_delay_s(asked_s=-1.0) == 0.5
 
 
+def test_no_relay_sends_a_peer_away_for_days() -> None:
+    backoff = Backoff(random=lambda: 1.0)
+    assert backoff.next_delay_s(asked_s=2**32 / 1000) == 300.0
+    assert backoff.next_delay_s(asked_s=2**32 / 1000) == 300.5
+
+
 def test_a_connection_that_lasted_starts_anew() -> None:
     backoff = Backoff(random=lambda: 1.0)
     for _ in range(5000):

@@ -24,7 +24,7 @@ class FakeProxy:
     """`answer` is what each CONNECT gets; b"" opens the tunnel.
 
     `target` replaces the host and port that the client names; `password`: what it wants
-    as `user:password`; `inspect`: it ends TLS with this and begins its own to the relay.
+    as `user:password`; `inspect`: it ends TLS with this and begins its own behind it.
     """
 
     answer: bytes = b""
