@@ -2,7 +2,7 @@
 
     config show [COMMAND]   every option of a command, or all that is set anywhere
     config path             where the configuration file is looked for
-    config unit             a systemd unit for `serve`, to stdout
+    config unit [SERVICE]   a systemd unit for `serve` or `relay`, to stdout
 
 Precedence: flags, then variables, then the file, then defaults. Flags are the caller's
 own and not shown.
@@ -88,11 +88,21 @@ def _path() -> None:
     print(config_path(os.environ))
 
 
-def _unit() -> None:
-    """Print a systemd unit that runs `serve` by the file /etc/p2pmoe/config.toml."""
-    from p2pmoe.cli.config_unit import serve_unit
+def _unit(
+    service: Annotated[
+        str, typer.Argument(metavar="[SERVICE]", help="serve, or relay.")
+    ] = "serve",
+) -> None:
+    """Print a systemd unit of a service, by the file /etc/p2pmoe/config.toml."""
+    from p2pmoe.cli.config_unit import SERVICES, unit_of
+    from p2pmoe.errors import ConfigurationError
 
-    print(serve_unit(sys.executable), end="")
+    if service not in SERVICES:
+        raise ConfigurationError(
+            f"there is no unit of {service[:40]!r}",
+            advice=f"name one of {', '.join(SERVICES)}",
+        )
+    print(unit_of(service), end="")
 
 
 def _settings(context: typer.Context) -> "list[Setting]":

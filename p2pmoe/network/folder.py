@@ -36,6 +36,7 @@ __all__ = [
     "OperatorFolder",
     "Service",
     "default_folder",
+    "give_away",
     "locked",
     "read_bounded",
     "replace_file",
@@ -208,6 +209,8 @@ def read_bounded(path: Path, max_bytes: int) -> bytes | None:
 def replace_file(path: Path, content: bytes, *, mode: int = 0o600) -> None:
     """Write a file whole or not at all, on the disk when this returns.
 
+    What root writes into a service's folder is the service's: see `give_away`.
+
     Raises:
         FolderUnusable: it cannot be written.
     """
@@ -220,11 +223,26 @@ def replace_file(path: Path, content: bytes, *, mode: int = 0o600) -> None:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
+            give_away(draft)
             draft.replace(path)
         finally:
             draft.unlink(missing_ok=True)
     except OSError as exc:
         raise _unusable(path, exc) from exc
+
+
+def give_away(path: Path) -> None:
+    """As root, let the owner of the folder own what we made in it.
+
+    A service runs as a user of its own, its operator often as root: a file that only
+    root can read would keep the service from starting.
+
+    Raises:
+        OSError: it cannot be done.
+    """
+    if os.geteuid() == 0:
+        owner = path.parent.stat()
+        os.chown(path, owner.st_uid, owner.st_gid)
 
 
 def default_folder() -> Path:

@@ -12,7 +12,7 @@ from typing import Final
 
 from p2pmoe.errors import ConfigurationError
 from p2pmoe.network.errors import FolderUnusable
-from p2pmoe.network.folder import OperatorFolder, read_bounded
+from p2pmoe.network.folder import OperatorFolder, give_away, read_bounded
 from p2pmoe.network.invite import (
     MAX_RELAYS,
     Invite,
@@ -132,6 +132,7 @@ def _path_for(folder: OperatorFolder, issued: Issued) -> Path:
     hashed = issued.hash.hex()[:16]
     try:
         folder.invite_files.mkdir(mode=0o700, exist_ok=True)
+        give_away(folder.invite_files)
     except OSError as exc:
         reason = (exc.strerror or str(exc)).lower()
         raise FolderUnusable(f"cannot use {folder.invite_files}: {reason}") from exc

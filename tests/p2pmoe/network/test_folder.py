@@ -1,4 +1,5 @@
 import errno
+import os
 import stat
 from pathlib import Path
 
@@ -116,6 +117,22 @@ def test_a_file_is_read_up_to_a_bound_and_replaced_whole(
         replace_file(path, b"5")
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
     assert path.read_bytes() == b"1234"
+
+
+def test_what_root_writes_is_the_folders_owners(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[tuple[str, int, int]] = []
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(
+        os, "chown", lambda path, uid, gid: given.append((path.parent.name, uid, gid))
+    )
+    replace_file(tmp_path / "file", b"1")
+    owner = tmp_path.stat()
+    assert given == [(tmp_path.name, owner.st_uid, owner.st_gid)]
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    replace_file(tmp_path / "file", b"2")
+    assert len(given) == 1
 
 
 def test_the_lock_of_a_folder_that_is_gone(tmp_path: Path) -> None:
