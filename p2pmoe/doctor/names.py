@@ -84,8 +84,8 @@ async def families(endpoint: Endpoint, addresses: Addresses) -> list[Finding]:
         nursery.start_soon(attempt, "ipv6", addresses.ipv6[:_MAX_ADDRESSES])
     works = any(answers.values())
     return [
-        _family("ipv4", bool(addresses.ipv4), answers["ipv4"], works=works),
-        _family("ipv6", bool(addresses.ipv6), answers["ipv6"], works=works),
+        _family(endpoint.host, "ipv4", addresses.ipv4, answers["ipv4"], works=works),
+        _family(endpoint.host, "ipv6", addresses.ipv6, answers["ipv6"], works=works),
     ]
 
 
@@ -110,25 +110,27 @@ async def _answers(addresses: tuple[str, ...], port: int) -> bool:
     return found
 
 
-def _family(kind: str, has: bool, answers: bool, *, works: bool) -> Finding:
+def _family(
+    host: str, kind: str, addresses: tuple[str, ...], answers: bool, *, works: bool
+) -> Finding:
     name = {"ipv4": "IPv4", "ipv6": "IPv6"}[kind]
     if answers:
-        text = f"the relay answers by {name}"
+        text = f"{host} answers by {name}"
         return Finding(check=kind, verdict=Verdict.OK, text=text)
-    if not has:
-        text = f"the relay has no {name} address"
+    if not addresses:
+        text = f"{host} has no {name} address"
         return Finding(check=kind, verdict=Verdict.OK, text=text)
     if works:
         return Finding(
             check=kind,
             verdict=Verdict.WARNING,
-            text=f"the relay has an {name} address, and nothing answers there; each "
+            text=f"{host} has an {name} address, and nothing answers there; each "
             "connection loses a quarter of a second",
             advice=f"see to this host's {name} route, or tell the relay's operator",
         )
     return Finding(
         check=kind,
         verdict=Verdict.FAULT,
-        text=f"the relay has an {name} address, and nothing answers there",
+        text=f"{host} has an {name} address, and nothing answers there",
         advice="check that the relay runs, this host's route, and the firewall between",
     )

@@ -89,25 +89,27 @@ async def _join(
         took_ms = (trio.current_time() - began) * 1000
         text = f"{endpoint.address} let us in after {took_ms:.0f} ms"
         return [
-            *_tls(connection, wall_us),
+            *_tls(endpoint, connection, wall_us),
             Finding(check="relay", verdict=Verdict.OK, text=text),
-            _clock(connection.welcome.skew_us / 1e6),
+            _clock(endpoint, connection.welcome.skew_us / 1e6),
         ]
 
 
-def _tls(connection: RelayConnection, wall_us: Callable[[], int]) -> list[Finding]:
+def _tls(
+    endpoint: Endpoint, connection: RelayConnection, wall_us: Callable[[], int]
+) -> list[Finding]:
     route = connection.route
     certificate = route.certificate
     if certificate is None:
         return []
     if certificate.key == connection.welcome.relay_id:
-        text = f"{route.tls_version}, the relay's own key as pinned"
+        text = f"{endpoint.address}: {route.tls_version}, the relay's own pinned key"
         return [Finding(check="tls", verdict=Verdict.OK, text=text)]
     now = dt.datetime.fromtimestamp(wall_us() / 1e6, dt.UTC)
     left = certificate.not_after - now
     text = (
-        f"{route.tls_version}, certificate of {certificate.issuer}, good for "
-        f"{left.days} days"
+        f"{endpoint.address}: {route.tls_version}, certificate of "
+        f"{certificate.issuer}, good for {left.days} days"
     )
     if left < EXPIRES_SOON:
         advice = "the relay's operator has to renew it"
@@ -115,9 +117,9 @@ def _tls(connection: RelayConnection, wall_us: Callable[[], int]) -> list[Findin
     return [Finding(check="tls", verdict=Verdict.OK, text=text)]
 
 
-def _clock(skew_s: float) -> Finding:
+def _clock(endpoint: Endpoint, skew_s: float) -> Finding:
     side = "ahead of" if skew_s > 0 else "behind"
-    text = f"this host's is {abs(skew_s):.1f} s {side} the relay's"
+    text = f"this host's is {abs(skew_s):.1f} s {side} that of {endpoint.host}"
     if abs(skew_s) < _SLIGHT_SKEW_S:
         return Finding(check="clock", verdict=Verdict.OK, text=text)
     return Finding(

@@ -52,7 +52,7 @@ async def test_all_is_well() -> None:
         found = await look(relay.endpoint("127.0.0.1"))
     assert all(each.verdict is Verdict.OK for each in found.values())
     assert set(found) == {"proxy", "dns", "ipv4", "ipv6", "tls", "relay", "clock"}
-    assert "own key" in found["tls"].text
+    assert "own pinned key" in found["tls"].text
 
 
 @pytest.mark.parametrize(
