@@ -1,4 +1,4 @@
-"""systemd units for `serve` and `relay`: least privilege, clean ends, no secret in them.
+"""systemd units for `serve` and `relay`: least privilege, clean ends, no secrets.
 
 Each unit runs as a user of its own without a home, may write its state folder alone,
 and takes its options from /etc/p2pmoe/config.toml. What is secret is handed over as
