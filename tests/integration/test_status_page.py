@@ -1,13 +1,19 @@
 """The status page in a real browser: what it shows, how it reads, what it refuses."""
 
 import contextlib
+import os
+import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 
+import httpx
 import pytest
 import trio
 
+from p2pmoe.demo.network import raise_network
+from p2pmoe.local_network.processes import Stage
 from relay import RelayConfig, serve
 from tests.support.browser import Browser, Page, browser
 from tests.support.relays import plain_config, wall_us
@@ -343,3 +349,50 @@ def test_what_has_a_name_for_a_screen_reader(chromium: Browser) -> None:
     assert ("region", "Models") in named
     assert any(role == "image" and "Experts of small-model" in n for role, n in named)
     assert not [role for role, name in named if role == "button" and not name]
+
+
+async def keep_asking(url: str) -> None:
+    asked = {"model": "p2pmoe-pocket", "prompt": "It was a dark", "max_tokens": 48}
+    async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=120) as client:
+        while True:
+            (await client.post("/v1/completions", json=asked)).raise_for_status()
+
+
+def watch(chromium: Browser, url: str, lose: Callable[[], None]) -> Page:
+    """See four workers and a speed; lose the hub and see three."""
+    page = chromium.open(url)
+    page.until("document.getElementById('workers-n').textContent === '4'")
+    page.until("document.getElementById('ready').textContent === '100\\xa0%'")
+    page.until("Number(document.getElementById('speed').textContent) > 0")
+    page.until("Number(document.getElementById('frames-s').textContent) > 0")
+    squares = "document.querySelector('canvas.cells').getAttribute('aria-label')"
+    assert "p2pmoe-pocket, 7 layers by 32 experts" in page.evaluate(squares)
+    lose()
+    page.until("document.getElementById('workers-n').textContent === '3'")
+    page.until("document.getElementById('roles').innerText.includes('hub') === false")
+    return page
+
+
+@pytest.mark.slow
+def test_a_real_network_is_seen_at_work(chromium: Browser, tmp_path: Path) -> None:
+    async def main() -> Page:
+        stage = Stage(tmp_path)
+        try:
+            network = await raise_network(stage, "42M", lambda *_: None)
+            _, port = (await network.relay.ready(10))["listen"]
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(keep_asking, network.api.url)
+                page = await trio.to_thread.run_sync(
+                    watch,
+                    chromium,
+                    f"http://127.0.0.1:{port}/",
+                    partial(os.kill, network.workers[0].pid, signal.SIGKILL),
+                )
+                nursery.cancel_scope.cancel()
+            await network.api.aclose()
+        finally:
+            with trio.CancelScope(shield=True):
+                await stage.stop_all()
+        return page
+
+    assert trio.run(main).messages == []
