@@ -77,6 +77,8 @@ def test_what_leaves_is_gone_from_the_grid() -> None:
     before = status.sections()["grids"]
     assert status.sections()["grids"] == before
     world.take(world.book.draining(world.peer("hub"), world.now))
+    assert status.sections()["grids"] == before  # not so soon
+    world.now += 1.0
     [grid] = status.sections()["grids"].values()
     assert set("".join(grid["copies"])) == {"a"}
     assert status.sections()["models"][0]["n_workers"] == 0
