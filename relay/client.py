@@ -132,7 +132,8 @@ class RelayConnection:
         """
         while not self._queue.is_low:
             self._check_open()
-            self._writable = trio.Event()
+            if self._writable.is_set():  # several may wait for the same event
+                self._writable = trio.Event()
             await self._writable.wait()
         self._check_open()
         await trio.lowlevel.checkpoint()

@@ -120,6 +120,18 @@ async def test_send_never_waits_and_refuses_what_does_not_fit() -> None:
 
 
 @trio_test
+async def test_all_who_wait_for_room_are_woken() -> None:
+    async with running_relay() as relay, joined(relay, A) as a:
+        with pytest.raises(SendQueueFull):
+            while True:
+                a.send(B.peer_id, bytes(60_000))
+        with trio.fail_after(10):
+            async with trio.open_nursery() as nursery:
+                for _ in range(3):
+                    nursery.start_soon(a.wait_writable)
+
+
+@trio_test
 async def test_the_body_error_comes_out_as_it_is() -> None:
     async with running_relay() as relay:
         with pytest.raises(ZeroDivisionError):
