@@ -1,5 +1,9 @@
 """Plain HTTP on the relay's port."""
 
+import base64
+import hashlib
+import re
+
 import httpx
 import pytest
 import trio
@@ -174,3 +178,25 @@ async def test_pages_over_a_real_connection(caplog) -> None:
                 assert 'refused_total{cause="internal error"} 1' in metrics
             spoofed = {"X-Forwarded-For": "127.0.0.1"}
             assert (await client.get("/metrics", headers=spoofed)).status_code == 404
+
+
+@trio_test
+async def test_the_status_page_is_one_file_whose_policy_names_its_own_script() -> None:
+    response = await pages(status=lambda: b'{"a":1}').answer(asked("/"))
+    assert response.content_type == "text/html; charset=utf-8"
+    policy = response.headers["Content-Security-Policy"]
+    for kind, tag in (("script", b"script"), ("style", b"style")):
+        [text] = re.findall(rb"<%b>(.*?)</%b>" % (tag, tag), response.body, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(text).digest()).decode()
+        assert f"{kind}-src 'sha256-{digest}'" in policy
+    assert "connect-src 'self'" in policy
+    # Self-contained: nothing is loaded, no style or handler is in a tag.
+    assert not re.findall(rb"(?:src|href)=.(?!data:|#)", response.body)
+    assert not re.findall(rb"<[^>]+ (?:style|on\w+)=", response.body)
+    assert len(response.body) < 64 * 1024
+    told = await pages(status=lambda: b'{"a":1}').answer(asked("/status"))
+    assert (told.body, told.content_type) == (b'{"a":1}', "application/json")
+    assert await status_and_body(asked("/status")) == (
+        404,
+        (await status_and_body(asked("/")))[1],
+    )

@@ -3,6 +3,7 @@ import os
 import signal
 from pathlib import Path
 
+import httpx
 import pytest
 import trio
 
@@ -255,3 +256,24 @@ def test_a_port_in_use_is_one_error(tmp_path: Path) -> None:
 def test_contradictions_are_refused(changes, reason: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=reason):
         config(tmp_path, **changes)
+
+
+def test_its_relay_shows_the_market_and_itself(tmp_path: Path) -> None:
+    async def check(started: Started) -> None:
+        url = f"http://127.0.0.1:{started.relay.port}/status"
+        async with httpx.AsyncClient(trust_env=False) as client:
+            told = (await client.get(url)).json()
+        assert set(told) == {"network", "workers", "models", "grids", "relay"}
+        assert (told["workers"]["n"], told["models"]) == (0, [])
+        assert told["relay"]["roles"] == {"market": 1, "ledger": 1}
+
+    with_network(config(tmp_path), check)
+
+
+def test_a_neutral_page_has_no_status_behind_it(tmp_path: Path) -> None:
+    async def check(started: Started) -> None:
+        async with httpx.AsyncClient(trust_env=False) as client:
+            with pytest.raises(httpx.HTTPError):
+                await client.get(f"http://127.0.0.1:{started.relay.port}/")
+
+    with_network(config(tmp_path, neutral_page=True), check)
