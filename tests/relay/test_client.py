@@ -1,5 +1,6 @@
 """A peer's connection, end to end."""
 
+import contextlib
 from dataclasses import replace
 from functools import partial
 
@@ -122,7 +123,7 @@ async def test_send_never_waits_and_refuses_what_does_not_fit() -> None:
 @trio_test
 async def test_all_who_wait_for_room_are_woken() -> None:
     async with running_relay() as relay, joined(relay, A) as a:
-        with pytest.raises(SendQueueFull):
+        with contextlib.suppress(SendQueueFull):
             while True:
                 a.send(B.peer_id, bytes(60_000))
         with trio.fail_after(10):
