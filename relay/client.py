@@ -42,6 +42,7 @@ from relay.handshake import Credentials
 from relay.incoming import Inbox
 from relay.joining import Joined, join
 from relay.keys import PeerId
+from relay.liveness import LifeSign, Liveness
 from relay.send_queue import SendQueue
 from relay.streams import Wakeup, WriteStalled
 from relay.suspend import SuspendWatch
@@ -281,20 +282,25 @@ class RelayConnection:
         settings = self._settings
         tick_s = min(2.0, settings.ping_interval_s / 4)
         clocks = SuspendWatch(self._wall_us, trio.current_time())
-        pinged_at: float | None = None
+        liveness = Liveness(
+            after_s=settings.ping_interval_s,
+            timeout_s=settings.ping_timeout_s,
+            every_s=tick_s,
+            now=trio.current_time(),
+        )
         while True:
             await trio.sleep(tick_s)
             now = trio.current_time()
             if clocks.slept(now):
                 self._lose("this host was suspended")
                 return
-            if self._inbox.is_full or now - self._last_read < settings.ping_interval_s:
-                pinged_at = None
-            elif pinged_at is None:
-                pinged_at = now
+            # An owner that does not read is no silence of the relay's.
+            last_read = now if self._inbox.is_full else self._last_read
+            sign = liveness.look(now, last_read)
+            if sign is LifeSign.PING_DUE:
                 self._notices.append(encode_frame(Ping(nonce=urandom(8))))
                 self._wake_writer.set()
-            elif now - pinged_at >= settings.ping_timeout_s:
+            elif sign is LifeSign.SILENT:
                 self._lose("the relay is silent")
                 return
 
