@@ -19,7 +19,6 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import urlsplit
 
 import trio
 from websockets.frames import Frame, Opcode
@@ -240,5 +239,5 @@ def _is_of_this_page(request: Request) -> bool:
     hosts = request.headers.get_all("Host")
     return not origins or (
         len(origins) == len(hosts) == 1
-        and urlsplit(origins[0]).netloc.lower() == hosts[0].lower()
+        and origins[0].partition("://")[2].lower() == hosts[0].lower()
     )

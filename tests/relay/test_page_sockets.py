@@ -228,6 +228,8 @@ async def test_a_flood_of_pings_that_reads_no_answer_is_ended() -> None:
         ("http://evil.example", 403),
         ("http://127.0.0.1", 403),
         ("null", 403),
+        ("http://[::1", 403),
+        ("", 403),
     ],
 )
 def test_only_the_relays_own_page_may_look(origin: str | None, status: int) -> None:
