@@ -234,10 +234,19 @@ async def _flush(stream: trio.abc.Stream, protocol: ServerProtocol) -> None:
 
 
 def _is_of_this_page(request: Request) -> bool:
-    """Tell whether the request comes from the relay's own page, or from no page."""
+    """Tell whether the request comes from a page of this host, or from no page.
+
+    Ports are not compared: a front may leave them out of the Host that it passes on.
+    """
     origins = request.headers.get_all("Origin")
     hosts = request.headers.get_all("Host")
     return not origins or (
         len(origins) == len(hosts) == 1
-        and origins[0].partition("://")[2].lower() == hosts[0].lower()
+        and _host_name(origins[0].partition("://")[2]) == _host_name(hosts[0])
     )
+
+
+def _host_name(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].partition("]")[0].lower()
+    return host.partition(":")[0].lower()

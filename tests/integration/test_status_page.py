@@ -14,8 +14,10 @@ import trio
 
 from p2pmoe.demo.network import raise_network
 from p2pmoe.local_network.processes import Stage
-from relay import RelayConfig, serve
+from relay import RelayConfig, SelfSigned, serve
+from tests.relay.test_dial import authority_files
 from tests.support.browser import Browser, Page, browser
+from tests.support.fronts import front
 from tests.support.relays import plain_config, wall_us
 
 LIVE = "document.getElementById('state').classList.contains('live')"
@@ -300,6 +302,28 @@ def test_a_relay_that_comes_back_is_found_again(chromium: Browser) -> None:
         again.sections["grids"] = {}
         page.until(LIVE)
         assert text_of(page, "headline") == "2 workers are waiting for a model"
+
+
+@pytest.mark.parametrize("name", ["nginx.conf", "Caddyfile"])
+def test_it_is_live_through_a_front(name: str, chromium: Browser) -> None:
+    with served() as relay:
+        with front(name, {"127.0.0.1:8443": f"127.0.0.1:{relay.port}"}) as running:
+            page = chromium.open(f"https://localhost:{running.port}/")
+            page.until(LIVE)
+            assert text_of(page, "speed") == "12.5"
+            assert page.messages == []
+
+
+def test_it_is_live_over_the_relays_own_tls(chromium: Browser, tmp_path: Path) -> None:
+    files = authority_files(tmp_path)
+    with served(tls=files, behind_front=False) as relay:
+        page = chromium.open(f"https://127.0.0.1:{relay.port}/")
+        page.until(LIVE)
+        assert page.messages == []
+    with served(tls=SelfSigned(), behind_front=False) as relay:
+        page = chromium.open(relay.url)  # no browser knows its certificate's kind
+        page.until(LIVE)
+        assert page.messages == []
 
 
 def test_a_network_without_market_workers_or_script(chromium: Browser) -> None:
