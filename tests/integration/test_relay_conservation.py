@@ -3,19 +3,25 @@
 Peers come, leave, come twice, stop reading, send nonsense; frames of all classes and
 sizes go to peers that are there or not, with and without a NACK wanted. Each frame has
 a number, so that exactly one fate is shown for it: delivered once to whom it was for,
-or NACKed once to who sent it, or counted.
+or NACKed once to who sent it, or counted. Then over real connections that break in
+mid-write, where what was in a write that failed is counted as lost at close.
 """
 
+import contextlib
 import random
 from collections import Counter
 
 import pytest
+import trio
 
+from relay import ConnectionLost, RunningRelay, SendQueueFull
 from relay.errors import ProtocolError
 from relay.frame_types import FrameType, NackReason
 from relay.frames import DATA_HEADER
 from relay.registry import Peer
 from relay.tokens import RateClass
+from tests.support.nodes import until
+from tests.support.relays import joined, key, running_relay
 from tests.support.switch_world import SwitchWorld, peer_id_of
 
 N_IDS = 14
@@ -26,6 +32,7 @@ WEIGHTS = (8, 8, 20, 40, 10, 8, 3, 1, 0.2, 0.2)
 PAYLOADS = [bytes(size) for size in SIZES]
 NONSENSE = (b"", b"\x10", b"\x10\x07" + bytes(60), b"\x10\x03" + bytes(60), b"\x7f")
 SHARED_FLOW = 2**32 - 1
+N_VISITORS = 8
 
 
 class Frames:
@@ -172,3 +179,39 @@ def test_each_random_frame_has_exactly_one_fate(n_frames: int) -> None:
     assert n_left == counters.counted.total()
     assert counters.delivered > n_frames // 10
     assert min(counters.nacked[NackReason(n)] for n in range(1, 7)) > 0
+
+
+async def come_and_go(relay: RunningRelay, number: int, n_lives: int) -> None:
+    """Join, flood everybody, and vanish in mid-write: closed, reset, or not reading."""
+    rng = random.Random(number)
+    others = [key(n).peer_id for n in range(1, N_VISITORS + 3)]  # two never come
+    for _ in range(n_lives):
+        with contextlib.suppress(ConnectionLost):
+            async with joined(relay, key(number)) as connection:
+                for _ in range(rng.randrange(60)):
+                    payload = bytes(rng.choice((0, 100, 8_000, 60_000)))
+                    with contextlib.suppress(SendQueueFull):
+                        connection.send(
+                            rng.choice(others), payload, nack=rng.random() < 0.5
+                        )
+                    if rng.random() < 0.2:
+                        await trio.sleep(rng.random() * 0.004)
+                if rng.random() < 0.5:
+                    connection._transport.close()
+
+
+@pytest.mark.parametrize("n_lives", [6, pytest.param(60, marks=pytest.mark.slow)])
+def test_over_real_connections_that_break_nothing_vanishes(n_lives: int) -> None:
+    async def main() -> None:
+        async with running_relay() as relay:
+            async with trio.open_nursery() as nursery:
+                for number in range(1, N_VISITORS + 1):
+                    nursery.start_soon(come_and_go, relay, number, n_lives)
+            await until(lambda: not relay.switch.registry.active)
+            counters = relay.counters
+            assert counters.accepted == counters.n_settled > 0
+            assert counters.left.total() == counters.admitted == N_VISITORS * n_lives
+            assert relay.switch.budget.n_bytes == 0
+            assert not relay.switch.registry.parked
+
+    trio.run(main)
