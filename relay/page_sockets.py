@@ -7,7 +7,7 @@ A snapshot is a mapping of named sections. A viewer's first text has all of them
 ones have those that changed, or all again if it was too slow for one in between: it
 never lags behind by more than the text that is being written. Nothing is computed while
 nobody looks. What a viewer says is not listened to: data closes with 1008. A page of
-another origin is refused, so that no website reads the status of a relay in a LAN.
+another host is refused, so that no website reads the status of a relay in a LAN.
 
 The source is the caller's; a fault of it is logged and the last snapshot stays.
 """
