@@ -288,6 +288,10 @@ def test_names_of_strangers_are_text_and_nothing_else_runs(chromium: Browser) ->
         )
         assert fetched == "blocked"
         assert any("Content Security Policy" in said for said in page.messages)
+        relay.sections["models"] = [model("one", "W" * 80, architecture="W" * 80)]
+        page = chromium.open(relay.url, width=320, height=640)
+        page.until(LIVE)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 320
 
 
 def test_a_relay_that_comes_back_is_found_again(chromium: Browser) -> None:

@@ -9,7 +9,7 @@ import httpx
 import pytest
 import trio
 import trio.testing
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from websockets.client import ClientProtocol
 from websockets.datastructures import Headers
@@ -218,6 +218,26 @@ async def test_a_flood_of_pings_that_reads_no_answer_is_ended() -> None:
             with contextlib.suppress(trio.BrokenResourceError):
                 await viewer.flush()
             await viewer.close_code()
+
+
+@given(garbage=st.binary(min_size=1, max_size=300))
+@settings(max_examples=25, deadline=None)
+def test_whatever_a_viewer_sends_ends_its_own_connection_at_most(
+    garbage: bytes,
+) -> None:
+    @trio_test(autojump=True)
+    async def main() -> None:
+        async with running_relay(status=always) as relay:
+            async with looking(relay.port) as viewer:
+                assert await viewer.upgrade() == 101
+                await viewer.stream.send_all(garbage)
+                await viewer.stream.send_eof()
+                with contextlib.suppress(trio.BrokenResourceError):
+                    while await viewer.stream.receive_some(65536):
+                        pass
+        assert relay.counters.refused["internal error"] == 0
+
+    main()
 
 
 @pytest.mark.parametrize(
