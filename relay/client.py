@@ -56,11 +56,13 @@ class ClientSettings:
 
     `allow_plaintext`: ws:// URLs to a loopback address may be dialled (tests, and a
     front on this host); anything else is refused in any case. `environment` names the
-    HTTP proxy (see `relay.proxies`).
+    HTTP proxy (see `relay.proxies`). `fronts`: what `relay.dial` remembers of relays
+    from one connection to the next.
     """
 
     allow_plaintext: bool = False
     environment: Mapping[str, str] = field(default_factory=lambda: environ, repr=False)
+    fronts: set[str] = field(default_factory=set, compare=False)
     send_queue_bytes: int = 4 * 1024 * 1024
     dial_timeout_s: float = DIAL_TIMEOUT_S
     ping_interval_s: float = PING_INTERVAL_S
@@ -331,6 +333,7 @@ async def connect(
                 endpoint,
                 allow_plaintext=settings.allow_plaintext,
                 environment=settings.environment,
+                fronts=settings.fronts,
             )
     except trio.TooSlowError as exc:
         raise RelayUnreachable(

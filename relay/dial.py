@@ -90,10 +90,14 @@ async def dial(
     *,
     allow_plaintext: bool = False,
     environment: Mapping[str, str] | None = None,
+    fronts: set[str] | None = None,
 ) -> Dialled:
     """Open the path to a relay. Deadlines are the caller's.
 
-    `environment` names the proxy and authorities (by default this process's).
+    `environment` names the proxy and authorities (by default this process's). `fronts`
+    is a memory that the caller keeps from one dial to the next: URLs where an authority
+    vouched for a front, which then is what is looked for first, so that one handshake
+    does.
 
     Raises:
         CertificateError: the file of authorities cannot be used.
@@ -116,7 +120,17 @@ async def dial(
         endpoint = replace(endpoint, ca_file=Path(variables[CA_VARIABLE]))
     if endpoint.relay_id is None:
         return await _dial_tls(endpoint, client_context(endpoint.ca_file), proxy)
-    return await _dial_pinned(endpoint, endpoint.relay_id, proxy)
+    fronts = set() if fronts is None else fronts
+    if endpoint.url in fronts:
+        try:
+            return await _dial_tls(endpoint, client_context(endpoint.ca_file), proxy)
+        except CertificateRefused:
+            fronts.discard(endpoint.url)  # another certificate than the last time
+    dialled = await _dial_pinned(endpoint, endpoint.relay_id, proxy)
+    certificate = dialled.route.certificate
+    if certificate is not None and certificate.key != endpoint.relay_id:
+        fronts.add(endpoint.url)
+    return dialled
 
 
 async def _dial_pinned(

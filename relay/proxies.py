@@ -81,7 +81,7 @@ def _parse(value: str, variable: str) -> Proxy:
         port = parts.port
     except ValueError:
         # Not `from`: the message of urlsplit quotes the value.
-        raise broken("its port is no number") from None
+        raise broken("its host or port cannot be read") from None
     scheme = parts.scheme.lower()
     if scheme.startswith("socks"):
         raise ProxySettingError(

@@ -22,7 +22,7 @@ __all__ = ["register"]
 
 Url = Annotated[
     str | None,
-    typer.Argument(metavar="[URL]", help="wss://HOST/relay[#ID]; else the invite's."),
+    typer.Argument(metavar="URL", help="wss://HOST/relay[#ID]; else the invite's."),
 ]
 InviteFile = Annotated[
     Path | None,

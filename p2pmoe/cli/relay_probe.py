@@ -27,7 +27,7 @@ _BAR_CELLS = 40
 
 Url = Annotated[
     str | None,
-    typer.Argument(metavar="[URL]", help="wss://HOST/relay[#ID]; else the invite's."),
+    typer.Argument(metavar="URL", help="wss://HOST/relay[#ID]; else the invite's."),
 ]
 InviteFile = Annotated[
     Path | None,

@@ -338,6 +338,38 @@ async def test_b26_a_relay_joined_through_a_proxy_that_inspects_tls(tmp_path) ->
 
 
 @trio_test
+async def test_a_front_that_is_known_costs_one_handshake(tmp_path, monkeypatch) -> None:
+    n_dials = 0
+    connect = trio.open_tcp_stream
+
+    async def counted(*args: object, **options: object) -> trio.SocketStream:
+        nonlocal n_dials
+        n_dials += 1
+        return await connect(*args, **options)
+
+    monkeypatch.setattr("relay.dial.trio.open_tcp_stream", counted)
+    files = authority_files(tmp_path)
+    fronts: set[str] = set()
+    counts = []
+    async with running_relay(tls_config_with(files)) as front:
+        port = front.port
+        url = f"wss://localhost:{port}/relay"
+        endpoint = Endpoint(url, RELAY.peer_id, files.certificate)
+        for _ in range(2):
+            dialled = await dial(endpoint, fronts=fronts)
+            dialled.transport.close()
+            counts.append(n_dials)
+    assert fronts == {url}
+    assert counts == [2, 3]
+    # The relay has a certificate of its own now: the memory was wrong, and is gone.
+    async with running_relay(tls_config(host=None, port=port)):
+        dialled = await dial(endpoint, fronts=fronts)
+        assert dialled.route.certificate.key == RELAY.peer_id
+        dialled.transport.close()
+    assert fronts == set()
+
+
+@trio_test
 async def test_an_authoritys_file_that_the_environment_names(tmp_path) -> None:
     files = authority_files(tmp_path)
     async with running_relay(tls_config_with(files)) as relay:

@@ -109,20 +109,20 @@ def test_user_and_password_are_split_off_and_not_shown() -> None:
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        ("http://user:hunter2/x@proxy:1", "port is no number"),
+        ("http://user:hunter2/x@proxy:1", "cannot be read"),
         ("http://user:1/hunter2@proxy", "follows its port"),
         ("ftp://hunter2:x@proxy", "http://"),
         ("socks5://hunter2:x@proxy:1080", "SOCKS"),
         ("http://", "no host"),
         ("http://hunter2@:80", "no host"),
         ("http://proxy:0", "no port"),
-        ("http://proxy:99999", "port is no number"),
+        ("http://proxy:99999", "cannot be read"),
         ("http://pro xy:1", "no host"),
         ("http://prox\u00fc:1", "characters"),
         ("http://pro\nxy:1", "characters"),
         ("http://proxy/?hunter2", "follows its port"),
         ("http://a%3Ahunter2:x@proxy:1", "colon"),
-        ("http://[fd00::1", "port is no number"),
+        ("http://[fd00::1", "cannot be read"),
         ("x" * 5000, "too long"),
     ],
 )
