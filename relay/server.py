@@ -194,6 +194,8 @@ class _Server:
         async with trio.open_nursery() as nursery:
             if self.viewers is not None:
                 nursery.start_soon(self.viewers.run)
+            if isinstance(self._config.tls, TlsFiles) and self.tls is not None:
+                nursery.start_soon(self.tls.keep_renewed)
             while True:
                 due = trio.current_time() + _TICK_S
                 await trio.sleep_until(due)
@@ -288,8 +290,6 @@ async def serve(
                             acceptor.accept_loop, listener, door, connections
                         )
                     loops.start_soon(server.keep_time)
-                    if isinstance(config.tls, TlsFiles) and server.tls is not None:
-                        loops.start_soon(server.tls.keep_renewed)
                     task_status.started(running)
             finally:
                 opened.close()
