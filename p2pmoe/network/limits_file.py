@@ -53,7 +53,7 @@ def read_limits(path: Path | None) -> Mapping[RateClass, Limits]:
         reason = (str(exc).splitlines() or ["it is nested too deeply"])[0]
         raise ConfigurationError(
             f"limits file {path}: {reason.lower():.300}",
-            advice="see docs/how-to/run-a-relay.md for what it may say",
+            advice="see docs/reference/relay-limits.md for what it may say",
         ) from exc
 
 
