@@ -86,7 +86,7 @@ class Served:
         self._config = config
         self._up = threading.Event()
         self._scope = trio.CancelScope()
-        self._thread = threading.Thread(target=trio.run, args=(self._run,))
+        self._thread = threading.Thread(target=trio.run, args=(self._run,), daemon=True)
 
     @property
     def url(self) -> str:
