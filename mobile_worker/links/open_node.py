@@ -20,16 +20,15 @@ from mobile_worker.links.dialling import (
     open_listener,
 )
 from mobile_worker.links.direct import DirectLink
+from mobile_worker.links.homes_keeper import HomesKeeper
 from mobile_worker.links.linked_node import LinkedNode
 from mobile_worker.links.node import NodeSettings
 from mobile_worker.links.paths import PeerState
 from mobile_worker.links.presence import Presence
-from mobile_worker.links.relay import RelayLink, RelaySettings
 from mobile_worker.links.switchboard import Switchboard
 from relay.client import ClientSettings
 from relay.endpoint import is_loopback
 from relay.groups import only_exception
-from relay.handshake import Credentials
 from relay.keys import PeerId
 
 __all__ = ["open_node"]
@@ -88,10 +87,11 @@ class _Tasks:
     node: LinkedNode = field(init=False)
     nursery: trio.Nursery = field(init=False)
     dials: trio.CapacityLimiter = field(init=False)
+    keeper: HomesKeeper | None = None
 
     def __post_init__(self) -> None:
         self.presence = Presence(self.settings, self.clock)
-        self.switchboard = Switchboard(self.presence, self.clock, self.dial)
+        self.switchboard = Switchboard(self.presence, self.clock, self.dial, self.seek)
         self.node = LinkedNode(self.presence, self.switchboard)
         self.dials = trio.CapacityLimiter(_MAX_DIALLING)
 
@@ -101,34 +101,23 @@ class _Tasks:
         return all(is_loopback(each.host) for each in self.settings.endpoints)
 
     async def start_relay(self, client: ClientSettings) -> None:
-        """Connect to the relay, and keep it connected from then on."""
-        identity = self.settings.identity
-        credentials = Credentials(
-            peer_id=identity.peer_id,
-            sign=identity.sign,
-            role=self.settings.role,
-            token=self.settings.token,
+        """Come home to a relay, and stay at home from then on."""
+        self.keeper = HomesKeeper(
+            self.settings, client, self.presence, self.switchboard, self.clock
         )
-        relay = RelayLink(
-            RelaySettings(
-                endpoints=self.settings.endpoints,
-                credentials=credentials,
-                client=client,
-            ),
-            self.switchboard,
-            self.clock,
-        )
-        self.switchboard.relay = relay
-        error = await self.nursery.start(relay.run)
-        if error is not None:
-            raise error
-        self.nursery.start_soon(relay.drain)
+        await self.keeper.start(self.nursery)
+
+    def seek(self, peer: PeerId, state: PeerState) -> bool:
+        """Look for a peer at other relays; tell whether there is any chance."""
+        return self.keeper is not None and self.keeper.seek(peer, state)
 
     async def tick(self) -> None:
         """Let the node repeat and probe what is due."""
         while True:
             await trio.sleep(_TICK_S)
             self.switchboard.tick()
+            if self.keeper is not None:
+                self.keeper.side.tick()
 
     def take(self, stream: trio.SocketStream, peer: PeerId) -> None:
         """Run a direct link for a greeted connection."""
@@ -167,7 +156,7 @@ class _Tasks:
                     return
                 if state.session.record is not record:
                     continue  # it told other addresses meanwhile
-                if self.switchboard.relay is None:
+                if not self.switchboard.relays:
                     break
                 await trio.sleep(pause_s)
                 if state.links:

@@ -109,13 +109,13 @@ class PeerState:
             path.meter.alive_at = now
 
     def release(self, now: float) -> bool:
-        """End holds that are over; tell whether the peer is missing at such a relay."""
-        is_missing = False
+        """End holds that are over; tell whether there was one."""
+        was_held = False
         for path in self.relays.values():
             if path.held_until is not None and now >= path.held_until:
                 path.held_until = None
-                is_missing = is_missing or path.present is False
-        return is_missing
+                was_held = True
+        return was_held
 
     def fit(self, link: Link, relay_queue_bytes: int) -> None:
         """Let the session's windows fit the path in use, and the peer's.
@@ -282,11 +282,9 @@ def _last_resort(peer: PeerState, relays: "Sequence[RelayLink]") -> Link | None:
         return max(doubted, key=lambda way: _alive_at(peer, way))
     if peer.links:
         return peer.links[-1]
-    for relay in relays:
-        path = peer.relays.get(relay)
-        if relay.up and (path is None or path.held_until is None):
-            return relay
-    return None
+    if peer.is_held:
+        return None
+    return next((relay for relay in relays if relay.up), None)
 
 
 def _is_doubted(peer: PeerState, way: _Way) -> bool:

@@ -9,14 +9,14 @@ from mobile_worker.links.node import NodeSettings
 from mobile_worker.session.descriptor import NetworkDescriptor, parse_descriptor
 from mobile_worker.session.handshake import OwnSide
 from mobile_worker.session.packets import INSTANCE_BYTES
-from mobile_worker.session.records import PeerRecord, sign_record
+from mobile_worker.session.records import MAX_ADDRESSES, PeerRecord, sign_record
 from relay.greetings import Welcome
 
 __all__ = ["NO_NETWORK", "Presence"]
 
 NO_NETWORK = bytes(32)  # the network id of nodes that know no network
 _RECORD_LIFE_US = 30 * 86_400 * 1_000_000
-_MAX_RELAYS = 2  # home relays in the record
+_FIRST_RELAYS = 2  # home relays in the record, before we know where we are
 
 
 class Presence:
@@ -40,7 +40,7 @@ class Presence:
                 peer_id=settings.identity.peer_id,
                 static_key=settings.identity.static_key,
                 role=settings.role,
-                relays=relays[:_MAX_RELAYS],
+                relays=relays[:_FIRST_RELAYS],
                 direct_addresses=settings.advertise,
                 capabilities=settings.capabilities,
                 self_test=settings.self_test,
@@ -54,6 +54,14 @@ class Presence:
         wanted = self._settings.advertise or addresses
         if wanted != self.record.direct_addresses:
             self.record = self._sign(replace(self.record, direct_addresses=wanted))
+
+    def set_relays(self, names: tuple[str, ...]) -> bool:
+        """Name these relays as our homes; tell whether that is anything new."""
+        wanted = names[:MAX_ADDRESSES]
+        if not wanted or set(wanted) == set(self.record.relays):
+            return False
+        self.record = self._sign(replace(self.record, relays=wanted))
+        return True
 
     def take_welcome(self, welcome: Welcome) -> None:
         """Learn the network from the relay.

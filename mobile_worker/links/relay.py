@@ -1,18 +1,18 @@
-"""The link by way of a relay: to every peer of the network, always on.
+"""The link by way of one relay: to every peer that is there, always on.
 
-`RelayLink.run` keeps one connection for ever: the first attempt decides whether the
-node starts at all; later losses are made good by `relay.backoff`'s row of delays.
-Losing our relay says nothing about any peer. What the relay says of peers (gone, not
-here, frames not delivered) goes to the owner as it is.
+`RelayLink.run` keeps one connection until it is stopped: it tells how the first attempt
+went, and makes losses good by `relay.backoff`'s row of delays. Losing our relay says
+nothing about any peer. What the relay says of peers (gone, not here, frames not
+delivered) and of itself (a new map, that it drains) goes to the owner as it is.
 """
 
 import logging
 import random
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Final, Protocol
+from dataclasses import dataclass, replace
+from typing import Final, Protocol, TypeAlias
 
 import trio
 
@@ -25,68 +25,103 @@ from mobile_worker.session.packets import Packet
 from relay.backoff import Backoff
 from relay.client import ClientSettings, RelayConnection, connect
 from relay.endpoint import Endpoint
-from relay.errors import ConnectionLost, RelayBusy, RelayError, SendQueueFull
+from relay.errors import (
+    ConnectionLost,
+    HandshakeRefused,
+    RelayBusy,
+    RelayError,
+    RelayUnreachable,
+    SendQueueFull,
+)
 from relay.events import (
     Event,
     Nacked,
     PeerGone,
     PeerPresence,
     Received,
+    RelayLimits,
     RelayRestarting,
+    RelayStatus,
 )
-from relay.frame_types import FrameClass, NackReason, PresenceState
+from relay.frame_types import FrameClass, NackReason, PresenceState, StatusCode
 from relay.greetings import Welcome
+from relay.groups import only_exception
 from relay.handshake import Credentials
 from relay.keys import PeerId
 from relay.suspend import sleep_awake
 
-__all__ = ["RelayLink", "RelayOwner", "RelaySettings"]
+__all__ = ["RelayLink", "RelayOwner", "RelaySettings", "StartError"]
 
 _LOG = logging.getLogger("p2pmoe.links")
 _MAX_HELD: Final = 16_384  # packets
+_WORTH_READING: Final = (
+    StatusCode.RATE_LIMITED,
+    StatusCode.SLOW,
+    StatusCode.LEASE_ENDING,
+)
+StartError: TypeAlias = RelayError | RecordError
 _LASTED_S: Final = 5.0  # a connection that lived so long starts the delays anew
 
 
 class RelayOwner(LinkOwner, Protocol):
     """Who gets what the relay says."""
 
-    def relay_up(self, welcome: Welcome) -> None:
+    def relay_up(self, relay: "RelayLink", welcome: Welcome) -> None:
         """Note that the relay is there, at first or again."""
         ...
 
-    def relay_down(self, detail: str) -> None:
-        """Note that it is not."""
+    def relay_down(
+        self, relay: "RelayLink", unsent: Sequence[tuple[PeerId, Packet]], detail: str
+    ) -> None:
+        """Note that it is not; `unsent` may go another way."""
         ...
 
-    def peer_present(self, peer: PeerId, *, here: bool) -> None:
+    def relay_says(self, relay: "RelayLink", code: StatusCode) -> None:
+        """Note what it says of itself."""
+        ...
+
+    def relay_limits(self) -> None:
+        """Note that the limits of some relay are others than before."""
+        ...
+
+    def peer_present(self, relay: "RelayLink", peer: PeerId, *, here: bool) -> None:
         """Note that a watched peer came to the relay, or left it."""
         ...
 
-    def frames_refused(self, peer: PeerId, reason: NackReason, count: int) -> None:
+    def frames_refused(
+        self, relay: "RelayLink", peer: PeerId, reason: NackReason, count: int
+    ) -> None:
         """Note that frames to this peer were not delivered."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelaySettings:
-    """Which relays, as whom. The endpoints are tried in this order."""
+    """Which relay, as whom."""
 
-    endpoints: tuple[Endpoint, ...]
+    endpoint: Endpoint
     credentials: Credentials
     client: ClientSettings
 
 
 class RelayLink:
-    """Our connection to the relay, whichever it is at present."""
+    """Our connection to one relay. n_carried: packets that went by it, both ways."""
 
     kind = PathKind.RELAY
 
     def __init__(
         self, settings: RelaySettings, owner: RelayOwner, clock: Clock
     ) -> None:
+        self.endpoint = settings.endpoint
+        self.round_trip_s: float | None = None  # of TCP, as it was when we connected
+        self.n_carried = 0
+        self.queue_bytes = 0  # what the relay keeps for us of a class
+        self._ticket = b""  # with which we come back to a relay that is crowded
         self._settings = settings
         self._owner = owner
         self._clock = clock
+        self._scope = trio.CancelScope()
+        self._is_started = False
         self._connection: RelayConnection | None = None
         self._held: deque[tuple[PeerId, Packet]] = deque()
         self._holds_control = False
@@ -118,6 +153,7 @@ class RelayLink:
         connection = self._connection
         if connection is None:
             return
+        self.n_carried += 1
         urgent = packet.message_class is MessageClass.CONTROL
         if self._holds_control or (self._held and not urgent):
             self._held.append((peer, packet))
@@ -141,45 +177,52 @@ class RelayLink:
             except ConnectionLost:
                 return
 
+    def stop(self) -> None:
+        """Leave the relay for good; `run` returns soon."""
+        self._scope.cancel()
+
     async def run(
         self,
-        task_status: trio.TaskStatus[RelayError | None] = trio.TASK_STATUS_IGNORED,
+        task_status: trio.TaskStatus[StartError | None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Keep a connection; report `started` with the error if the first one fails.
+        """Keep a connection until stopped; `started` tells how the first attempt went.
 
-        Raises:
-            RecordError: the first relay is of another network.
+        A relay of another network (RecordError) is tried again as one that is away.
         """
+        with self._scope:
+            async with only_exception(), trio.open_nursery() as nursery:
+                nursery.start_soon(self._drain)
+                await self._keep(task_status)
+        if not self._is_started:
+            self._is_started = True
+            task_status.started(RelayUnreachable("the relay was left at once"))
+
+    async def _keep(self, task_status: trio.TaskStatus[StartError | None]) -> None:
         backoff = Backoff(random=random.random)
-        started = False
         while True:
-            error: RelayError | None = None
-            for endpoint in self._settings.endpoints:
-                try:
-                    async with self._connected(endpoint) as connection:
-                        if not started:
-                            started = True
-                            task_status.started(None)
-                        await self._follow(connection, backoff)
-                except RelayError as exc:
-                    error = error or exc
-                except RecordError as exc:
-                    if not started:
-                        raise
-                    _LOG.warning("%s does not fit: %s", endpoint.address, exc)
-                if self._asked_s:
-                    break
-            if not started:
+            error: StartError | None = None
+            try:
+                async with self._connected() as connection:
+                    if not self._is_started:
+                        self._is_started = True
+                        task_status.started(None)
+                    await self._follow(connection, backoff)
+            except (RelayError, RecordError) as exc:
+                error = exc
+                is_refusal = isinstance(exc, HandshakeRefused | RecordError)
+                level = logging.WARNING if is_refusal else logging.DEBUG
+                _LOG.log(level, "relay %s: %s", self.endpoint.address, exc)
+            if not self._is_started:
+                self._is_started = True
                 task_status.started(error)
-                return
             asked_s = error.retry_s if isinstance(error, RelayBusy) else self._asked_s
             self._asked_s = 0.0
             delay_s = backoff.next_delay_s(asked_s=asked_s)
             if not await sleep_awake(delay_s, self._clock.wall_us):
                 backoff.reset()  # this host was suspended: nothing of before counts
 
-    async def drain(self) -> None:
-        """Send what the connection could not take at once; runs beside `run`."""
+    async def _drain(self) -> None:
+        """Send what the connection could not take at once."""
         while True:
             await self._full.wait()
             self._full = trio.Event()
@@ -198,15 +241,18 @@ class RelayLink:
                 self._owner.link_writable(self)
 
     @asynccontextmanager
-    async def _connected(self, endpoint: Endpoint) -> AsyncIterator[RelayConnection]:
+    async def _connected(self) -> AsyncIterator[RelayConnection]:
         async with connect(
-            endpoint,
-            self._settings.credentials,
+            self.endpoint,
+            replace(self._settings.credentials, ticket=self._ticket),
             wall_us=self._clock.wall_us,
             settings=self._settings.client,
         ) as connection:
             self._connection = connection
-            self._owner.relay_up(connection.welcome)
+            self.round_trip_s = connection.route.tcp_s
+            self.queue_bytes = connection.welcome.limits.queue_bytes
+            self._ticket = connection.welcome.ticket
+            self._owner.relay_up(self, connection.welcome)
             detail = "closed"
             try:
                 yield connection
@@ -215,15 +261,16 @@ class RelayLink:
                 raise
             finally:
                 self._connection = None
-                self._held.clear()
+                unsent, self._held = self._held, deque()
                 self._holds_control = False
-                self._owner.relay_down(detail)
+                self._owner.relay_down(self, unsent, detail)
 
     async def _follow(self, connection: RelayConnection, backoff: Backoff) -> None:
         began = self._clock.monotonic()
         try:
             async for event in connection.events():
                 if isinstance(event, Received):
+                    self.n_carried += 1
                     self._owner.packet_arrived(self, event.source, event.payload)
                 else:
                     self._heed(event)
@@ -233,12 +280,20 @@ class RelayLink:
 
     def _heed(self, event: Event) -> None:
         if isinstance(event, Nacked):
-            self._owner.frames_refused(event.destination, event.reason, event.count)
+            count, reason = event.count, event.reason
+            self._owner.frames_refused(self, event.destination, reason, count)
         elif isinstance(event, PeerGone):
-            self._owner.peer_present(event.peer, here=False)
+            self._owner.peer_present(self, event.peer, here=False)
         elif isinstance(event, PeerPresence):
             for peer, state in event.states:
                 here = state is not PresenceState.ABSENT
-                self._owner.peer_present(peer, here=here)
+                self._owner.peer_present(self, peer, here=here)
+        elif isinstance(event, RelayStatus):
+            if event.code in _WORTH_READING:
+                _LOG.warning("relay %s: %s", self.endpoint.address, event.text)
+            self._owner.relay_says(self, event.code)
+        elif isinstance(event, RelayLimits):
+            self.queue_bytes = event.limits.queue_bytes
+            self._owner.relay_limits()
         elif isinstance(event, RelayRestarting):
             self._asked_s = event.reconnect_in_ms / 1000

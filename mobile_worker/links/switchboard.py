@@ -10,7 +10,7 @@ keys, with one log line, and nothing else changes.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mobile_worker.clock import Clock
@@ -26,12 +26,11 @@ from mobile_worker.links.door import Door, may_knock, may_say
 from mobile_worker.links.events import (
     Arrived,
     LostReason,
-    PeerBack,
     PeerLost,
-    RelayChanged,
     Undelivered,
     UndeliveredReason,
 )
+from mobile_worker.links.failover import follow, try_another
 from mobile_worker.links.link import Link
 from mobile_worker.links.node import Traffic
 from mobile_worker.links.paths import PeerState, choose_link, is_absent
@@ -49,8 +48,6 @@ from mobile_worker.session.outcomes import (
     ProbeAnswered,
 )
 from mobile_worker.session.packets import Packet, PacketKind
-from relay.frame_types import NackReason
-from relay.greetings import Welcome
 from relay.keys import PeerId, short_id
 
 if TYPE_CHECKING:
@@ -61,12 +58,7 @@ __all__ = ["Receipt", "Switchboard"]
 _LOG = logging.getLogger("p2pmoe.links")
 MAX_UNPROVEN_LINKS: Final = 64
 MAX_LINKS_PER_PEER: Final = 4
-RETURN_S: Final = 15.0  # so long peers may need to come back to a restarted relay
 _HINTS_PER_TICK = 20
-_UNDELIVERED = {
-    NackReason.QUEUE_FULL: UndeliveredReason.QUEUE_FULL,
-    NackReason.EXPIRED: UndeliveredReason.EXPIRED,
-}
 
 
 class Receipt(NamedTuple):
@@ -82,27 +74,39 @@ class Switchboard:
     """All peers of a node, their sessions and links; owner of those links."""
 
     def __init__(
-        self, presence: Presence, clock: Clock, dial: Callable[[PeerId], None]
+        self,
+        presence: Presence,
+        clock: Clock,
+        dial: Callable[[PeerId], None],
+        seek: Callable[[PeerId, PeerState], bool] = lambda _peer, _state: False,
     ) -> None:
-        """`dial` is called when a direct link to a peer would be good to have."""
+        """`dial` is called when a direct link to a peer would be good to have.
+
+        `seek` is asked whether a peer that none of our relays has may be at another.
+        """
         self.traffic = Traffic()
-        self.relay: RelayLink | None = None
+        self.relays: tuple[RelayLink, ...] = ()  # in order of preference
+        self.relay_queue_bytes = 0
         self._door = Door(presence.own, self._watch)
         self.peers = self._door.peers
         self._presence = presence
         self._clock = clock
         self._dial = dial
+        self._seek = seek
         self._prober = Prober(self._put, presence.own.random_bytes, clock)
         self.arrivals: Arrivals[Receipt] = Arrivals(self._taken)
         self._attention: set[PeerId] = set()
-        self._relay_queue_bytes = 0
         self._n_hints_left = _HINTS_PER_TICK
         self._closed = False
 
     @property
-    def relays(self) -> "tuple[RelayLink, ...]":
-        """The relays, in order of preference."""
-        return () if self.relay is None else (self.relay,)
+    def is_closed(self) -> bool:
+        """Whether the node has ended."""
+        return self._closed
+
+    def friends(self) -> Iterator[PeerId]:
+        """Iterate over the peers that are no strangers."""
+        return (peer for peer in self.peers if not self._door.is_stranger(peer))
 
     def forget(self, peer: PeerId) -> None:
         """Drop session, links, queue and record of a peer."""
@@ -138,7 +142,7 @@ class Switchboard:
             self._expel(peer, error)
             return
         else:
-            state.seen_by(link, packet, now)
+            self._seen_by(link, state, packet, now)
         if session.replies:
             for reply in session.replies:
                 self._put(link, peer, reply)
@@ -148,6 +152,11 @@ class Switchboard:
         if session.has_packets or session.needs_time:
             self.pump(peer, state)
         self.arrivals.flush()
+
+    def _seen_by(self, link: Link, state: PeerState, packet: bytes, now: float) -> None:
+        state.seen_by(link, packet, now)
+        if len(self.relays) > 1:
+            follow(state, link, now)
 
     def link_writable(self, link: Link) -> None:
         """Go on with what waits for this link."""
@@ -182,71 +191,37 @@ class Switchboard:
         _LOG.info("direct link to %s ended: %s", short_id(peer), reason)
         if self._door.is_stranger(peer):
             return
-        fallback = choose_link(state, self.relays)
-        if (fallback is None and self.relay is None) or (
-            is_absent(state, self.relays) and not state.links
-        ):
-            self._lose(peer, state, LostReason.LINK)
-            return
+        if not state.links:
+            self.judge(peer, state, LostReason.LINK)
+        fallback = None if state.lost else choose_link(state, self.relays)
         if fallback is not None:
             for packet in unsent:
                 fallback.send(peer, packet)
             self.pump(peer, state)
-        self._dial(peer)
+        if not state.lost:
+            self._dial(peer)
 
     def unreachable(self, peer: PeerId) -> None:
         """Give up on a peer that cannot be dialled and has no other path."""
         state = self.peers.get(peer)
-        if state is not None and choose_link(state, self.relays) is None:
-            self._lose(peer, state, LostReason.UNREACHABLE)
-
-    def relay_up(self, welcome: Welcome) -> None:
-        """Resume every session over the new connection."""
-        self._presence.take_welcome(welcome)
-        self._relay_queue_bytes = welcome.limits.queue_bytes
-        self.arrivals.put(RelayChanged(up=True, detail=short_id(welcome.relay_id)))
-        if self.relay is not None:
-            self.relay.watch(p for p in self.peers if not self._door.is_stranger(p))
-        until = self._clock.monotonic() + RETURN_S
-        for peer, state in tuple(self.peers.items()):
-            if self.relay is not None:
-                state.hold(self.relay, until)
-            self._attention.add(peer)
-            self.pump(peer, state)
-
-    def relay_down(self, detail: str) -> None:
-        """Tell our owner; no peer is lost by that."""
-        if not self._closed:
-            self.arrivals.put(RelayChanged(up=False, detail=detail))
-
-    def peer_present(self, peer: PeerId, *, here: bool) -> None:
-        """Note what the relay says of a peer."""
-        state = self.peers.get(peer)
-        if state is None or self.relay is None:
+        if state is None or state.is_held:
             return
-        path = state.at(self.relay)
-        path.present = here
-        if here:
-            path.held_until = None
-            if state.lost:
-                self.arrivals.put(PeerBack(peer))
-            self.pump(peer, state)
-        elif state.direct is None and path.held_until is None:
-            self._lose(peer, state, LostReason.GONE)
+        if choose_link(state, self.relays) is None:
+            self.lose(peer, state, LostReason.UNREACHABLE)
 
-    def frames_refused(self, peer: PeerId, reason: NackReason, count: int) -> None:
-        """Tell our owner what the relay did not deliver."""
-        state = self.peers.get(peer)
-        if state is None:
+    def judge(
+        self, peer: PeerId, state: PeerState, reason: LostReason = LostReason.GONE
+    ) -> None:
+        """Lose a peer that no relay has and no link reaches, unless it may be found.
+
+        A relay that is not up says nothing: losing our relay loses no peer.
+        """
+        if state.direct is not None or state.is_held:
             return
-        if reason in (NackReason.NOT_HERE, NackReason.GONE):
-            was_established = state.session.established
-            self.peer_present(peer, here=False)
-            if was_established and state.direct is None:
-                self._undelivered(peer, UndeliveredReason.NOT_HERE, count)
-        else:
-            refused = UndeliveredReason.REFUSED
-            self._undelivered(peer, _UNDELIVERED.get(reason, refused), count)
+        up = [relay for relay in self.relays if relay.up]
+        is_missing = is_absent(state, up) if up else not self.relays
+        if is_missing and not self._seek(peer, state):
+            self.lose(peer, state, reason)
 
     def tick(self) -> None:
         """Repeat and probe what is due; called a few times a second."""
@@ -258,7 +233,7 @@ class Switchboard:
                 self._attention.discard(peer)
                 continue
             if state.is_held and state.release(now):
-                self.peer_present(peer, here=False)
+                self.judge(peer, state)
             unsent = self._prober.watch(peer, state, self.relays)
             link_now = choose_link(state, self.relays)
             if link_now is not None:
@@ -266,15 +241,21 @@ class Switchboard:
                     link_now.send(peer, packet)
                 for outcome in state.session.on_time(now):
                     self._take(link_now, peer, state, outcome)
+                try_another(state, self.relays)
                 self.pump(peer, state)
+
+    def attend(self, peer: PeerId, state: PeerState) -> None:
+        """Look after a peer from now on; send what waits."""
+        self._attention.add(peer)
+        self.pump(peer, state)
 
     def state_of(self, peer: PeerId) -> PeerState:
         """Return what is kept of a peer, from now on if not before."""
         return self._door.known(peer)
 
     def _watch(self, peer: PeerId) -> None:
-        if self.relay is not None:
-            self.relay.watch((peer,))
+        for relay in self.relays:
+            relay.watch((peer,))
 
     def _put(self, link: Link, peer: PeerId, payload: bytes) -> None:
         if link.crowded:  # the peer asks again
@@ -300,13 +281,13 @@ class Switchboard:
             self._send_all(peer, state, link)
         elif session.needs_time:
             self._dial(peer)
-            if self.relay is None and not state.dialling:
-                self._lose(peer, state, LostReason.UNREACHABLE)
+            if not self.relays and not state.dialling:
+                self.lose(peer, state, LostReason.UNREACHABLE)
         if session.needs_time:
             self._attention.add(peer)
 
     def _send_all(self, peer: PeerId, state: PeerState, link: Link) -> None:
-        state.fit(link, self._relay_queue_bytes)
+        state.fit(link, self.relay_queue_bytes)
         now = self._clock.monotonic()
         sent = self.traffic.up_bytes
         take = state.session.next_packet
@@ -332,10 +313,10 @@ class Switchboard:
             for direct in state.links:
                 direct.abort("the peer ended")
             state.links.clear()
-            self._lose(peer, state, LostReason.GONE)
+            self.lose(peer, state, LostReason.GONE)
         elif isinstance(outcome, Failed):
-            self._undelivered(peer, UndeliveredReason.LOST, outcome.n_dropped)
-            self._lose(peer, state, LostReason.UNREACHABLE)
+            self.undelivered(peer, UndeliveredReason.LOST, outcome.n_dropped)
+            self.lose(peer, state, LostReason.UNREACHABLE)
 
     def _deliver(self, peer: PeerId, state: PeerState, outcome: Delivered) -> None:
         n_bytes = len(outcome.message)
@@ -357,7 +338,7 @@ class Switchboard:
     ) -> None:
         state.lost = False
         self._door.proved(peer)
-        self._undelivered(peer, UndeliveredReason.LOST, outcome.n_dropped)
+        self.undelivered(peer, UndeliveredReason.LOST, outcome.n_dropped)
         if outcome.restarted:
             self.arrivals.put(PeerLost(peer, LostReason.RESTARTED))
         state.kind = None  # new keys begin with the first window
@@ -378,9 +359,10 @@ class Switchboard:
         if session.consumed(receipt.message_class, receipt.n_bytes):
             self.pump(receipt.peer, receipt.state)
 
-    def _lose(self, peer: PeerId, state: PeerState, reason: LostReason) -> None:
+    def lose(self, peer: PeerId, state: PeerState, reason: LostReason) -> None:
+        """Give up what is under way with a peer, and tell our owner once."""
         state.session.suspect()
-        self._undelivered(peer, UndeliveredReason.NOT_HERE, state.session.drop())
+        self.undelivered(peer, UndeliveredReason.NOT_HERE, state.session.drop())
         if not state.lost and not self._door.is_stranger(peer):
             state.lost = True
             self.arrivals.put(PeerLost(peer, reason))
@@ -391,7 +373,8 @@ class Switchboard:
         self.forget(peer)
         self.arrivals.put(PeerLost(peer, LostReason.FORBIDDEN))
 
-    def _undelivered(self, peer: PeerId, reason: UndeliveredReason, count: int) -> None:
+    def undelivered(self, peer: PeerId, reason: UndeliveredReason, count: int) -> None:
+        """Tell our owner of messages that did not arrive, if there are any."""
         if count:
             self.arrivals.put(Undelivered(peer, reason, count))
 

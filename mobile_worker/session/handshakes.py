@@ -67,6 +67,11 @@ class Handshakes:
         """Whether an attempt of our own is under way."""
         return self._offer is not None
 
+    @property
+    def n_sent(self) -> int:
+        """How often the first packet of our own attempt was sent; 0 without one."""
+        return 0 if self._offer is None else self._offer.n_sent
+
     def may_begin(self, now: float) -> bool:
         """Tell whether to begin one of our own, if new keys are needed."""
         return self._offer is None and now >= self._hold_until

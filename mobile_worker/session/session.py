@@ -74,6 +74,7 @@ class Session:
         self.replies: list[bytes] = []
         self._begins_first = own.identity.peer_id < peer
         self._handshakes = Handshakes(own, peer, lambda: self.record)
+        self.n_offers: Callable[[], int] = lambda: self._handshakes.n_sent
         self._current: Channel | None = None
         self._old: list[tuple[float, Channel]] = []
         self._instance: bytes | None = None
@@ -122,9 +123,9 @@ class Session:
         """Queue a message; raises SendQueueFull."""
         self._outbox.add(message, message_class)
 
-    def begin(self, now: float) -> None:
-        """Begin a handshake though nothing waits yet, unless there are keys."""
-        if not self.established and self._handshakes.may_begin(now):
+    def begin(self, now: float, *, again: bool = False) -> None:
+        """Begin a handshake though nothing waits; `again` though there are keys."""
+        if (again or not self.established) and self._handshakes.may_begin(now):
             self._raw.append(self._handshakes.begin(now))
 
     def suspect(self) -> None:

@@ -7,6 +7,7 @@ import pytest
 from mobile_worker.links.direct import DirectLink
 from mobile_worker.links.link import Link, LinkOwner
 from mobile_worker.links.relay import RelayLink, RelayOwner
+from mobile_worker.links.relay_side import RelaySide
 from mobile_worker.links.switchboard import Switchboard
 
 
@@ -24,7 +25,7 @@ def methods_of(protocol):
         (Link, DirectLink),
         (Link, RelayLink),
         (LinkOwner, Switchboard),
-        (RelayOwner, Switchboard),
+        (RelayOwner, RelaySide),
     ],
 )
 def test_implementations_have_what_the_protocol_asks(protocol, implementation):

@@ -31,23 +31,29 @@ class Owner:
     def link_lost(self, link, unsent, reason):
         raise AssertionError
 
-    def relay_up(self, welcome):
+    def relay_up(self, relay, welcome):
         self.states.append("up")
 
-    def relay_down(self, detail):
+    def relay_down(self, relay, unsent, detail):
         self.states.append("down")
 
-    def peer_present(self, peer, *, here):
+    def relay_says(self, relay, code):
+        self.states.append(code)
+
+    def relay_limits(self):
+        self.states.append("limits")
+
+    def peer_present(self, relay, peer, *, here):
         self.presence.append((peer, here))
 
-    def frames_refused(self, peer, reason, count):
+    def frames_refused(self, relay, peer, reason, count):
         self.refused.append((peer, reason, count))
 
 
 def make(relay, number, **client):
     owner = Owner()
     settings = RelaySettings(
-        endpoints=(relay.endpoint("127.0.0.1"),),
+        endpoint=relay.endpoint("127.0.0.1"),
         credentials=credentials(key(number)),
         client=ClientSettings(allow_plaintext=True, **client),
     )
@@ -85,6 +91,7 @@ async def test_a_first_connection_that_fails_is_reported():
     async with trio.open_nursery() as nursery:
         error = await nursery.start(link.run)
         assert isinstance(error, RelayUnreachable)
+        link.stop()
     assert not link.up
     link.send(key(2).peer_id, packet(b"nowhere"))
     link.watch([key(2).peer_id])
@@ -113,7 +120,6 @@ async def test_a_full_send_queue_holds_packets_in_order():
         other, others = make(relay, 2)
         await nursery.start(one.run)
         await nursery.start(other.run)
-        nursery.start_soon(one.drain)
         for i in range(20):
             one.send(key(2).peer_id, packet(bytes([i]) * 30_000))
         assert one.open_to is MessageClass.CONTROL

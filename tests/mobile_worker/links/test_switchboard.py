@@ -16,6 +16,7 @@ from mobile_worker.links.events import (
     UndeliveredReason,
 )
 from mobile_worker.links.presence import Presence
+from mobile_worker.links.relay_side import RelaySide
 from mobile_worker.links.switchboard import Switchboard
 from mobile_worker.messages import Cancel, Placement, encode_message
 from mobile_worker.messages.classes import MessageClass
@@ -50,6 +51,7 @@ class FakeRelay:
         self.crowded = False
         self.sent = []
         self.watched = set()
+        self.queue_bytes = 1 << 20
 
     def send(self, peer, packet):
         self.sent.append((peer, packet.payload))
@@ -67,7 +69,9 @@ class Post:
         settings = settings_of(number, role=Role.WORKER)
         self.presence = Presence(settings, clock)
         self.board = Switchboard(self.presence, clock, self.dialled.append)
-        self.board.relay = self.relay = FakeRelay()
+        self.relay = FakeRelay()
+        self.board.relays = (self.relay,)
+        self.side = RelaySide(self.board, self.presence, clock, lambda *news: None)
         self.id = identity(number).peer_id
         self.welcome = welcome_of(b"")
 
@@ -157,7 +161,7 @@ def test_a_peer_that_is_not_there_is_lost_and_its_messages_dropped():
     other = identity(2).peer_id
     a.send(other, Cancel(request=1))
     a.send(other, Cancel(request=2))
-    a.board.frames_refused(other, NackReason.NOT_HERE, 1)
+    a.side.frames_refused(a.relay, other, NackReason.NOT_HERE, 1)
     assert a.events() == [
         Undelivered(other, UndeliveredReason.NOT_HERE, 2),
         PeerLost(other, LostReason.GONE),
@@ -166,15 +170,15 @@ def test_a_peer_that_is_not_there_is_lost_and_its_messages_dropped():
 
 def test_a_peer_that_leaves_is_lost_once(pair):
     a, b = pair
-    a.board.peer_present(b.id, here=False)
-    a.board.peer_present(b.id, here=False)
-    a.board.frames_refused(b.id, NackReason.GONE, 3)
+    a.side.peer_present(a.relay, b.id, here=False)
+    a.side.peer_present(a.relay, b.id, here=False)
+    a.side.frames_refused(a.relay, b.id, NackReason.GONE, 3)
     assert a.events() == [PeerLost(b.id, LostReason.GONE)]
-    a.board.peer_present(b.id, here=True)
+    a.side.peer_present(a.relay, b.id, here=True)
     assert a.events() == [PeerBack(b.id)]
     a.send(b.id, Cancel(request=5))
     carry(a, b)
-    a.board.peer_present(b.id, here=True)
+    a.side.peer_present(a.relay, b.id, here=True)
     assert a.events() == []
     assert b.events() == [Arrived(a.id, Cancel(request=5), 19)]
 
@@ -190,14 +194,14 @@ def test_a_peer_that_leaves_is_lost_once(pair):
 )
 def test_other_refusals_are_told_and_lose_nobody(pair, nack, reason):
     a, b = pair
-    a.board.frames_refused(b.id, nack, 2)
+    a.side.frames_refused(a.relay, b.id, nack, 2)
     assert a.events() == [Undelivered(b.id, reason, 2)]
 
 
 def test_losing_our_relay_loses_no_peer(pair):
     a, b = pair
     a.relay.up, a.relay.open_to = False, None
-    a.board.relay_down("cut")
+    a.side.relay_down(a.relay, (), "cut")
     a.send(b.id, Cancel(request=7))
     for _ in range(100):
         a.clock.now += 1
@@ -211,15 +215,15 @@ def test_losing_our_relay_loses_no_peer(pair):
 
 def test_peers_get_time_to_come_back_to_a_restarted_relay(pair):
     a, b = pair
-    a.board.relay_down("restart")
-    a.board.relay_up(a.welcome)
+    a.side.relay_down(a.relay, (), "restart")
+    a.side.relay_up(a.relay, a.welcome)
     a.send(b.id, Cancel(request=2))
-    a.board.peer_present(b.id, here=False)
+    a.side.peer_present(a.relay, b.id, here=False)
     for _ in range(50):
         a.clock.now += 0.2
         a.board.tick()
     assert not a.relay.sent
-    a.board.peer_present(b.id, here=True)
+    a.side.peer_present(a.relay, b.id, here=True)
     carry(a, b)
     assert b.events() == [Arrived(a.id, Cancel(request=2), 19)]
     assert [type(event) for event in a.events()] == [RelayChanged, RelayChanged]
@@ -227,8 +231,8 @@ def test_peers_get_time_to_come_back_to_a_restarted_relay(pair):
 
 def test_a_peer_that_does_not_come_back_is_lost(pair):
     a, b = pair
-    a.board.relay_up(a.welcome)
-    a.board.peer_present(b.id, here=False)
+    a.side.relay_up(a.relay, a.welcome)
+    a.side.peer_present(a.relay, b.id, here=False)
     for _ in range(100):
         a.clock.now += 0.2
         a.board.tick()

@@ -1,0 +1,55 @@
+"""When a peer is spoken to over another of several relays, beside what probes find.
+
+Probes (`mobile_worker.links.proving`) need keys and a peer that is spoken to. Two more
+things change the relay: a peer that speaks to us over another one while the one in use
+is silent, and a handshake that is not answered.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from mobile_worker.links.events import PathKind
+from mobile_worker.links.link import Link
+from mobile_worker.links.paths import PeerState
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mobile_worker.links.relay import RelayLink
+
+__all__ = ["FOLLOW_S", "follow", "try_another"]
+
+FOLLOW_S: Final = 3.0  # paths in use are probed more often than this
+
+
+def follow(peer: PeerState, link: Link, now: float) -> None:
+    """Answer by the relay that the peer speaks over, if the one in use is silent.
+
+    Both ends may do so at the same moment and cross; that costs nothing, since either
+    relay works for them then.
+    """
+    chosen = peer.chosen
+    if link is chosen or link.kind is not PathKind.RELAY:
+        return
+    way: RelayLink = link  # type: ignore[assignment]  # by its kind
+    peer.at(way).meter.alive_at = now
+    if chosen is not None and chosen.kind is PathKind.RELAY:
+        meter = peer.at(chosen).meter  # type: ignore[arg-type]  # likewise
+        if now - meter.alive_at > FOLLOW_S:
+            peer.chosen = way
+
+
+def try_another(peer: PeerState, relays: "Sequence[RelayLink]") -> None:
+    """Send the next repetition of a handshake by the next relay that may have the peer.
+
+    Without keys there are no probes: a relay that swallows our packets is found so.
+    """
+    if len(relays) < 2 or peer.session.n_offers() < 2 or peer.direct is not None:
+        return
+    ways = [relay for relay in relays if relay.up and _may_have(peer, relay)]
+    if ways:
+        peer.chosen = ways[(peer.session.n_offers() - 1) % len(ways)]
+
+
+def _may_have(peer: PeerState, relay: "RelayLink") -> bool:
+    path = peer.relays.get(relay)
+    return path is None or (path.present is not False and path.held_until is None)
