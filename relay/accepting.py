@@ -1,7 +1,8 @@
 """Takes connections off the listeners and sees each one through to its end.
 
 Each connection is one task; a bug in one is logged and ends that one only. The gate is
-asked before anything is read; of a front's connection once its request was read.
+asked before anything is read; of a front's connection once its request was read. Where
+all places for handshakes are taken, the address that holds most gives one up.
 """
 
 import errno
@@ -18,11 +19,11 @@ from relay.entrance import Entrance
 from relay.errors import KnockRefused
 from relay.forwarding import Switch
 from relay.fronts import origin_of
-from relay.gate import AddressGate, GateLimits
+from relay.gate import AddressGate, GateLimits, Origin, address_key, crowded_out
 from relay.limits import keep_alive_of
 from relay.streams import TcpStream
 
-__all__ = ["Acceptor"]
+__all__ = ["Acceptor", "remote_of"]
 
 _LOG = logging.getLogger("p2pmoe.relay")
 _random: Final = SystemRandom().random
@@ -40,7 +41,7 @@ class Acceptor:
         self._switch = switch
         self._gate = AddressGate(gate, trio.current_time())
         self._max_handshakes = max_handshakes
-        self._n_handshakes = 0
+        self._in_flight: dict[Entrance, None] = {}  # handshakes, the oldest first
         self._all_gone = trio.Event()
         self._scope = trio.CancelScope(shield=True)
 
@@ -80,7 +81,7 @@ class Acceptor:
                         await trio.sleep(0.1)
                         break
                     continue
-                self._on_accepted(accepted, str(address[0]), door, connections)
+                self._on_accepted(accepted, remote_of(address), door, connections)
 
     def _on_accepted(
         self,
@@ -89,27 +90,38 @@ class Acceptor:
         door: Doorway,
         connections: trio.Nursery,
     ) -> None:
-        full = self._n_handshakes >= self._max_handshakes
         now = trio.current_time()
         trusted = door.live().trusted_proxies
         origin = origin_of(remote, trusted, behind_front=door.trust_forwarded)
-        admitted = None if full else self._gate.enter(remote, origin, now)
+        has_place, crowd = self._place_for(remote if origin is Origin.PEER else "")
+        admitted = self._gate.enter(remote, origin, now) if has_place else None
         if admitted is None:
-            self._switch.counters.refused["handshakes" if full else "address rate"] += 1
+            cause = "address rate" if has_place else "handshakes"
+            self._switch.counters.refused[cause] += 1
             accepted.close()
             return
-        self._n_handshakes += 1
+        if crowd is not None:
+            self._switch.counters.refused["crowded out"] += 1
+            crowd.scope.cancel()
+            crowd.leave()
         entrance = Entrance(
             gate=self._gate,
             admitted=admitted,
             remote=remote,
             is_front=not admitted.settled,
-            on_leave=self._on_left_gate,
+            on_leave=self._in_flight.pop,
         )
+        self._in_flight[entrance] = None
         connections.start_soon(self._serve_socket, accepted, entrance, door)
 
-    def _on_left_gate(self) -> None:
-        self._n_handshakes -= 1
+    def _place_for(self, remote: str) -> tuple[bool, Entrance | None]:
+        """Tell whether there is a place for one more handshake, and who gives way."""
+        if len(self._in_flight) < self._max_handshakes:
+            return True, None
+        in_flight = list(self._in_flight)
+        whose = [entrance.address for entrance in in_flight]
+        at = crowded_out(whose, address_key(remote))
+        return (False, None) if at is None else (True, in_flight[at])
 
     async def _serve_socket(
         self, accepted: socket.socket, entrance: Entrance, door: Doorway
@@ -119,7 +131,9 @@ class Acceptor:
         counters = self._switch.counters
         self.n_connections += 1
         try:
-            guest = await door.open(transport, entrance)
+            guest = None
+            with entrance.scope:
+                guest = await door.open(transport, entrance)
             if guest is not None:
                 peer = self._switch.admit(
                     guest.admitted,
@@ -141,3 +155,8 @@ class Acceptor:
             self.n_connections -= 1
             if not self.n_connections:
                 self._all_gone.set()
+
+
+def remote_of(address: tuple[object, ...]) -> str:
+    """Return the host of a socket's address."""
+    return str(address[0])

@@ -14,10 +14,19 @@ class Entrance:
     """What the gate gave a connection, and when it is given back.
 
     `remote`: the address it comes from. `is_front`: a front's, which says whose it is.
-    `on_leave` is called once, when it is no longer a handshake in flight.
+    `on_leave` is called once, with this, when it is no handshake in flight any more.
+    `scope`: cancelled, it ends the handshake.
     """
 
-    __slots__ = ("_admitted", "_gate", "_left", "_on_leave", "is_front", "remote")
+    __slots__ = (
+        "_admitted",
+        "_gate",
+        "_left",
+        "_on_leave",
+        "is_front",
+        "remote",
+        "scope",
+    )
 
     def __init__(
         self,
@@ -26,14 +35,20 @@ class Entrance:
         admitted: Pass,
         remote: str,
         is_front: bool,
-        on_leave: Callable[[], None],
+        on_leave: Callable[["Entrance"], object],
     ) -> None:
         self._gate = gate
         self._admitted = admitted
         self._on_leave = on_leave
         self._left = False
+        self.scope = trio.CancelScope()
         self.remote = remote
         self.is_front = is_front
+
+    @property
+    def address(self) -> str:
+        """Whose it is, as the gate counts; empty: of this host, or not yet known."""
+        return self._admitted.address
 
     def settle(self, address: str | None) -> bool:
         """Count a front's connection at the peer's address; false: it may not go on."""
@@ -55,4 +70,4 @@ class Entrance:
         if not self._left:
             self._left = True
             self._gate.leave(self._admitted, proven=proven, now=trio.current_time())
-            self._on_leave()
+            self._on_leave(self)

@@ -20,14 +20,23 @@ A front's connections are counted at the address that the front names, once it i
 
 import enum
 import ipaddress
-from collections.abc import Hashable
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from relay.keys import PeerId
 from relay.limits import Bucket
 
-__all__ = ["AddressGate", "GateLimits", "Lane", "Origin", "Pass", "address_key"]
+__all__ = [
+    "AddressGate",
+    "GateLimits",
+    "Lane",
+    "Origin",
+    "Pass",
+    "address_key",
+    "crowded_out",
+]
 
 _MAX_BUCKETS: Final = 10_000
 
@@ -92,6 +101,22 @@ class Pass:
     def needs_ticket(self) -> bool:
         """Whether it must show a ticket before the WebSocket handshake."""
         return self.lane is Lane.TICKET
+
+
+def crowded_out(in_flight: Sequence[str], newcomer: str) -> int | None:
+    """Return which handshake gives way where all places are taken; None: none does.
+
+    `in_flight`: whose each one is, by `address_key`, the oldest first. The oldest of
+    the address that has most goes, if that has at least two more than the newcomer's:
+    a few addresses that dawdle do not keep all others out.
+    """
+    counted = Counter(in_flight)
+    if not counted:
+        return None
+    fattest, most = counted.most_common(1)[0]
+    if most < counted[newcomer] + 2:
+        return None
+    return in_flight.index(fattest)
 
 
 class _Buckets:

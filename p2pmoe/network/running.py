@@ -34,7 +34,7 @@ log = logging.getLogger("p2pmoe.network")
 
 _T = TypeVar("_T")
 _HANGUP: Final = getattr(signal, "SIGHUP", None)  # Windows has none
-_STDERR: Final = 2
+_STREAMS: Final = (0, 1, 2)
 _LINE = "%(asctime)s %(name)s %(message)s"
 
 
@@ -96,7 +96,8 @@ async def on_hangup(action: Callable[[], None]) -> None:
 
 
 def _has_terminal() -> bool:
-    return os.isatty(_STDERR)
+    """Tell whether one of the standard streams is a terminal that is still there."""
+    return any(os.isatty(stream) for stream in _STREAMS)
 
 
 def run_to_the_end(work: Callable[[], Awaitable[_T]]) -> _T:

@@ -2,6 +2,7 @@
 
 import pytest
 import trio
+import trio.testing
 
 from relay import accepting
 from relay.errors import RelayUnreachable
@@ -55,3 +56,24 @@ async def test_a_fault_of_ours_ends_one_connection() -> None:
         async with joined(relay, key(1)):
             pass
     assert relay.counters.refused == {"internal error": 1}
+
+
+def test_one_address_that_dawdles_does_not_keep_others_out(monkeypatch) -> None:
+    addresses = iter(["192.0.2.1"] * 3 + ["192.0.2.2"])
+    monkeypatch.setattr(accepting, "origin_of", lambda *_, **__: Origin.PEER)
+    monkeypatch.setattr(accepting, "remote_of", lambda _: next(addresses))
+
+    @trio_test
+    async def main() -> None:
+        async with running_relay(plain_config(max_handshakes=3)) as relay:
+            silent = [
+                await trio.open_tcp_stream("127.0.0.1", relay.port) for _ in range(3)
+            ]
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            async with joined(relay, key(1)):
+                assert await silent[0].receive_some() == b""  # the oldest gave way
+            assert relay.counters.refused["crowded out"] == 1
+            for stream in silent:
+                await stream.aclose()
+
+    main()

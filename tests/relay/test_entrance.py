@@ -18,7 +18,7 @@ def entrance(gate: AddressGate, left: list[int], origin=Origin.PEER) -> Entrance
         admitted=admitted,
         remote=ADDRESS,
         is_front=not admitted.settled,
-        on_leave=lambda: left.append(1),
+        on_leave=lambda _: left.append(1),
     )
 
 
@@ -28,6 +28,7 @@ async def test_it_leaves_once() -> None:
     left: list[int] = []
     first = entrance(gate, left)
     assert not first.needs_ticket
+    assert first.address == ADDRESS
     assert not first.wants_ticket_of(None)
     first.leave(proven=True)
     first.leave()

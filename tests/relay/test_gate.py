@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.gate import AddressGate, GateLimits, Lane, Origin, Pass, address_key
+from relay.gate import (
+    AddressGate,
+    GateLimits,
+    Lane,
+    Origin,
+    Pass,
+    address_key,
+    crowded_out,
+)
 from tests.support.relays import key
 
 WIDE = {"all_s": 1e9, "all_burst": 1e9}
@@ -114,6 +122,36 @@ def test_only_so_many_are_in_the_lane_at_once() -> None:
     addresses = [f"192.0.2.{n}" for n in range(8)]
     passes = [each for a in addresses for each in entered(at, a, 10)]
     assert len(in_lane(passes)) == 32
+
+
+@pytest.mark.parametrize(
+    ("in_flight", "newcomer", "at"),
+    [
+        ("", "a", None),
+        ("aab", "c", 0),
+        ("baa", "c", 1),
+        ("abc", "d", None),  # one each: nobody has too many
+        ("aab", "a", None),
+        ("aab", "b", None),
+        ("aaab", "b", 0),
+        ("baaa", "b", 1),
+    ],
+)
+def test_who_gives_way_where_all_places_are_taken(
+    in_flight: str, newcomer: str, at: int | None
+) -> None:
+    assert crowded_out(list(in_flight), newcomer) == at
+
+
+@given(st.lists(st.sampled_from("abcde"), max_size=64), st.sampled_from("abcdef"))
+def test_nobody_gives_way_to_one_who_has_as_many(in_flight, newcomer: str) -> None:
+    at = crowded_out(in_flight, newcomer)
+    counts = {each: in_flight.count(each) for each in "abcdef"}
+    if at is None:
+        assert max(counts.values()) < counts[newcomer] + 2
+    else:
+        assert counts[in_flight[at]] == max(counts.values()) > counts[newcomer]
+        assert in_flight[at] not in in_flight[:at]
 
 
 def test_one_ticket_is_good_for_so_many_attempts() -> None:
