@@ -89,9 +89,13 @@ class Tuning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkAccess:
-    """The relay to join, by which right, and the network meant. `token` is secret."""
+    """The relay to join, by which right, and the network meant. `token` is secret.
+
+    further: more relays of the network, of equal worth.
+    """
 
     endpoint: Endpoint
+    further: tuple[Endpoint, ...] = ()
     token: bytes = field(default=b"", repr=False)
     network: PeerId | None = None  # None takes it from the relay's descriptor
 

@@ -180,7 +180,7 @@ def _node_settings(
     return NodeSettings(
         identity=identity,
         role=settings.role,
-        endpoints=(settings.endpoint,),
+        endpoints=(settings.endpoint, *settings.further),
         token=settings.token,
         listen=settings.listen,
         advertise=settings.advertise,

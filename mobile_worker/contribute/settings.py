@@ -25,7 +25,7 @@ class ContributeSettings:
 
     listen, advertise: `host:port` for direct links of a hub. domain: failure domain.
     kernel: the one to compute with, None the best on this machine. drain_s: how long a
-    clean stop may take.
+    clean stop may take. further: more relays of the network, of equal worth.
     """
 
     data: Path
@@ -41,6 +41,7 @@ class ContributeSettings:
     n_threads: int = 1
     kernel: str | None = None
     drain_s: float = 10.0
+    further: tuple[Endpoint, ...] = ()
 
     @property
     def decoded_bytes(self) -> int:

@@ -44,7 +44,7 @@ async def start_network(start: NetworkStart) -> AsyncIterator[Attached]:
     settings = NodeSettings(
         identity=start.identity,
         role=Role.BACKBONE,
-        endpoints=(access.endpoint,),
+        endpoints=(access.endpoint, *access.further),
         token=access.token,
         self_test=SELF_TEST_DIGEST,
         network=access.network,

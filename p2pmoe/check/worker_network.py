@@ -167,7 +167,7 @@ async def _run(
     settings = NodeSettings(
         identity=identity,
         role=Role.BACKBONE,
-        endpoints=(invite.relay,),
+        endpoints=invite.relays,
         token=invite.token,
         self_test=SELF_TEST_DIGEST,
         network=invite.network,

@@ -111,10 +111,11 @@ def _contribute(
     from p2pmoe.network.running import log_to_stderr
 
     use_authorities(ca)
-    endpoint, token, network = _network_of(url, invite)
+    (endpoint, *further), token, network = _network_of(url, invite)
     settings = ContributeSettings(
         data=data or worker_folder(),
         endpoint=endpoint,
+        further=tuple(further),
         token=token,
         network=network,
         memory_bytes=parse_size(memory, option="--memory"),
@@ -138,8 +139,8 @@ def _contribute(
 
 def _network_of(
     url: str | None, invite: Path | None
-) -> "tuple[Endpoint, bytes, PeerId | None]":
-    """Return relay, token and network: of the invite, or of an open relay's URL."""
+) -> "tuple[tuple[Endpoint, ...], bytes, PeerId | None]":
+    """Return relays, token and network: of the invite, or of an open relay's URL."""
     import os
 
     from p2pmoe.errors import ConfigurationError
@@ -148,7 +149,7 @@ def _network_of(
 
     if url is None:
         member: Invite = find_invite(invite, os.environ)
-        return member.relay, member.token, member.network
+        return member.relays, member.token, member.network
     if "://" not in url and Path(url).is_file():
         raise ConfigurationError(
             f"{url} is a file, not a relay's URL",
@@ -156,14 +157,14 @@ def _network_of(
         )
     endpoint = parse_endpoint(url)
     if invite is None and INVITE_VARIABLE not in os.environ:
-        return endpoint, b"", None
+        return (endpoint,), b"", None
     member = find_invite(invite, os.environ)
-    if endpoint.relay_id not in (None, member.relay.relay_id):
+    if endpoint.relay_id not in (None, *(each.relay_id for each in member.relays)):
         raise ConfigurationError(
             f"the URL's relay is not the one of the invite ({member.relay.url})",
             advice="give either the URL or --invite",
         )
-    return member.relay, member.token, member.network
+    return member.relays, member.token, member.network
 
 
 def _domain(domain: str | None) -> str | None:

@@ -281,13 +281,18 @@ def _access(relay: str | None, invite: Path | None) -> "NetworkAccess | None":
     if not named and endpoint is not None:
         return NetworkAccess(endpoint=endpoint)
     member = find_invite(invite, os.environ)
-    if endpoint and endpoint.relay_id not in (None, member.relay.relay_id):
+    known = (None, *(each.relay_id for each in member.relays))
+    if endpoint and endpoint.relay_id not in known:
         raise ConfigurationError(
             f"the URL's relay is not the one of the invite ({member.relay.url})",
             advice="give either --relay or --invite",
         )
+    first, *further = member.relays
     return NetworkAccess(
-        endpoint=member.relay, token=member.token, network=member.network
+        endpoint=first,
+        further=tuple(further),
+        token=member.token,
+        network=member.network,
     )
 
 

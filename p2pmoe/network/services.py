@@ -34,19 +34,23 @@ __all__ = ["Membership", "membership_of", "run_ledger", "run_market"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Membership:
-    """How a service joins: where, as whom, by which right. `token` is secret."""
+    """How a service joins: where, as whom, by which right. `token` is secret.
+
+    further: more relays of the network, of equal worth.
+    """
 
     endpoint: Endpoint
     network: PeerId
     token: bytes
     identity: Identity
+    further: tuple[Endpoint, ...] = ()
 
     def settings(self, role: Role) -> NodeSettings:
         """Return the settings of a node that joins so."""
         return NodeSettings(
             identity=self.identity,
             role=role,
-            endpoints=(self.endpoint,),
+            endpoints=(self.endpoint, *self.further),
             token=self.token,
             network=self.network,
         )
@@ -56,6 +60,7 @@ def membership_of(invite: Invite, identity: Identity) -> Membership:
     """Return the membership of an invited service."""
     return Membership(
         endpoint=invite.relay,
+        further=invite.relays[1:],
         network=invite.network,
         token=invite.token,
         identity=identity,
