@@ -6,7 +6,8 @@ r"""Resume tickets: a relay's word that a peer was here before. No I/O in here.
 A peer gets one in its WELCOME and shows it when it comes back, as a second subprotocol
 of the upgrade: `p2pmoe-ticket.` and the ticket in base64url without padding, which a
 browser can send too. The relay keeps nothing: the key is derived from its identity key,
-so a ticket holds over a restart. It admits nobody; it lets its peer get as far as the
+so a ticket holds over a restart, and for longer than connections last, since a peer is
+given no other meanwhile. It admits nobody; it lets its peer get as far as the
 proof of its id though many new connections come from its address (`relay.gate`).
 """
 
@@ -28,7 +29,7 @@ __all__ = [
     "ticket_subprotocol",
 ]
 
-TICKET_S: Final = 24 * 3600
+TICKET_S: Final = 30 * 24 * 3600
 MAX_TICKET_BYTES: Final = 128
 _PREFIX: Final = "p2pmoe-ticket."
 _MAX_TEXT: Final = len(_PREFIX) + MAX_TICKET_BYTES * 4 // 3 + 2
@@ -46,7 +47,7 @@ class TicketOffice:
         self._key = hmac.digest(seed, _KEY_DOMAIN, hashlib.sha256)
 
     def issue(self, peer_id: PeerId, wall_us: int) -> bytes:
-        """Return a ticket of this peer that holds for 24 h from `wall_us` on."""
+        """Return a ticket of this peer that holds for 30 days from `wall_us` on."""
         not_after_s = max(0, wall_us) // 1_000_000 + TICKET_S
         body = _BODY.pack(_VERSION, peer_id, not_after_s)
         return body + self._mac(body)
