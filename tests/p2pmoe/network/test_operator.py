@@ -16,8 +16,9 @@ from p2pmoe.network.invite import read_invite
 from p2pmoe.network.network import Network
 from p2pmoe.network.operator import OperatorConfig, Started, run_operator
 from p2pmoe.network.revoking import revoke
-from relay.errors import ListenError, TokenRefused
+from relay.errors import CertificateError, ListenError, TokenRefused
 from relay.relay_map import RelayEntry, RelayMap, sign_map
+from relay.server_tls import ServerTls
 from relay.tls import SelfSigned
 from relay.tokens import Role
 from tests.support.relays import key
@@ -155,6 +156,30 @@ def test_a_hangup_takes_up_what_was_revoked(tmp_path: Path, caplog) -> None:
     assert broken.startswith("nothing reloaded: limits file")
     assert "frames_s is not a number" in broken
     assert done.startswith("reloaded: 0 tokens and 1 peers revoked, relay map none")
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_certificate_is_read_with_the_other_files(
+    broken: bool, tmp_path: Path, caplog, monkeypatch
+) -> None:
+    caplog.set_level(logging.INFO, "p2pmoe.network")
+
+    def renew(_tls: ServerTls) -> bool:
+        if broken:
+            raise CertificateError("certificate c.pem: no start line")
+        return True
+
+    monkeypatch.setattr(ServerTls, "renew", renew)
+
+    async def check(started: Started) -> None:
+        folder = OperatorFolder(tmp_path)
+        revoke(folder, Network.load(folder.network_key), peers=[key(1).peer_id])
+        await hang_up(caplog, 1)
+        assert started.relay.live.revoked.version == (0 if broken else 1)
+
+    with_network(config(tmp_path, only=True), check)
+    (line,) = [r.getMessage() for r in caplog.records if "reloaded" in r.msg]
+    assert ("no start line; give --cert" if broken else ", a new certificate") in line
 
 
 async def hang_up(caplog, n_lines: int) -> None:
