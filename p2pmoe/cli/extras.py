@@ -20,12 +20,18 @@ _EXTRAS: Final = {
     "matplotlib": "plan",
     "psycopg": "postgres",
     "gguf": "convert",
+    "acme": "acme",
+    "josepy": "acme",
+    "requests": "acme",
+    "zeroconf": "lan",
 }
 _NEEDS: Final = {
     "serve": "serving",
     "plan": "a plan's pictures",
     "postgres": "a ledger in PostgreSQL",
     "convert": "writing model files",
+    "acme": "a certificate by --acme",
+    "lan": "looking for peers on the local network",
 }
 
 

@@ -16,6 +16,11 @@ from typing import TYPE_CHECKING
 import typer
 
 from p2pmoe.cli.relay_options import (
+    Acme,
+    AcmeCa,
+    AcmeEmail,
+    AcmeListen,
+    AcmeServer,
     BehindFront,
     Cert,
     Data,
@@ -37,6 +42,7 @@ from p2pmoe.cli.relay_options import (
 )
 
 if TYPE_CHECKING:
+    from p2pmoe.network.acme.settings import AcmeSettings
     from relay.fronts import ProxyNetwork
     from relay.tls import SelfSigned, TlsFiles
 
@@ -75,6 +81,11 @@ def _relay(
     trusted_proxy: TrustedProxy = None,
     shard: Shard = None,
     neutral_page: NeutralPage = False,
+    acme: Acme = None,
+    acme_email: AcmeEmail = "",
+    acme_server: AcmeServer = None,
+    acme_listen: AcmeListen = ":80",
+    acme_ca: AcmeCa = None,
 ) -> None:
     """Run a network: relay, market and ledger; write its invite."""
     if context.invoked_subcommand is not None:
@@ -96,7 +107,8 @@ def _relay(
         folder=data or default_folder(),
         host="127.0.0.1" if behind_front and host is None else host,
         port=port,
-        tls=_tls_of(self_signed, cert, key, behind_front=behind_front),
+        tls=_tls_of(self_signed, cert, key, behind_front=behind_front, acme=bool(acme)),
+        acme=_acme_of(acme, acme_email, acme_server, acme_listen, acme_ca),
         behind_front=behind_front,
         open=open_,
         only=only,
@@ -131,16 +143,47 @@ def _networks(texts: Iterable[str]) -> "tuple[ProxyNetwork, ...]":
         ) from exc
 
 
+def _acme_of(
+    domains: list[str] | None,
+    email: str,
+    server: str | None,
+    listen: str,
+    ca_file: Path | None,
+) -> "AcmeSettings | None":
+    from p2pmoe.cli.extras import check_extra
+    from p2pmoe.network.acme.settings import LETS_ENCRYPT, AcmeSettings
+    from relay.listening import split_address
+
+    if not domains:
+        return None
+    host, port = split_address(listen)
+    settings = AcmeSettings(
+        domains=tuple(domain.lower() for domain in domains),
+        email=email,
+        server=server or LETS_ENCRYPT,
+        host=host,
+        port=port,
+        ca_file=ca_file,
+    )
+    check_extra("acme")
+    return settings
+
+
 def _tls_of(
-    self_signed: bool, cert: Path | None, key: Path | None, *, behind_front: bool
+    self_signed: bool,
+    cert: Path | None,
+    key: Path | None,
+    *,
+    behind_front: bool,
+    acme: bool,
 ) -> "TlsFiles | SelfSigned | None":
     from p2pmoe.errors import ConfigurationError
     from relay.tls import SelfSigned, TlsFiles
 
-    ways = "use --self-signed, or --cert with --key, or --behind-front"
+    ways = "use --self-signed, --cert with --key, --acme, or --behind-front"
     if (cert is None) != (key is None):
         raise ConfigurationError("--cert and --key belong together", advice=ways)
-    if sum((self_signed, cert is not None, behind_front)) != 1:
+    if sum((self_signed, cert is not None, behind_front, acme)) != 1:
         raise ConfigurationError("a relay needs exactly one kind of TLS", advice=ways)
     if cert is not None and key is not None:
         return TlsFiles(certificate=cert, key=key)

@@ -6,6 +6,11 @@ from typing import Annotated
 import typer
 
 __all__ = [
+    "Acme",
+    "AcmeCa",
+    "AcmeEmail",
+    "AcmeListen",
+    "AcmeServer",
     "BehindFront",
     "Cert",
     "Data",
@@ -38,6 +43,29 @@ Cert = Annotated[
 ]
 Key = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Its private key (PEM).")
+]
+Acme = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--acme",
+        metavar="DOMAIN",
+        help="Fetch and renew a certificate of this domain from the ACME authority, "
+        "whose terms you agree to; repeatable. Needs the extra p2pmoe[acme].",
+    ),
+]
+AcmeEmail = Annotated[
+    str, typer.Option(metavar="ADDRESS", help="Where the authority may write to.")
+]
+AcmeServer = Annotated[
+    str | None,
+    typer.Option(metavar="URL", help="Its directory; that of Let's Encrypt else."),
+]
+AcmeListen = Annotated[
+    str, typer.Option(metavar="ADDRESS", help="Where its port 80 requests arrive.")
+]
+AcmeCa = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="PEM of what signs its own certificate."),
 ]
 BehindFront = Annotated[
     bool,

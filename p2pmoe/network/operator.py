@@ -7,6 +7,7 @@ limits, revocations, relay map and certificate read anew (see `live_files`).
 """
 
 import contextlib
+import dataclasses
 import functools
 import logging
 import socket
@@ -20,6 +21,7 @@ import trio
 from mobile_worker.clock import Clock
 from p2pmoe.errors import ConfigurationError
 from p2pmoe.market.price import DEFAULT_BASE_UC
+from p2pmoe.network.acme.settings import AcmeSettings
 from p2pmoe.network.folder import OperatorFolder
 from p2pmoe.network.hosted import HostedNetwork, hosted_network
 from p2pmoe.network.invite import MAX_RELAYS, Invite, write_invite
@@ -50,7 +52,8 @@ _WILDCARDS = (None, "0.0.0.0", "::")  # noqa: S104 - recognised, not bound
 class OperatorConfig:
     """What `p2pmoe relay` was asked for.
 
-    host None listens on all addresses. tls None is for a front (`behind_front`).
+    host None listens on all addresses. tls None is for a front (`behind_front`), or for
+    `acme`: the certificate is fetched before the relay is up, and kept renewed.
     only: market and ledger run elsewhere, under the ids given or those of the folder.
     opening_credit_uc: what the ledger gives a backbone without an account, once.
     neutral_page: there is no status page, and / says nothing. limits: a file of limits
@@ -74,6 +77,7 @@ class OperatorConfig:
     limits: Path | None = None
     trusted_proxies: tuple[ProxyNetwork, ...] = ()
     shard: int | None = None
+    acme: AcmeSettings | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot work, naming the option."""
@@ -124,6 +128,9 @@ async def run_operator(
         live = files.read()
         source = _status_alone if together is None else together.status
         async with trio.open_nursery() as nursery:
+            if config.acme is not None:
+                files_of_acme = await _start_acme(nursery, config.acme, folder, clock)
+                config = dataclasses.replace(config, tls=files_of_acme)
             relay: RunningRelay = await nursery.start(
                 functools.partial(
                     serve,
@@ -132,7 +139,7 @@ async def run_operator(
                     status=None if config.neutral_page else source(hosted.network_id),
                 )
             )
-            nursery.start_soon(on_hangup, functools.partial(_reload, files, relay))
+            await nursery.start(on_hangup, functools.partial(_reload, files, relay))
             if together is not None and hosted.signer and relay.inside is not None:
                 await together.start(nursery, hosted.signer, relay.inside)
             endpoint = _public_endpoint(config, relay)
@@ -145,6 +152,18 @@ async def run_operator(
                     ledger=hosted.descriptor.ledger,
                 )
             )
+
+
+async def _start_acme(
+    nursery: trio.Nursery, settings: AcmeSettings, folder: OperatorFolder, clock: Clock
+) -> TlsFiles:
+    """Have a certificate and keep it renewed; return its files."""
+    # Few relays do it, and a small host need not load it.
+    from p2pmoe.network.acme.service import AcmeCertificate, run_acme  # noqa: PLC0415
+
+    certificate = AcmeCertificate(settings=settings, folder=folder.acme, clock=clock)
+    files: TlsFiles = await nursery.start(run_acme, certificate)
+    return files
 
 
 def _together(
@@ -247,6 +266,8 @@ def _public_endpoint(config: OperatorConfig, relay: RunningRelay) -> Endpoint:
         if config.shard is not None and not url.endswith(relay.path):
             url = f"{url}/{config.shard}"
         return Endpoint(url, relay.relay_id)
+    if config.acme is not None:
+        return relay.endpoint(config.acme.domains[0])
     host = config.host
     if host is None or host in _WILDCARDS:
         host = socket.gethostname()
