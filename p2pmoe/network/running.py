@@ -79,15 +79,24 @@ def allow_many_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-async def on_hangup(action: Callable[[], None]) -> None:
+async def on_hangup(
+    action: Callable[[], None],
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
     """Call `action` at each SIGHUP, until cancelled; where there is none, never.
+
+    Started once the signal does no longer end the process.
 
     A terminal that closes sends the same signal: a service that was started from one
     then ends as by SIGTERM, if the terminal is gone.
     """
     had_terminal = _has_terminal()
-    if _HANGUP is not None:
+    if _HANGUP is None:
+        task_status.started()
+    else:
         with trio.open_signal_receiver(_HANGUP) as arriving:
+            task_status.started()
             async for _ in arriving:
                 if had_terminal and not _has_terminal():
                     os.kill(os.getpid(), signal.SIGTERM)

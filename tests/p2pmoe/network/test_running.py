@@ -79,8 +79,7 @@ def test_a_hangup_is_answered_while_the_service_goes_on() -> None:
 
     async def main() -> None:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(on_hangup, lambda: heard.append(1))
-            await trio.testing.wait_all_tasks_blocked()
+            await nursery.start(on_hangup, lambda: heard.append(1))
             for n in (1, 2):
                 os.kill(os.getpid(), signal.SIGHUP)
                 while len(heard) < n:
@@ -98,8 +97,7 @@ def test_a_hangup_whose_terminal_is_gone_ends_the_service(monkeypatch) -> None:
 
     async def service() -> None:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(on_hangup, lambda: ended.append("reloaded"))
-            await trio.testing.wait_all_tasks_blocked()
+            await nursery.start(on_hangup, lambda: ended.append("reloaded"))
             os.kill(os.getpid(), signal.SIGHUP)
             try:
                 await trio.sleep_forever()
