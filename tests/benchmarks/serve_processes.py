@@ -62,7 +62,7 @@ from tests.support.backbone_model import POCKET
 __all__ = ["DOWN_BYTES", "UP_BYTES", "bench_backbone", "plain_crossing", "record_of"]
 
 NETWORK = PeerId(bytes(32))
-UP_BYTES, DOWN_BYTES = 480, 640  # about what one row of the pocket model takes
+UP_BYTES, DOWN_BYTES = 8402, 8308  # 8 KiB with all that is around it on a direct link
 
 
 @asynccontextmanager
