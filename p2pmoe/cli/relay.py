@@ -43,6 +43,7 @@ from p2pmoe.cli.relay_options import (
 
 if TYPE_CHECKING:
     from p2pmoe.network.acme.settings import AcmeSettings
+    from p2pmoe.network.operator import OperatorConfig
     from relay.fronts import ProxyNetwork
     from relay.tls import SelfSigned, TlsFiles
 
@@ -90,14 +91,10 @@ def _relay(
     """Run a network: relay, market and ledger; write its invite."""
     if context.invoked_subcommand is not None:
         return
-    import functools
-
     from ledger.amounts import UC_PER_CREDIT
-    from mobile_worker.clock import SystemClock
-    from p2pmoe.cli.relay_report import tell
     from p2pmoe.network.folder import default_folder
-    from p2pmoe.network.operator import OperatorConfig, run_operator
-    from p2pmoe.network.running import allow_many_files, log_to_stderr, run_service
+    from p2pmoe.network.operator import OperatorConfig
+    from p2pmoe.network.running import log_to_stderr
     from relay.keys import peer_id_from_hex
     from relay.listening import split_address
 
@@ -122,6 +119,17 @@ def _relay(
         trusted_proxies=_networks(trusted_proxy or ()),
         shard=shard,
     )
+    _run(config, ready_file)
+
+
+def _run(config: "OperatorConfig", ready_file: Path | None) -> None:
+    import functools
+
+    from mobile_worker.clock import SystemClock
+    from p2pmoe.cli.relay_report import tell
+    from p2pmoe.network.operator import run_operator
+    from p2pmoe.network.running import allow_many_files, run_service
+
     allow_many_files()
     started = functools.partial(tell, config=config, ready_file=ready_file)
     run_service(
