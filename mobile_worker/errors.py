@@ -7,6 +7,7 @@
         IdentityError            the key file cannot be used
           IdentityInUse          another process runs with the same key
         ListenError              the address for direct links cannot be opened
+        LanUnavailable           the local network cannot be searched for peers
         NodeClosed               the node is gone
       RemoteError                theirs: a peer did; carries the peer where known
         MessageError             bytes that are no message
@@ -25,6 +26,7 @@ __all__ = [
     "HandshakeError",
     "IdentityError",
     "IdentityInUse",
+    "LanUnavailable",
     "LinkLost",
     "ListenError",
     "LocalError",
@@ -74,6 +76,12 @@ class IdentityInUse(IdentityError):
 
 class ListenError(LocalError):
     """The address for direct links cannot be parsed or opened."""
+
+
+class LanUnavailable(LocalError):
+    """The local network cannot be searched for peers: a package is missing."""
+
+    advice = "pip install 'p2pmoe[lan]', or go on without --lan"
 
 
 class NodeClosed(LocalError):

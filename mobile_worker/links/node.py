@@ -34,6 +34,7 @@ class NodeSettings:
     token: the network token for the relay, empty for an open relay.
     listen: `host:port` to take direct links on, port 0 for any; None for none.
     advertise: `host:port` to put in our record in place of where we listen.
+    lan: announce us on the local network, take links there, dial who is found there.
     network: network id; None takes it from the relay's descriptor (zeros without one).
     """
 
@@ -43,6 +44,7 @@ class NodeSettings:
     token: bytes = b""
     listen: str | None = None
     advertise: tuple[str, ...] = ()
+    lan: bool = False
     capabilities: int = 0
     self_test: bytes = ZERO_DIGEST
     network: bytes | None = None

@@ -20,12 +20,15 @@ from mobile_worker.links.dialling import (
     open_listener,
 )
 from mobile_worker.links.direct import DirectLink
+from mobile_worker.links.discovery import Found, Hints
 from mobile_worker.links.homes_keeper import HomesKeeper
+from mobile_worker.links.lan import announcement, search_lan
 from mobile_worker.links.linked_node import LinkedNode
 from mobile_worker.links.node import NodeSettings
 from mobile_worker.links.paths import PeerState
 from mobile_worker.links.presence import Presence
 from mobile_worker.links.switchboard import Switchboard
+from mobile_worker.session.records import PeerRecord
 from relay.client import ClientSettings
 from relay.endpoint import is_loopback
 from relay.groups import only_exception
@@ -33,6 +36,7 @@ from relay.keys import PeerId
 
 __all__ = ["open_node"]
 
+_LAN_LISTEN: Final = "0.0.0.0:0"
 _TICK_S: Final = 0.2
 _FIRST_DIAL_PAUSE_S: Final = 1.0
 _MAX_DIAL_PAUSE_S: Final = 60.0
@@ -59,15 +63,22 @@ async def open_node(
     async with only_exception(), trio.open_nursery() as nursery:
         tasks.nursery = nursery
         node = tasks.node
-        listeners = await open_listener(settings.listen) if settings.listen else []
+        listen = settings.listen or (_LAN_LISTEN if settings.lan else None)
+        listeners = await open_listener(listen) if listen else []
         try:
             if settings.endpoints:
                 await tasks.start_relay(relay_client or ClientSettings())
-            if listeners:
+            if settings.listen:
                 observed = tasks.presence.observed_address
                 tasks.presence.set_addresses(addresses_of(listeners, observed))
+            if listeners:
                 nursery.start_soon(accept_links, listeners, node.peer_id, tasks.take)
             nursery.start_soon(tasks.tick)
+            if settings.lan:
+                announced = announcement(
+                    tasks.presence.own.network, node.peer_id, listeners
+                )
+                nursery.start_soon(search_lan, announced, tasks.heed_lan)
             yield node
         finally:
             node.close()
@@ -87,6 +98,7 @@ class _Tasks:
     node: LinkedNode = field(init=False)
     nursery: trio.Nursery = field(init=False)
     dials: trio.CapacityLimiter = field(init=False)
+    hints: Hints = field(init=False)
     keeper: HomesKeeper | None = None
 
     def __post_init__(self) -> None:
@@ -94,6 +106,7 @@ class _Tasks:
         self.switchboard = Switchboard(self.presence, self.clock, self.dial, self.seek)
         self.node = LinkedNode(self.presence, self.switchboard)
         self.dials = trio.CapacityLimiter(_MAX_DIALLING)
+        self.hints = Hints(lambda: self.presence.own.network)
 
     @property
     def is_local(self) -> bool:
@@ -132,16 +145,27 @@ class _Tasks:
         record = None if state is None else state.session.record
         if state is None or record is None or state.dialling or state.links:
             return
-        if record.direct_addresses:
+        if self.addresses_of(record):
             state.dialling = True
             self.nursery.start_soon(self._keep_dialling, peer, state)
+
+    def addresses_of(self, record: PeerRecord) -> tuple[str, ...]:
+        """Return where to dial a peer: where the local network has it comes first."""
+        found = self.hints.of(record.peer_id) if self.settings.lan else ()
+        return (*found, *record.direct_addresses)
+
+    def heed_lan(self, found: Found) -> None:
+        """Dial a peer that was found on the local network, if it is one of ours."""
+        peer = self.hints.heed(found)
+        if peer is not None:
+            self.dial(peer)
 
     async def _keep_dialling(self, peer: PeerId, state: PeerState) -> None:
         pause_s = _FIRST_DIAL_PAUSE_S
         try:
             for _ in range(_MAX_DIALS):
                 record = state.session.record
-                addresses = () if record is None else record.direct_addresses
+                addresses = () if record is None else self.addresses_of(record)
                 async with self.dials:
                     stream = await dial_any(
                         addresses, self.node.peer_id, peer, is_local=self.is_local
