@@ -14,6 +14,7 @@ from mobile_worker.links.events import Arrived, PathKind
 from mobile_worker.links.lanes import Lanes
 from mobile_worker.links.meter import Meter
 from mobile_worker.links.presence import Presence
+from mobile_worker.links.relay_side import RelaySide
 from mobile_worker.links.switchboard import Switchboard
 from mobile_worker.messages import Message, MessageClass, encode_message
 from mobile_worker.session.packets import Packet
@@ -122,6 +123,8 @@ class PlayedRelayLink:
 
     def __init__(self, clock: HandClock) -> None:
         self._clock = clock
+        self.welcome = welcome_of(b"", RateClass.PHONE)
+        self.queue_bytes = self.welcome.limits.queue_bytes
         self.queue = SendQueue(_SEND_QUEUE_BYTES)
 
     def send(self, peer: bytes, packet: Packet) -> None:
@@ -155,8 +158,8 @@ class Post:
         settings = settings_of(number, role=Role.WORKER)
         self.clock = clock
         self.peer_id = identity(number).peer_id
-        presence = Presence(settings, clock)
-        self.board = Switchboard(presence, clock, lambda _peer: None)
+        self.presence = Presence(settings, clock)
+        self.board = Switchboard(self.presence, clock, lambda _peer: None)
         self.arrived: list[tuple[float, Message]] = []
 
     def send(self, peer: bytes, message: Message, message_class: MessageClass) -> None:
@@ -237,8 +240,9 @@ def relayed_pair(first: Path, last: Path) -> Pair:
     links = {}
     for post in (a, b):
         links[post.peer_id] = PlayedRelayLink(clock)
-        post.board.relay = links[post.peer_id]
-        post.board.relay_up(welcome_of(b"", RateClass.PHONE))
+        post.board.relays = (links[post.peer_id],)
+        side = RelaySide(post.board, post.presence, clock, lambda *_: None)
+        side.relay_up(links[post.peer_id], links[post.peer_id].welcome)
     for source, target, ways in ((a, b, (first, last)), (b, a, (last, first))):
         queue = DestinationQueue(lane_caps(limits_of(RateClass.PHONE)), budget)
 
