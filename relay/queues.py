@@ -5,8 +5,10 @@ Three lanes (control, interactive, bulk), each with a cap. Rules, in order:
 - one source may fill at most a quarter of a lane, unless it is alone in it; what is
   above that is shed from its own oldest frame on;
 - a lane above its cap sheds the oldest frame of its fattest source, but never its only
-  frame; above 80 % of the process's budget all caps are halved, at the end of the
-  budget the newcomer itself is shed;
+  frame; what a source was lately served counts as its own too, else sources of small
+  frames, or eager ones, would push out those whose one frame is larger than a part;
+- above 80 % of the process's budget all caps are halved, at the end of the budget the
+  newcomer itself is shed;
 - control leaves first; interactive and bulk by deficit round robin over their sources,
   bulk with at least a tenth of the bytes while it waits;
 - a frame's age is looked at when it leaves: too old is shed then.
@@ -35,6 +37,7 @@ __all__ = [
 ]
 
 _QUANTUM_BYTES: Final = 8 * 1024
+_REMEMBERED_CAPS: Final = 32  # of service, in the size of a lane
 _BULK_PART: Final = 9  # bulk earns one byte for nine of interactive: a tenth
 
 
@@ -113,12 +116,40 @@ class _Source:
 class _Lane:
     """One class. `sources` holds those with frames, in the order of their turns."""
 
-    __slots__ = ("cap", "n_bytes", "sources")
+    __slots__ = ("cap", "n_bytes", "n_served", "served", "sources")
 
     def __init__(self, cap: int) -> None:
         self.cap = cap
         self.n_bytes = 0
         self.sources: dict[PeerId, _Source] = {}
+        # Bytes that sources were lately given; kept while the lane is too full only.
+        self.served: dict[PeerId, int] | None = None
+        self.n_served = 0
+
+    def fattest(self) -> _Source:
+        """Return whose frame is shed next."""
+        served = self.served
+        if served is None:
+            served = self.served = {}
+            self.n_served = 0
+        return max(
+            self.sources.values(),
+            key=lambda source: source.n_bytes + served.get(source.peer_id, 0),
+        )
+
+    def note_served(
+        self, served: dict[PeerId, int], peer_id: PeerId, size: int
+    ) -> None:
+        """Remember what a source was given, and half of all that is older."""
+        if not self.n_bytes:
+            self.served = None
+            return
+        served[peer_id] = served.get(peer_id, 0) + size
+        self.n_served += size
+        if self.n_served > self.cap * _REMEMBERED_CAPS:
+            halves = {peer: n_bytes // 2 for peer, n_bytes in served.items()}
+            self.served = {peer: n_bytes for peer, n_bytes in halves.items() if n_bytes}
+            self.n_served = sum(halves.values())
 
     def pop_oldest(self, source: _Source) -> tuple[bytes, float]:
         item = source.frames.popleft()
@@ -191,7 +222,7 @@ class DestinationQueue:
             while entry.n_bytes * 4 > cap and len(entry.frames) > 1:
                 shed.append(self._shed_oldest(lane, entry))
         while lane.n_bytes > cap:
-            fattest = max(lane.sources.values(), key=lambda source: source.n_bytes)
+            fattest = lane.fattest()
             if len(fattest.frames) == 1 and len(lane.sources) == 1:
                 break
             shed.append(self._shed_oldest(lane, fattest))
@@ -221,6 +252,8 @@ class DestinationQueue:
             if age_ms > min(ttl_ms, MAX_TTL_MS):
                 expired.append(Shed(message, source.peer_id, NackReason.EXPIRED))
                 continue
+            if lane.served is not None:
+                lane.note_served(lane.served, source.peer_id, len(message))
             due.append(Waiting(message, source.peer_id, age_ms))
             left -= len(message)
         return due, expired
@@ -249,6 +282,7 @@ class DestinationQueue:
                     shed.append(Shed(message, source.peer_id, NackReason.GONE))
             lane.sources.clear()
             lane.n_bytes = 0
+            lane.served = None
         return shed
 
     def holds_frames_of(self, source: PeerId) -> bool:

@@ -51,9 +51,9 @@ from tests.benchmarks.relay_processes import IDENTITY, RawPeer, resident_kb
 
 N_SENDERS = 50
 READER_BYTES_S = 1_000_000
-TURN_S = 2.5
-SETTLE_S = 2.5  # before each turn: queues fill or empty
-N_TURNS = 3  # of each kind
+TURN_S = 2.0
+SETTLE_S = 1.0  # before each turn: queues fill or empty
+N_TURNS = 7  # of each kind
 TRIP_EVERY_S = 0.004
 SAMPLE_S = 0.02
 _PONG = Frame(Opcode.BINARY, encode_frame(Pong(nonce=bytes(8)))).serialize(mask=True)
@@ -137,7 +137,7 @@ class Reader:
     """Takes no more than its rate and counts the bytes of each source."""
 
     def __init__(self, port: int, number: int) -> None:
-        self.peer = RawPeer("ours", "plain", port, number)
+        self.peer = RawPeer("ours", "plain", port, number, role=Role.WORKER)
         self.peer.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
         self.peer.sock.setblocking(False)
         self.by_source: Counter[bytes] = Counter()

@@ -34,10 +34,10 @@ from relay import RelayConfig, RunningRelay, SelfSigned, SigningKey, serve
 from relay.defaults import MAX_MESSAGE_BYTES, SUBPROTOCOL
 from relay.frame_types import FrameClass, Recv, Send
 from relay.frames import DATA_HEADER, encode_frame
+from relay.gate import GateLimits
 from relay.greetings import encode_auth, parse_challenge
 from relay.handshake import Credentials, answer_challenge, client_nonce
 from relay.keys import PeerId
-from relay.gate import GateLimits
 from relay.tls import pinning_context, server_context
 from relay.tokens import Role
 
@@ -105,7 +105,15 @@ async def run_stock(mode: str) -> None:
 class RawPeer:
     """A joined peer on a blocking socket."""
 
-    def __init__(self, kind: str, mode: str, port: int, number: int) -> None:
+    def __init__(
+        self,
+        kind: str,
+        mode: str,
+        port: int,
+        number: int,
+        *,
+        role: Role = Role.BACKBONE,
+    ) -> None:
         self.key = SigningKey.from_seed(number.to_bytes(32, "big"))
         self._protocol = ClientProtocol(
             parse_uri(f"ws://127.0.0.1:{port}/relay"),
@@ -121,9 +129,7 @@ class RawPeer:
         self._read_event()
         if kind == "ours":
             challenge = parse_challenge(self._read_event())
-            who = Credentials(
-                peer_id=self.key.peer_id, sign=self.key.sign, role=Role.BACKBONE
-            )
+            who = Credentials(peer_id=self.key.peer_id, sign=self.key.sign, role=role)
             nonce = client_nonce(_wall_us(), bytes(8))
             auth = answer_challenge(challenge, who, "127.0.0.1", nonce)
             self._protocol.send_binary(encode_auth(auth))

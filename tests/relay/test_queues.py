@@ -1,5 +1,6 @@
 """Queue policy: shares, shedding, classes, ages, and that nothing vanishes."""
 
+import heapq
 from collections import Counter
 
 import pytest
@@ -156,6 +157,49 @@ def test_fifty_sources_at_one_destination_are_served_fairly() -> None:
     shares = [sent[source(number)] for number in range(50)]
     jain = sum(shares) ** 2 / (50 * sum(share**2 for share in shares))
     assert jain >= 0.95
+
+
+@pytest.mark.parametrize("sizes", [(8 * KIB,), (1 * KIB, 8 * KIB)])
+def test_eager_sources_and_small_frames_push_nobody_out(sizes: tuple[int, ...]) -> None:
+    """Fifty frames of 8 KiB are more than the lane: who is shed must take turns.
+
+    Each source offers two to six times its part of a megabyte a second, evenly.
+    """
+    queue, n, sent = new_queue(), 50, Counter[PeerId]()
+    frames = [message(sizes[number % len(sizes)]) for number in range(n)]
+    every_s = [
+        len(frame) * n / 1e6 / (2 + number % 5) for number, frame in enumerate(frames)
+    ]
+    events = [(every_s[number] * number / n, number) for number in range(n)]
+    events.append((0.0, -1))  # the reader
+    heapq.heapify(events)
+    now = 0.0
+    while now < 6.0:
+        now, number = heapq.heappop(events)
+        if number >= 0:
+            queue.push(source(number), frames[number], now)
+            heapq.heappush(events, (now + every_s[number], number))
+            continue
+        size = 0
+        for frame in queue.take(64 * KIB, now)[0]:
+            size += len(frame.message)
+            if now > 1.0:
+                sent[frame.source] += len(frame.message)
+        heapq.heappush(events, (now + max(size, 1000) / 1e6, -1))
+    shares = [sent[source(number)] for number in range(n)]
+    assert sum(shares) ** 2 / (n * sum(share**2 for share in shares)) >= 0.95
+
+
+def test_what_a_source_was_served_is_forgotten_with_the_crowd() -> None:
+    queue = new_queue()
+    for number in range(60):
+        queue.push(source(number % 6), message(8 * KIB), 0.0)
+    lane = queue._lanes[INTERACTIVE]
+    assert lane.served == {}
+    queue.take(64 * KIB, 0.0)
+    assert sum(lane.served.values()) >= 64 * KIB
+    queue.take(10**9, 0.0)
+    assert lane.served is None
 
 
 def test_a_frame_too_old_is_shed_when_its_turn_comes() -> None:
