@@ -128,8 +128,7 @@ async def test_a_front_tells_the_clients_address_and_host_and_nothing_forged(
     assert told in ([f"x-forwarded-for: {each}"] for each in ("127.0.0.1", "::1"))
     assert "upgrade: websocket" in lines
     assert "connection: upgrade" in lines
-    (host,) = (line for line in lines if line.startswith("host:"))
-    assert host.split(":")[1] == " localhost"
+    assert f"host: localhost:{running.port}" in lines
 
 
 async def observed_address(
@@ -219,6 +218,27 @@ async def test_b26_an_idle_connection_outlives_the_fronts_time_out() -> None:
                     with pytest.raises(ConnectionLost):  # so the time-out is real
                         await anext(silent.events())
             await echo(pinging, 100)
+
+
+@pytest.mark.parametrize("name", ONE)
+@trio_test
+async def test_the_status_page_is_live_through_the_front(name: str) -> None:
+    async with running_relay(status=dict) as relay:
+        with front(name, to(relay)) as running:
+            assert "<title>" in await get(running, "/")
+            context = client_context(running.files.certificate)
+            stream = await trio.open_ssl_over_tcp_stream(
+                "localhost", running.port, ssl_context=context
+            )
+            asked = ClientProtocol(
+                parse_uri(f"wss://localhost:{running.port}/status"),
+                origin=f"https://localhost:{running.port}",
+            )
+            asked.send_request(asked.connect())
+            await stream.send_all(b"".join(asked.data_to_send()))
+            answer = await stream.receive_some()
+            assert answer.startswith(b"HTTP/1.1 101 "), answer
+            await trio.aclose_forcefully(stream)
 
 
 @pytest.mark.parametrize("name", SHARDS)
