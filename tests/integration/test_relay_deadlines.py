@@ -11,11 +11,12 @@ from functools import partial
 
 import pytest
 import trio
+import trio.testing
 from websockets.http11 import Request
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
-from relay import Endpoint, RelayUnreachable
+from relay import Endpoint, Received, RelayUnreachable, connect
 from relay.defaults import (
     AUTH_TIMEOUT_S,
     DIAL_TIMEOUT_S,
@@ -239,3 +240,34 @@ async def test_a_closing_relay_and_a_peer_that_does_not_close_part_in_a_second()
         assert await raw.close_code() == 1008
         await until(lambda: not relay.switch.registry.active)
         assert trio.current_time() - began <= 2.5
+
+
+def test_b28_a_process_that_stood_still_loses_nobody() -> None:
+    """Relay and peer are stopped for minutes with pings on their way, and go on."""
+    clock = trio.testing.MockClock()
+
+    def goes_on() -> int:
+        return wall_us() + int(trio.current_time() * 1e6)
+
+    async def main() -> None:
+        async with (
+            running_relay() as relay,
+            connect(
+                relay.endpoint(HOST),
+                credentials(PEER),
+                wall_us=goes_on,
+                settings=PLAINTEXT,
+            ) as connection,
+        ):
+            peer = relay.switch.registry.active[PEER.peer_id]
+            for _ in range(3):
+                await trio.testing.wait_all_tasks_blocked(0.002)
+                # A ping was sent, and its answer waits, while nobody runs.
+                peer.pinged_at = trio.current_time()
+                clock.jump(300.0)
+            await trio.testing.wait_all_tasks_blocked(0.002)
+            connection.send(PEER.peer_id, b"still here")
+            assert isinstance(await anext(connection.events()), Received)
+            assert relay.counters.left.total() == 0
+
+    trio.run(main, clock=clock)
