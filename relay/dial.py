@@ -38,6 +38,7 @@ from relay.keys import short_id
 from relay.proxies import Proxy, proxy_for
 from relay.streams import TcpStream
 from relay.tls import client_context, pinning_context
+from relay.tls_stream import TlsStream
 from relay.tunnels import open_tunnel
 
 __all__ = ["CA_VARIABLE", "Dialled", "Route", "dial"]
@@ -201,9 +202,7 @@ async def _handshake(
     endpoint: Endpoint, context: ssl.SSLContext, opened: _Opened, proxy: Proxy | None
 ) -> Dialled:
     began = trio.current_time()
-    stream = trio.SSLStream(
-        opened.stream, context, server_hostname=endpoint.host, https_compatible=True
-    )
+    stream = TlsStream(opened.stream, context, server_hostname=endpoint.host)
     try:
         await stream.do_handshake()
     except (trio.BrokenResourceError, ssl.SSLError, ssl.CertificateError) as exc:
@@ -216,7 +215,7 @@ async def _handshake(
         remote=opened.transport.remote_address,
         proxy=proxy.address if proxy else "",
         tls_version=stream.version() or "",
-        certificate=read_certificate(stream.getpeercert(binary_form=True)),
+        certificate=read_certificate(stream.peer_certificate()),
         tcp_s=opened.tcp_s,
         proxy_s=opened.proxy_s,
         tls_s=trio.current_time() - began,

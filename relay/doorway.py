@@ -63,6 +63,7 @@ from relay.pages import (
 from relay.server_tls import ServerTls
 from relay.streams import TcpStream
 from relay.tickets import TicketOffice, ticket_of
+from relay.tls_stream import TlsStream
 
 __all__ = ["Doorway", "Guest", "linger"]
 
@@ -177,9 +178,7 @@ class Doorway:
         if self.plain_pages and await knock.transport.peek() in (b"G", b"H"):
             knock.is_plain = True  # GET or HEAD: a TLS record begins otherwise
             return
-        stream = trio.SSLStream(
-            knock.transport, self.tls.context, server_side=True, https_compatible=True
-        )
+        stream = TlsStream(knock.transport, self.tls.context, server_side=True)
         try:
             await stream.do_handshake()
         except (trio.BrokenResourceError, ssl.SSLError) as exc:

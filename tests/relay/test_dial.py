@@ -26,6 +26,7 @@ from relay.errors import (
 )
 from relay.streams import TcpStream
 from relay.tls import TlsFiles, self_signed_certificate, server_context
+from relay.tls_stream import TlsStream
 from tests.relay.test_tls import write_files
 from tests.support.proxies import FakeProxy, running_proxy
 from tests.support.relays import (
@@ -54,7 +55,7 @@ async def test_a_self_signed_relay_is_known_by_its_id() -> None:
     async with running_relay(tls_config()) as relay:
         endpoint = relay.endpoint("127.0.0.1")
         dialled = await dial(endpoint)
-        assert isinstance(dialled.stream, trio.SSLStream)
+        assert isinstance(dialled.stream, TlsStream)
         assert dialled.stream.version() == "TLSv1.3"
         dialled.transport.close()
         async with joined(endpoint, key(1), settings=STRICT) as connection:
