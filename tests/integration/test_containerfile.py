@@ -8,19 +8,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "Containerfile").read_text(encoding="utf-8")
 KNOWN = frozenset(
-    [
-        "FROM",
-        "RUN",
-        "WORKDIR",
-        "COPY",
-        "ENV",
-        "USER",
-        "VOLUME",
-        "EXPOSE",
-        "STOPSIGNAL",
-        "ENTRYPOINT",
-        "CMD",
-    ]
+    {
+        *("FROM", "RUN", "WORKDIR", "COPY", "ENV", "USER", "VOLUME", "EXPOSE"),
+        *("STOPSIGNAL", "ENTRYPOINT", "CMD"),
+    }
 )
 
 
