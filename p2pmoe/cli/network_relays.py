@@ -8,6 +8,7 @@
 Nothing here talks to a relay: copy relays.map to the folder of each, then send SIGHUP.
 """
 
+import functools
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,8 +16,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from p2pmoe.network.relays import RelayMapFile
-    from relay.relay_map import RelayMap
+    from collections.abc import Callable
+
+    from p2pmoe.network.folder import OperatorFolder
+    from relay.relay_map import RelayEntry
+
+    Entries = tuple[RelayEntry, ...]
 
 __all__ = ["register"]
 
@@ -63,33 +68,29 @@ def _add(
     """Put a relay into the map, or give it another region and weight."""
     from p2pmoe.network.relays import add_entry
 
-    file = _open(data)
-    entries = add_entry(file.entries, url, region=region, weight=weight)
-    _tell(file, file.replace(entries))
+    _change(data, functools.partial(add_entry, url=url, region=region, weight=weight))
 
 
 def _remove(relay: Named, data: Data = None) -> None:
     """Take a relay out of the map: peers leave it and do not come back."""
     from p2pmoe.network.relays import remove_entry
 
-    file = _open(data)
-    _tell(file, file.replace(remove_entry(file.entries, relay)))
+    _change(data, functools.partial(remove_entry, named=relay))
 
 
 def _drain(relay: Named, data: Data = None, undo: Undo = False) -> None:
     """Let peers leave a relay that goes on serving; it stays in the map."""
     from p2pmoe.network.relays import drain_entry
 
-    file = _open(data)
-    entries = drain_entry(file.entries, relay, draining=not undo)
-    _tell(file, file.replace(entries))
+    _change(data, functools.partial(drain_entry, named=relay, draining=not undo))
 
 
 def _list(data: Data = None, as_json: AsJson = False) -> None:
     """Print the map."""
     from p2pmoe.cli.tables import print_json, print_rows
+    from p2pmoe.network.relays import RelayMapFile
 
-    file = _open(data)
+    file = RelayMapFile.open(_folder(data))
     rows = [
         {
             "url": entry.url,
@@ -109,14 +110,21 @@ def _list(data: Data = None, as_json: AsJson = False) -> None:
     print_rows(columns, rows, title=f"relay map, version {version}")
 
 
-def _open(data: Path | None) -> "RelayMapFile":
+def _folder(data: Path | None) -> "OperatorFolder":
     from p2pmoe.network.folder import OperatorFolder, default_folder
+
+    return OperatorFolder(data or default_folder())
+
+
+def _change(data: Path | None, change: "Callable[[Entries], Entries]") -> None:
+    """Change the map's entries while no other command does."""
+    from p2pmoe.network.folder import locked
     from p2pmoe.network.relays import RelayMapFile
 
-    return RelayMapFile.open(OperatorFolder(data or default_folder()))
-
-
-def _tell(file: "RelayMapFile", relay_map: "RelayMap") -> None:
+    folder = _folder(data)
+    with locked(folder):
+        file = RelayMapFile.open(folder)
+        relay_map = file.replace(change(file.entries))
     print(
         f"{file.path}: version {relay_map.version}, {len(relay_map.entries)} in all; "
         "copy it to each relay's folder and send that relay SIGHUP",

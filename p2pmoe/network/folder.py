@@ -21,6 +21,7 @@ its own, which then holds only its files.
 import contextlib
 import fcntl
 import os
+import stat
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
@@ -189,20 +190,24 @@ def locked(folder: OperatorFolder) -> Iterator[None]:
 
 
 def read_bounded(path: Path, max_bytes: int) -> bytes | None:
-    """Return a file's bytes; None if there is none.
+    """Return a file's bytes; None if there is none. Never waits: a pipe is refused.
 
     Raises:
-        FolderUnusable: it cannot be read, or is larger.
+        FolderUnusable: it cannot be read, is no regular file, or is larger.
     """
     try:
-        with path.open("rb") as file:
-            raw = file.read(max_bytes + 1)
+        with open(path, "rb", opener=_open_at_once) as file:  # noqa: PTH123 - opener
+            is_file = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+            raw = file.read(max_bytes + 1) if is_file else b""
     except FileNotFoundError:
         return None
     except OSError as exc:
-        raise _unusable(path, exc) from exc
+        reason = (exc.strerror or str(exc)).lower()
+        raise _unreadable(f"cannot read {path}: {reason}") from exc
+    if not is_file:
+        raise _unreadable(f"{path} is no regular file")
     if len(raw) > max_bytes:
-        raise FolderUnusable(f"{path} is larger than {max_bytes} bytes")
+        raise _unreadable(f"{path} is larger than {max_bytes} bytes")
     return raw
 
 
@@ -248,6 +253,16 @@ def give_away(path: Path) -> None:
 def default_folder() -> Path:
     """Return where a service keeps its files if it is not told: by the platform."""
     return Path(platformdirs.user_data_dir("p2pmoe", appauthor=False)) / "network"
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    # A pipe that nobody writes to would stop a whole relay at its SIGHUP.
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def _unreadable(message: str) -> FolderUnusable:
+    advice = "put the right file there, readable for the user that runs this"
+    return FolderUnusable(message, advice=advice)
 
 
 def _unusable(path: Path, exc: OSError) -> FolderUnusable:

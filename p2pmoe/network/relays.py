@@ -5,13 +5,12 @@ replaced whole. Running relays read it at start and at SIGHUP and hand it on, so
 has to be copied to every relay's folder, in any order: the highest version wins.
 """
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from p2pmoe.network.errors import FolderUnusable, NetworkError
-from p2pmoe.network.folder import OperatorFolder
+from p2pmoe.network.folder import OperatorFolder, read_bounded, replace_file
 from relay.endpoint import parse_endpoint
 from relay.errors import ProtocolError
 from relay.keys import PeerId, SigningKey, load_key
@@ -47,14 +46,9 @@ def read_map(path: Path, network: PeerId) -> RelayMap | None:
         RelayMapBroken: the file is no map, or another network's.
         FolderUnusable: it cannot be read.
     """
-    try:
-        with path.open("rb") as file:
-            raw = file.read(MAX_MAP_BYTES + 1)
-    except FileNotFoundError:
+    raw = read_bounded(path, MAX_MAP_BYTES)
+    if raw is None:
         return None
-    except OSError as exc:
-        reason = (exc.strerror or str(exc)).lower()
-        raise FolderUnusable(f"cannot read {path}: {reason}") from exc
     try:
         return parse_map(raw, network)
     except ProtocolError as exc:
@@ -155,6 +149,9 @@ class RelayMapFile:
     def replace(self, entries: tuple[RelayEntry, ...]) -> RelayMap:
         """Sign and write a map of these relays, with the next version.
 
+        The folder must have been locked since `open`: two commands at once would sign
+        two maps of one version.
+
         Raises:
             RelayMapBroken: a value is out of range.
             FolderUnusable: the file cannot be written.
@@ -165,22 +162,7 @@ class RelayMapFile:
             signed = sign_map(unsigned, self.key.sign)
         except ProtocolError as exc:
             raise RelayMapBroken(str(exc), advice="correct the value") from exc
-        _write(self.path, signed.encoded)
+        # Signed, and no secret: a service of another user reads it too.
+        replace_file(self.path, signed.encoded, mode=0o644)
         self.current = signed
         return signed
-
-
-def _write(path: Path, content: bytes) -> None:
-    draft = path.with_name(f"{path.name}.{os.getpid()}.new")
-    try:
-        try:
-            with draft.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(path)
-        finally:
-            draft.unlink(missing_ok=True)
-    except OSError as exc:
-        reason = (exc.strerror or str(exc)).lower()
-        raise FolderUnusable(f"cannot write {path}: {reason}") from exc

@@ -1,13 +1,17 @@
 """`p2pmoe network relays`, in this process; one run of the whole program."""
 
+import functools
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
+from p2pmoe.cli import network_relays
 from p2pmoe.cli.network_relays import register
+from p2pmoe.network.relays import add_entry
 from relay.keys import load_or_create_key
 from relay.relay_map import parse_map
 from tests.support.relays import key
@@ -61,3 +65,16 @@ def test_a_relay_comes_drains_and_goes(data: Path) -> None:
 def test_what_cannot_be_changes_nothing(data: Path, words: tuple[str, ...]) -> None:
     assert run(data, *words).exit_code != 0
     assert not (data / "relays.map").exists()
+
+
+def test_of_commands_at_once_none_is_lost(data: Path) -> None:
+    urls = [f"wss://host-{number}.example/relay#{ID}" for number in range(6)]
+
+    def add(url: str) -> None:
+        change = functools.partial(add_entry, url=url, region="", weight=1)
+        network_relays._change(data, change)
+
+    with ThreadPoolExecutor(len(urls)) as pool:
+        list(pool.map(add, urls))
+    final = parse_map((data / "relays.map").read_bytes())
+    assert (final.version, len(final.entries)) == (len(urls), len(urls))

@@ -108,6 +108,10 @@ def test_a_file_is_read_up_to_a_bound_and_replaced_whole(
         read_bounded(path, 3)
     with pytest.raises(FolderUnusable, match=str(tmp_path)):
         read_bounded(tmp_path, 3)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(FolderUnusable, match="no regular file"):
+        read_bounded(tmp_path / "pipe", 3)
+    (tmp_path / "pipe").unlink()
 
     def refuse(self: Path, *_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -1,5 +1,6 @@
 """The relay map in the operator's folder, and what its commands do to it."""
 
+import stat
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,7 @@ def test_each_change_makes_the_next_version(folder: OperatorFolder) -> None:
     assert again.current == second
     assert again.entries == (OTHER,)
     assert parse_map(folder.relay_map.read_bytes()) == second
+    assert stat.S_IMODE(folder.relay_map.stat().st_mode) == 0o644
     assert sorted(p.name for p in folder.path.iterdir()) == [
         "network.key",
         "relays.map",
@@ -98,8 +100,11 @@ def test_another_networks_map_or_none_at_all(folder: OperatorFolder) -> None:
     RelayMapFile.open(folder).replace(ONE)
     with pytest.raises(RelayMapBroken, match="network"):
         read_map(folder.relay_map, NETWORK.peer_id)
-    folder.relay_map.write_bytes(b"x" * 100_000)
+    folder.relay_map.write_bytes(b"x" * 10_000)
     with pytest.raises(RelayMapBroken, match=r"relays.map"):
+        RelayMapFile.open(folder)
+    folder.relay_map.write_bytes(b"x" * 100_000)
+    with pytest.raises(FolderUnusable, match=r"relays.map is larger"):
         RelayMapFile.open(folder)
     folder.relay_map.unlink()
     assert read_map(folder.relay_map, NETWORK.peer_id) is None
