@@ -13,7 +13,7 @@ $(STAMP): pyproject.toml $(NATIVE)
 	@echo "setting up $(VENV), which takes a minute or two"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --editable '.[serve,plan,postgres,acme]' --group dev
+	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --editable '.[serve,plan,postgres,acme,lan]' --group dev
 	touch $(STAMP)
 
 # Groups of pyproject.toml that only some targets need.

@@ -91,13 +91,15 @@ class Tuning:
 class NetworkAccess:
     """The relay to join, by which right, and the network meant. `token` is secret.
 
-    further: more relays of the network, of equal worth.
+    further: more relays of the network, of equal worth. lan: look for peers on the
+    local network too.
     """
 
     endpoint: Endpoint
     further: tuple[Endpoint, ...] = ()
     token: bytes = field(default=b"", repr=False)
     network: PeerId | None = None  # None takes it from the relay's descriptor
+    lan: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -186,4 +186,5 @@ def _node_settings(
         advertise=settings.advertise,
         self_test=self_test,
         network=settings.network,
+        lan=settings.lan,
     )

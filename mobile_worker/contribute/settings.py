@@ -23,7 +23,8 @@ _MAX_DECODED_BYTES = 32 << 20
 class ContributeSettings:
     """data: folder of key, shards and spool. network: None takes the relay's word.
 
-    listen, advertise: `host:port` for direct links of a hub. domain: failure domain.
+    listen, advertise: `host:port` for direct links of a hub. lan: take direct links on
+    the local network, whoever this is, and be found there. domain: failure domain.
     kernel: the one to compute with, None the best on this machine. drain_s: how long a
     clean stop may take. further: more relays of the network, of equal worth.
     """
@@ -38,6 +39,7 @@ class ContributeSettings:
     hub: bool = False
     listen: str | None = None
     advertise: tuple[str, ...] = ()
+    lan: bool = False
     n_threads: int = 1
     kernel: str | None = None
     drain_s: float = 10.0

@@ -48,6 +48,7 @@ async def start_network(start: NetworkStart) -> AsyncIterator[Attached]:
         token=access.token,
         self_test=SELF_TEST_DIGEST,
         network=access.network,
+        lan=access.lan,
     )
     with Spool(config.data / "spool") as spool:
         async with open_node(settings, clock=start.clock) as node:

@@ -43,6 +43,10 @@ Advertise = Annotated[
     list[str] | None,
     typer.Option(metavar="ADDRESS", help="HOST:PORT that others reach it by."),
 ]
+Lan = Annotated[
+    bool,
+    typer.Option("--lan", help="Find peers on the local network; direct links there."),
+]
 Data = Annotated[
     Path | None,
     typer.Option(metavar="FOLDER", help="Folder for key, shards, vouchers."),
@@ -83,6 +87,7 @@ def _contribute(
     hub: Hub = False,
     listen: Listen = None,
     advertise: Advertise = None,
+    lan: Lan = False,
     data: Data = None,
     yes: Yes = False,
     domain: Domain = None,
@@ -96,11 +101,7 @@ def _contribute(
 
     import trio
 
-    from mobile_worker.contribute.machine import (
-        check_limits,
-        default_domain,
-        this_machine,
-    )
+    from mobile_worker.contribute import machine
     from mobile_worker.contribute.process import run_worker
     from mobile_worker.contribute.service import Hooks
     from mobile_worker.contribute.settings import ContributeSettings
@@ -120,14 +121,16 @@ def _contribute(
         network=network,
         memory_bytes=parse_size(memory, option="--memory"),
         disk_bytes=parse_size(disk, option="--disk"),
-        domain=_domain(domain) or default_domain(),
+        domain=_domain(domain) or machine.default_domain(),
         hub=hub,
         listen=_listen(listen, hub=hub),
         advertise=_advertised(advertise or [], hub=hub),
+        lan=_lan(wanted=lan),
         n_threads=threads,
         kernel=wanted_kernel(),
     )
-    check_limits(this_machine(), memory_bytes=settings.memory_bytes, n_threads=threads)
+    here = machine.this_machine()
+    machine.check_limits(here, memory_bytes=settings.memory_bytes, n_threads=threads)
     _ask(settings, yes=yes)
     log_to_stderr(logging.WARNING)  # the view says the rest
     tell = functools.partial(_tell, ready_file=ready_file)
@@ -211,6 +214,14 @@ def _advertised(addresses: list[str], *, hub: bool) -> tuple[str, ...]:
     return tuple(addresses)
 
 
+def _lan(*, wanted: bool) -> bool:
+    from p2pmoe.cli.extras import check_extra
+
+    if wanted:
+        check_extra("lan")
+    return wanted
+
+
 def _ask(settings: "ContributeSettings", *, yes: bool) -> None:
     from p2pmoe.cli.sizes import format_size
 
@@ -222,6 +233,8 @@ def _ask(settings: "ContributeSettings", *, yes: bool) -> None:
     ]
     if settings.listen:
         lines.append(f"  direct links on {settings.listen}")
+    if settings.lan:
+        lines.append("  direct links on the local network, announced there")
     print("\n".join(lines), file=sys.stderr, flush=True)
     if yes or not sys.stdin.isatty():
         return

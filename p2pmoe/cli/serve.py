@@ -135,6 +135,9 @@ Threads = Annotated[
         "at most 8.",
     ),
 ]
+Lan = Annotated[
+    bool, typer.Option("--lan", help="Find workers on the local network too.")
+]
 PreTokenizer = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="Use this pre-tokenizer whatever the file says."),
@@ -156,6 +159,7 @@ def _serve(
     relay: Relay = None,
     invite: InviteFile = None,
     ca: CaFile = None,
+    lan: Lan = False,
     ram: Ram = None,
     disk: Disk = None,
     disk_cache: DiskCache = None,
@@ -186,7 +190,7 @@ def _serve(
     config = ServeConfig(
         model=_model(model, manifest, folder),
         data=folder,
-        access=_access(relay, invite),
+        access=_access(relay, invite, lan=lan),
         manifest=manifest,
         ram_bytes=_size(ram, "--ram"),
         disk=policy,
@@ -265,10 +269,13 @@ async def _run(service: "Service", config: "ServeConfig") -> bool:
     return signal.SIGINT in signals
 
 
-def _access(relay: str | None, invite: Path | None) -> "NetworkAccess | None":
+def _access(
+    relay: str | None, invite: Path | None, *, lan: bool
+) -> "NetworkAccess | None":
     """Return the network to join, None for none: of the invite, or an open relay's."""
     import os
 
+    from p2pmoe.cli.extras import check_extra
     from p2pmoe.config import NetworkAccess
     from p2pmoe.errors import ConfigurationError
     from p2pmoe.network.invite import INVITE_VARIABLE, find_invite
@@ -277,9 +284,11 @@ def _access(relay: str | None, invite: Path | None) -> "NetworkAccess | None":
     named = invite is not None or bool(os.environ.get(INVITE_VARIABLE))
     if relay is None and not named:
         return None
+    if lan:
+        check_extra("lan")
     endpoint = parse_endpoint(relay) if relay is not None else None
     if not named and endpoint is not None:
-        return NetworkAccess(endpoint=endpoint)
+        return NetworkAccess(endpoint=endpoint, lan=lan)
     member = find_invite(invite, os.environ)
     known = (None, *(each.relay_id for each in member.relays))
     if endpoint and endpoint.relay_id not in known:
@@ -293,6 +302,7 @@ def _access(relay: str | None, invite: Path | None) -> "NetworkAccess | None":
         further=tuple(further),
         token=member.token,
         network=member.network,
+        lan=lan,
     )
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from p2pmoe.cli import contribute, extras
+from p2pmoe.cli.extras import ExtraMissing
 from tests.support.worker_processes import Process, run_command
 
 MEGABYTE = 1 << 20
@@ -119,3 +121,10 @@ def test_another_relay_than_the_invites_is_refused(network: Path) -> None:
     shown = run_command("contribute", other, "--invite", str(network), "--yes")
     assert shown.returncode == 2
     assert "error: " in shown.stderr
+
+
+def test_the_local_network_needs_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not contribute._lan(wanted=False)
+    monkeypatch.setattr(extras, "find_spec", lambda _name: None)
+    with pytest.raises(ExtraMissing, match="local network"):
+        contribute._lan(wanted=True)
