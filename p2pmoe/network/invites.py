@@ -88,9 +88,10 @@ def member_token(
     """
     with locked(folder):
         for issued in reversed(read_book(folder)):
+            if issued.name != MEMBERS or issued.hash in revoked:
+                continue
             token = network.token(issued.terms)
-            mine = issued.name == MEMBERS and token_hash(token) == issued.hash
-            if mine and issued.hash not in revoked:
+            if token_hash(token) == issued.hash:  # else the book is another network's
                 return token
         terms = Terms()
         if token_hash(network.token(terms)) in revoked:
