@@ -10,6 +10,7 @@ import datetime as dt
 import ipaddress
 import os
 import ssl
+import stat
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,12 @@ __all__ = [
     "server_context",
 ]
 
+_MISMATCH = "the key is not the certificate's (key values mismatch)"
+_REASONS = {
+    None: "one of them is no pem, is not whole, or has a passphrase",
+    "KEY_VALUES_MISMATCH": _MISMATCH,
+    "NO_CERTIFICATE_ASSIGNED": _MISMATCH,
+}
 _NOT_BEFORE = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
 _NOT_AFTER = dt.datetime(9999, 12, 31, 23, 59, 59, tzinfo=dt.UTC)
 
@@ -100,18 +107,33 @@ def server_context(tls: TlsFiles | SelfSigned, identity: SigningKey) -> ssl.SSLC
                 advice="make room in the system's temporary folder, or set TMPDIR",
             ) from exc
         return context
+    _check_readable(tls.certificate)
+    _check_readable(tls.key)
     try:
-        context.load_cert_chain(tls.certificate, tls.key)
-    except ssl.SSLError as exc:
-        reason = (exc.reason or str(exc)).lower().replace("_", " ")
+        context.load_cert_chain(tls.certificate, tls.key, password=_no_password)
+    except (ssl.SSLError, OSError) as exc:
+        known = _REASONS.get(getattr(exc, "reason", None))
+        reason = known or (exc.strerror or str(exc)).lower()
         raise CertificateError(
             f"certificate {tls.certificate} with key {tls.key}: {reason}"
         ) from exc
-    except OSError as exc:
-        missing = tls.key if tls.certificate.exists() else tls.certificate
-        reason = (exc.strerror or str(exc)).lower()
-        raise CertificateError(f"cannot read {missing}: {reason}") from exc
     return context
+
+
+def _check_readable(path: Path) -> None:
+    """Name the one file that cannot be read; a pipe would stop the whole relay."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise CertificateError(f"{path} is no regular file")
+        path.open("rb").close()
+    except OSError as exc:
+        reason = (exc.strerror or str(exc)).lower()
+        raise CertificateError(f"cannot read {path}: {reason}") from exc
+
+
+def _no_password() -> str:
+    """Stand in for the question on the terminal, which would stop the whole relay."""
+    return ""
 
 
 def _load_own(

@@ -196,7 +196,7 @@ def read_bounded(path: Path, max_bytes: int) -> bytes | None:
         FolderUnusable: it cannot be read, is no regular file, or is larger.
     """
     try:
-        with open(path, "rb", opener=_open_at_once) as file:  # noqa: PTH123 - opener
+        with open(path, "rb", opener=_open_at_once) as file:
             is_file = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
             raw = file.read(max_bytes + 1) if is_file else b""
     except FileNotFoundError:

@@ -50,9 +50,9 @@ def read_limits(path: Path | None) -> Mapping[RateClass, Limits]:
     try:
         return parse_limits(raw.decode("utf-8"))
     except (ValueError, RecursionError) as exc:
-        reason = (str(exc).splitlines() or ["it is nested too deeply"])[0]
+        reason = _printable(exc)
         raise ConfigurationError(
-            f"limits file {path}: {reason.lower():.300}",
+            f"limits file {path}: {reason:.300}",
             advice="see docs/reference/relay-limits.md for what it may say",
         ) from exc
 
@@ -72,6 +72,13 @@ def parse_limits(text: str) -> Mapping[RateClass, Limits]:
             raise ValueError(f"{name} is no table")  # noqa: TRY004 - one kind for all
         rates[rate_class] = replace(rates[rate_class], **_checked(name, table))
     return rates
+
+
+def _printable(exc: Exception) -> str:
+    """Return the reason on one line; what the file holds may be anything."""
+    if isinstance(exc, RecursionError):
+        return "it is nested too deeply"
+    return "".join(each if each.isprintable() else "?" for each in str(exc)).lower()
 
 
 def _classes() -> dict[str, RateClass]:

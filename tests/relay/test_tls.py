@@ -1,11 +1,17 @@
 """Certificates: files, and the relay's identity key as its certificate's key."""
 
+import os
 import ssl
 import tempfile
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    NoEncryption,
+)
 
 from relay.certificates import read_certificate
 from relay.errors import CertificateError
@@ -18,6 +24,8 @@ from relay.tls import (
     server_context,
 )
 from tests.support.relays import RELAY, key
+
+PEM = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8)
 
 
 def write_files(folder, owner=RELAY, certified=RELAY) -> TlsFiles:
@@ -90,6 +98,24 @@ def test_a_key_that_does_not_fit_is_refused(tmp_path) -> None:
     files = write_files(tmp_path, owner=key(1))
     with pytest.raises(CertificateError, match="mismatch"):
         server_context(files, RELAY)
+    other_kind = ec.generate_private_key(ec.SECP256R1())
+    files.key.write_bytes(other_kind.private_bytes(*PEM, NoEncryption()))
+    with pytest.raises(CertificateError, match="mismatch"):
+        server_context(files, RELAY)
+
+
+def test_nothing_of_the_files_makes_a_relay_wait(tmp_path) -> None:
+    files = write_files(tmp_path)
+    files.key.write_bytes(
+        RELAY.private.private_bytes(*PEM, BestAvailableEncryption(b"a phrase"))
+    )
+    with pytest.raises(CertificateError, match="passphrase"):  # nobody is asked
+        server_context(files, RELAY)
+    for path in (files.key, files.certificate):
+        path.unlink()
+        os.mkfifo(path)
+        with pytest.raises(CertificateError, match=f"{path} is no regular file"):
+            server_context(files, RELAY)
 
 
 def test_files_that_are_missing_or_no_pem_are_named(tmp_path) -> None:

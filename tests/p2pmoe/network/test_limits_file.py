@@ -34,7 +34,9 @@ def test_what_is_left_out_is_as_without_the_file() -> None:
         ("[phone]\nframes_s = 0\n", "not a number from 1 "),
         ("[phone]\nqueue_bytes = '1M'\n", "not a number"),
         ("[phone\n", "expected"),
-        ("x = " + "[" * 5000, ""),
+        ("x = " + "[" * 5000, "nested too deeply"),
+        (r'["a\u001bb"]', "is no rate class"),
+        ('[phone]\n"a\\u001b[1m\\nb" = 1\n', "phone.a?[1m?b names no limit"),
         ("x = 1" + "0" * 5000, ""),
     ],
 )
@@ -47,7 +49,7 @@ def test_anything_else_is_one_line_that_names_the_file(
         read_limits(path)
     assert str(path) in str(caught.value)
     assert reason in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert str(caught.value).isprintable()
 
 
 def test_no_file_no_text_and_too_much_of_it(tmp_path: Path) -> None:
