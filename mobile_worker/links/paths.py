@@ -138,7 +138,7 @@ class PeerState:
     @property
     def needs_time(self) -> bool:
         """Whether something of it is due sooner or later."""
-        due = bool(self.links) or self.measured or self.is_held
+        due = bool(self.links) or self.used or self.measured or self.is_held
         return due or self.session.needs_time
 
     @property

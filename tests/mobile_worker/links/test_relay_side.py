@@ -68,6 +68,26 @@ def test_losing_one_relay_is_no_event_and_the_other_carries_on_at_once(pair):
     assert a.events() == []
 
 
+def test_a_relay_that_swallows_everything_is_left_within_two_seconds(pair):
+    a, b = pair
+    a.clock.now += 60  # nothing was said for long
+    for step in range(40):
+        a.clock.now += 0.2
+        a.send(b.id, Cancel(request=step + 2))
+        a.relay.sent.clear()
+        b.relay.sent.clear()
+        carry_over_other(a, b)
+        for _, payload in b.other.sent:
+            a.board.packet_arrived(a.other, b.id, payload)
+        b.other.sent.clear()
+        a.board.tick()
+        b.board.tick()
+        if b.events():
+            break
+    assert step < 10
+    assert a.events() == []
+
+
 def test_losing_both_is_told_and_loses_no_peer(pair):
     a, b = pair
     go_down(a, a.relay)
