@@ -96,8 +96,8 @@ def _contribute(
     ready_file: ReadyFile = None,
 ) -> None:
     """Serve experts from this machine's memory, and earn for it."""
-    import functools
     import logging
+    from functools import partial
 
     import trio
 
@@ -133,9 +133,8 @@ def _contribute(
     machine.check_limits(here, memory_bytes=settings.memory_bytes, n_threads=threads)
     _ask(settings, yes=yes)
     log_to_stderr(logging.WARNING)  # the view says the rest
-    tell = functools.partial(_tell, ready_file=ready_file)
     with open_view(as_json=as_json) as view:
-        hooks = Hooks(report=view, started=tell)
+        hooks = Hooks(report=view, started=partial(_tell, ready_file=ready_file))
         exit_code = trio.run(run_worker, settings, hooks)
     raise typer.Exit(exit_code)
 
