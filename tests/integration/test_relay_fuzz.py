@@ -34,9 +34,8 @@ def fuzz(*words: str, optimised: bool) -> dict[str, int]:
 @pytest.mark.parametrize(
     ("n", "optimised"),
     [
-        (10_000, True),
+        (10_000, False),
         pytest.param(100_000, True, marks=pytest.mark.slow),
-        pytest.param(100_000, False, marks=pytest.mark.slow),
     ],
 )
 def test_b25_mutated_frames_raise_protocol_error_or_nothing(
@@ -48,7 +47,7 @@ def test_b25_mutated_frames_raise_protocol_error_or_nothing(
 
 
 @pytest.mark.parametrize(
-    ("n", "optimised"), [(200, True), pytest.param(5_000, True, marks=pytest.mark.slow)]
+    ("n", "optimised"), [(200, True), pytest.param(3_000, True, marks=pytest.mark.slow)]
 )
 def test_b25_connections_that_go_wrong_anywhere_leave_the_relay_up(
     n: int, optimised: bool

@@ -126,7 +126,7 @@ def test_b26_ten_idle_minutes_and_nobody_is_dropped(
 @pytest.mark.slow
 @trio_test
 async def test_b26_against_real_time() -> None:
-    async with through_proxy(2.0) as (relay, proxy, endpoint):
+    async with through_proxy(3.0) as (relay, proxy, endpoint):
         quick = ClientSettings(allow_plaintext=True, ping_interval_s=0.3)
         who = peer_of(RateClass.LAPTOP)
         async with connect(endpoint, who, wall_us=clock, settings=quick) as connection:
