@@ -180,7 +180,8 @@ class Switch:
         live = self.terms.live
         limits = told or live.limits(admitted.rate_class, admitted.lease_s)
         queue = DestinationQueue(lane_caps(limits), self.budget)
-        return Peer(admitted, limits, keep_alive, Outbox(queue), now)
+        outbox = Outbox(queue, queue_bytes=limits.queue_bytes)
+        return Peer(admitted, limits, keep_alive, outbox, now)
 
     def apply(self, live: LiveSettings, now: float) -> Applied:
         """Go on by other settings; each peer whom they concern is told."""

@@ -7,8 +7,8 @@ messages from a server are unmasked, a header and the bytes (RFC 6455, section 5
 SEND becomes a RECV by a new header of the same 40 bytes; its payload is not copied
 before the write.
 
-Notices are bounded too: a peer that lets 4,096 kinds of NACK wait does not read, and
-`is_overrun` says so.
+Notices are bounded too: a peer that lets 4,096 kinds of NACK wait, 512 other notices,
+or more bytes of them than two of its queues hold, does not read; `is_overrun` says so.
 """
 
 import struct
@@ -16,6 +16,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Final
 
+from relay.defaults import QUEUE_BYTES
 from relay.frame_types import FrameType, Gone, GoneReason, Nack, NackReason
 from relay.frames import DATA_HEADER, encode_frame
 from relay.keys import PeerId
@@ -78,6 +79,8 @@ class Outbox:
     __slots__ = (
         "_gone",
         "_gone_bucket",
+        "_max_notice_bytes",
+        "_n_notice_bytes",
         "_nacks",
         "_notices",
         "_pong",
@@ -85,8 +88,13 @@ class Outbox:
         "queue",
     )
 
-    def __init__(self, queue: DestinationQueue) -> None:
+    def __init__(
+        self, queue: DestinationQueue, *, queue_bytes: int = QUEUE_BYTES
+    ) -> None:
+        """Hold what waits for a peer whose limits say `queue_bytes`."""
         self.queue = queue
+        self._max_notice_bytes = 2 * queue_bytes
+        self._n_notice_bytes = 0
         self.n_takes = 0  # how often its writer came
         self._notices: deque[bytes] | None = None
         self._nacks: dict[tuple[PeerId, NackReason, int], int] = {}
@@ -110,13 +118,18 @@ class Outbox:
     def is_overrun(self) -> bool:
         """Whether the peer lets notices pile up: it does not read."""
         n_notices = len(self._notices) if self._notices else 0
-        return len(self._nacks) > _MAX_NACK_KINDS or n_notices > _MAX_NOTICES
+        return (
+            len(self._nacks) > _MAX_NACK_KINDS
+            or n_notices > _MAX_NOTICES
+            or self._n_notice_bytes > self._max_notice_bytes
+        )
 
     def notice(self, message: bytes) -> None:
         """Append a frame of the relay's own."""
         if self._notices is None:
             self._notices = deque()
         self._notices.append(message)
+        self._n_notice_bytes += len(message)
 
     def pong(self, message: bytes) -> None:
         """Answer a ping; of several only the last is answered."""
@@ -163,6 +176,7 @@ class Outbox:
         if self._notices:
             messages.extend(self._notices)
             self._notices = None
+            self._n_notice_bytes = 0
         messages.extend(self._all_nacks())
         for message in messages:
             batch.parts.append(websocket_header(len(message)))
