@@ -101,9 +101,7 @@ class Acceptor:
             accepted.close()
             return
         if crowd is not None:
-            self._switch.counters.refused["crowded out"] += 1
-            crowd.scope.cancel()
-            crowd.leave()
+            crowd.give_way()
         entrance = Entrance(
             gate=self._gate,
             admitted=admitted,
@@ -134,6 +132,8 @@ class Acceptor:
             guest = None
             with entrance.scope:
                 guest = await door.open(transport, entrance)
+            if entrance.scope.cancelled_caught:
+                counters.refused["crowded out"] += 1
             if guest is not None:
                 peer = self._switch.admit(
                     guest.admitted,

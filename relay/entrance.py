@@ -44,6 +44,7 @@ class Entrance:
         self.scope = trio.CancelScope()
         self.remote = remote
         self.is_front = is_front
+        admitted.give_way = self.give_way
 
     @property
     def address(self) -> str:
@@ -64,6 +65,11 @@ class Entrance:
     def needs_ticket(self) -> bool:
         """Whether it is here for its ticket only."""
         return self._admitted.needs_ticket
+
+    def give_way(self) -> None:
+        """End its handshake: another address gets the place."""
+        self.scope.cancel()
+        self.leave()
 
     def leave(self, *, proven: bool = False) -> None:
         """Give its places back, at the first call; `proven`: the peer proved its id."""

@@ -12,7 +12,8 @@ than others. Phones behind one carrier share an address, so what is above an add
 own rate may go on in a lane for those that come back: a few at once, closed before the
 WebSocket handshake unless they show a resume ticket (`relay.tickets`). Each takes a
 place in the lane that only a proof of the ticket's id gives back at once; what fails
-there fills the lane of its own address.
+there fills the lane of its own address. Where all places are taken, the address that
+holds most gives one up: one that dawdles there keeps nobody else out.
 
 A front's connections are counted at the address that the front names, once it is read
 (`settle`); for those of this host only the limit of all together holds.
@@ -21,7 +22,7 @@ A front's connections are counted at the address that the front names, once it i
 import enum
 import ipaddress
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -86,16 +87,22 @@ class Lane(enum.Enum):
     TICKET = enum.auto()  # above it: only with a ticket
 
 
+def _nothing() -> None:
+    """Stand in until somebody serves the connection."""
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class Pass:
     """A connection's right to go on, and the places that it holds.
 
-    `settled`: false until a front's connection has been counted.
+    `settled`: false until a front's connection has been counted. `give_way` is called
+    when its place in the lane goes to another address: it must end, and leave at once.
     """
 
     lane: Lane = Lane.FREE
     address: str = ""
     settled: bool = True
+    give_way: Callable[[], None] = _nothing
 
     @property
     def needs_ticket(self) -> bool:
@@ -156,7 +163,7 @@ class AddressGate:
         self._lanes = _Buckets(limits.lane_address_s, limits.lane_address_burst)
         self._peers = _Buckets(limits.lane_peer_s, limits.lane_peer_burst)
         self._open: dict[str, int] = {}
-        self._n_in_lane = 0
+        self._lane: dict[Pass, None] = {}  # who is in it, the oldest first
 
     def enter(self, address: str, origin: Origin, now: float) -> Pass | None:
         """Return the pass of a new connection, or None: close it at once."""
@@ -176,6 +183,9 @@ class AddressGate:
             return False
         admitted.lane, admitted.address = found.lane, found.address
         admitted.settled = True
+        if found in self._lane:
+            del self._lane[found]
+            self._lane[admitted] = None
         return True
 
     def show_ticket(self, peer_id: PeerId, now: float) -> bool:
@@ -193,18 +203,18 @@ class AddressGate:
             else:
                 del self._open[address]
         elif lane is Lane.TICKET:
-            self._n_in_lane -= 1
+            self._lane.pop(admitted, None)
             if proven:
                 self._lanes.of(address, now).give_back(1)
 
     def _count(self, address: str | None, now: float) -> Pass | None:
-        if address is None:
-            return Pass() if self._all.try_take(1, now) else None
-        key = address_key(address)
-        found = self._at(key, now)
-        if found is not None and not self._all.try_take(1, now):
-            self.leave(found, proven=True, now=now)
+        if not self._all.try_take(1, now):
             return None
+        if address is None:
+            return Pass()
+        found = self._at(address_key(address), now)
+        if found is None:
+            self._all.give_back(1)
         return found
 
     def _at(self, key: str, now: float) -> Pass | None:
@@ -214,9 +224,24 @@ class AddressGate:
         if has_place and self._addresses.of(key, now).try_take(1, now):
             self._open[key] = n_open + 1
             return Pass(lane=Lane.OPEN, address=key)
-        if self._n_in_lane >= self._limits.lane_open:
+        bucket = self._lanes.of(key, now)
+        if not bucket.try_take(1, now):
             return None
-        if not self._lanes.of(key, now).try_take(1, now):
+        if not self._has_lane_for(key):
+            bucket.give_back(1)
             return None
-        self._n_in_lane += 1
-        return Pass(lane=Lane.TICKET, address=key)
+        found = Pass(lane=Lane.TICKET, address=key)
+        self._lane[found] = None
+        return found
+
+    def _has_lane_for(self, key: str) -> bool:
+        """Tell whether the lane has a place, if need be one that another gives up."""
+        if len(self._lane) < self._limits.lane_open:
+            return True
+        inside = list(self._lane)
+        at = crowded_out([each.address for each in inside], key)
+        if at is None:
+            return False
+        del self._lane[inside[at]]
+        inside[at].give_way()
+        return True

@@ -58,3 +58,17 @@ async def test_a_fronts_connection_is_settled_later() -> None:
     assert first.settle("198.51.100.1")
     assert not second.settle("198.51.100.1")
     await trio.lowlevel.checkpoint()
+
+
+@trio_test
+async def test_a_place_in_the_lane_goes_to_another_address() -> None:
+    limits = GateLimits(per_address_open=0, lane_open=2)
+    gate = AddressGate(limits, trio.current_time())
+    left: list[int] = []
+    dawdling = [entrance(gate, left, Origin.FRONT) for _ in range(2)]
+    assert all(each.settle(ADDRESS) for each in dawdling)
+    assert gate.enter("192.0.2.2", Origin.PEER, trio.current_time())
+    assert left == [1]
+    with dawdling[0].scope as scope:
+        await trio.sleep_forever()
+    assert scope.cancelled_caught

@@ -120,8 +120,27 @@ def test_a_proof_gives_the_place_in_the_lane_back_and_a_failure_does_not() -> No
 def test_only_so_many_are_in_the_lane_at_once() -> None:
     at = gate(per_address_burst=1)
     addresses = [f"192.0.2.{n}" for n in range(8)]
-    passes = [each for a in addresses for each in entered(at, a, 10)]
-    assert len(in_lane(passes)) == 32
+    for address in addresses:
+        entered(at, address, 10)
+    assert len(at._lane) == 32
+
+
+def test_who_fills_the_lane_gives_way_to_another_address() -> None:
+    at, gone = gate(per_address_burst=1), []
+    dawdling = in_lane(entered(at, "192.0.2.1", 60))
+    assert len(dawdling) == 32
+    for number, each in enumerate(dawdling):
+
+        def give_way(each: Pass = each, number: int = number) -> None:
+            gone.append(number)
+            at.leave(each, proven=False, now=0.0)
+
+        each.give_way = give_way
+    phones = in_lane(entered(at, PHONES.replace(".1", ".2"), 60))
+    assert len(phones) == 16  # as many as are left to the other
+    assert gone == list(range(16))
+    assert not entered(at, "192.0.2.1", 9)
+    assert len(at._lane) == 32
 
 
 @pytest.mark.parametrize(
@@ -211,9 +230,9 @@ def test_places_are_all_given_back(steps) -> None:
                 at.settle(found, "c", now / 10)
         elif inside:
             at.leave(inside.pop(), proven=proven, now=now / 10)
-        assert 0 <= at._n_in_lane <= 4
+        assert 0 <= len(at._lane) <= 4
         assert all(0 < n <= 2 for n in at._open.values())
     for each in inside:
         at.leave(each, proven=False, now=100.0)
     assert not at._open
-    assert at._n_in_lane == 0
+    assert len(at._lane) == 0
