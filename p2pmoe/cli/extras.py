@@ -22,7 +22,6 @@ _EXTRAS: Final = {
     "gguf": "convert",
     "acme": "acme",
     "josepy": "acme",
-    "requests": "acme",
     "zeroconf": "lan",
 }
 _NEEDS: Final = {

@@ -1,20 +1,20 @@
 """`p2pmoe relay`: run a network here: relay, market and ledger in one process.
 
 A group of commands that runs a relay when none of them is named; what looks at relays
-from outside, such as `p2pmoe relay probe`, has a file of its own, listed in `_GROUP`.
+from outside, `p2pmoe relay probe`, has a file of its own.
 
 What people need to know, such as the commands to join, goes to stderr; nothing goes to
 stdout. SIGTERM drains and ends with 0, an interrupt with 130; SIGHUP has limits,
 revocations, relay map and certificate read anew. Never loads numpy.
 """
 
-import importlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
+from p2pmoe.cli import relay_probe
 from p2pmoe.cli.relay_options import (
     Acme,
     AcmeCa,
@@ -49,16 +49,12 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
-# Modules of this package that add a command to the group by `register(group)`.
-_GROUP: tuple[str, ...] = ("relay_probe",)
-
 
 def register(app: typer.Typer) -> None:
     """Add the group of commands to the command line."""
     group = typer.Typer(rich_markup_mode=None)
     group.callback(invoke_without_command=True)(_relay)
-    for module in _GROUP:
-        importlib.import_module(f"p2pmoe.cli.{module}").register(group)
+    relay_probe.register(group)
     app.add_typer(group, name="relay")
 
 
@@ -161,9 +157,11 @@ def _acme_of(
     from p2pmoe.cli.extras import check_extra
     from p2pmoe.network.acme.settings import LETS_ENCRYPT, AcmeSettings
     from relay.listening import split_address
+    from relay.tls import client_context
 
     if not domains:
         return None
+    client_context(ca_file)  # a file that is none is said now
     host, port = split_address(listen)
     settings = AcmeSettings(
         domains=tuple(domain.lower() for domain in domains),

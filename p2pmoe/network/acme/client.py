@@ -47,9 +47,7 @@ def obtain(
         AcmeFailed: the authority cannot be reached, or gave no certificate.
         ModuleNotFoundError: the extra is not installed.
     """
-    import requests  # noqa: PLC0415 - of the extra
-    from acme import errors, messages  # noqa: PLC0415
-    from josepy import errors as jose_errors  # noqa: PLC0415
+    from acme import errors, messages  # noqa: PLC0415 - of the extra
 
     try:
         return _obtain(settings, account_key_pem, publish)
@@ -58,12 +56,15 @@ def obtain(
     except messages.Error as exc:
         reason = _shown(exc.detail or exc.typ or "")
         raise AcmeFailed(f"the authority refuses: {reason}") from exc
-    except requests.RequestException as exc:
+    except OSError as exc:  # requests' own errors are such, too
         raise AcmeFailed(
             f"the authority {settings.server} cannot be reached: {_shown(exc)}",
             advice="check the URL, the network, and the firewall between",
         ) from exc
-    except (errors.Error, jose_errors.Error, ValueError, KeyError) as exc:
+    except (AcmeFailed, ImportError):
+        raise
+    except Exception as exc:
+        # Whatever the package makes of an authority's nonsense: the relay goes on.
         raise AcmeFailed(
             f"the authority {settings.server} answers what is no ACME: {_shown(exc)}",
             advice="check the URL of --acme-server",

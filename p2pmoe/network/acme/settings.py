@@ -23,7 +23,7 @@ class AcmeSettings:
 
     email: where the authority writes to, or "". server: its directory's URL. host None:
     all addresses. ca_file: PEM of an authority that signs the server's own certificate,
-    besides none; None: the usual ones.
+    in place of the system's.
 
     Raises:
         ConfigurationError: a name or URL that no authority could take.

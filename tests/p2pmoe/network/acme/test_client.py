@@ -30,6 +30,12 @@ def authority(tmp_path: Path, answers: dict[str, str]) -> Iterator[AcmeServer]:
             self.end_headers()
             self.wfile.write(answers.get(token, "?").encode())
 
+        def do_HEAD(self) -> None:
+            self.do_GET()
+
+        def do_POST(self) -> None:
+            self.do_GET()
+
         def log_message(self, *_: object) -> None:
             pass
 
@@ -92,11 +98,35 @@ def test_an_authority_that_is_not_trusted_not_there_or_none(authority, answers) 
     account = new_key_pem()
     untrusted = settings(authority, ca_file=None)
     nowhere = settings(authority, server="https://127.0.0.1:9/directory")
+    no_file = settings(authority, ca_file=Path("/dev/null/none.pem"))
     none = settings(authority, server=f"http://127.0.0.1:{authority.validation_port}/")
     for wrong, reason in (
         (untrusted, "cannot be reached"),
         (nowhere, "cannot be reached"),
+        (no_file, "cannot be reached"),
         (none, "what is no ACME"),
     ):
         with pytest.raises(AcmeFailed, match=reason):
             obtain(wrong, account, answers.__setitem__)
+
+
+@pytest.mark.parametrize(
+    "directory",
+    [
+        "[]",
+        "7",
+        '{"newNonce": 5, "newAccount": []}',
+        '{"newNonce": "http://127.0.0.1:PORT/n", "newAccount": {}}',
+        '{"meta": [], "newAccount": "http://127.0.0.1:PORT/a"}',
+        '{"newNonce": "file:///etc/passwd", "newAccount": "x"}',
+    ],
+)
+def test_no_nonsense_of_an_authority_ends_a_relay(
+    authority, answers, directory: str
+) -> None:
+    port = str(authority.validation_port)
+    answers["directory"] = directory.replace("PORT", port)
+    wrong = settings(authority, server=f"http://127.0.0.1:{port}/directory")
+    with pytest.raises(AcmeFailed) as caught:
+        obtain(wrong, new_key_pem(), answers.__setitem__)
+    assert str(caught.value).isprintable()
