@@ -10,15 +10,13 @@ Nothing here talks to a relay: each command changes files in the folder, which a
 relay reads again at SIGHUP. No token is ever printed.
 """
 
-import importlib
-import importlib.util
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p2pmoe.cli import network_invite, network_revoke
+from p2pmoe.cli import network_invite, network_relays, network_revoke
+from p2pmoe.cli.network_invite import Data
 
 if TYPE_CHECKING:
     from p2pmoe.network.folder import OperatorFolder
@@ -28,14 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
-# Modules of this package that add a command to the group by `register(group)`.
-_GROUP = ("network_relays",)
 _COLUMNS = ("name", "hash", "role", "rate", "for", "issued", "ends", "state")
 
-Data = Annotated[
-    Path | None,
-    typer.Option(metavar="FOLDER", help="The operator's folder, as `relay` has it."),
-]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -50,9 +42,7 @@ def register(app: typer.Typer) -> None:
     network_invite.register(group)
     network_revoke.register(group)
     group.command("show")(_show)
-    for name in _GROUP:
-        if importlib.util.find_spec(f"p2pmoe.cli.{name}") is not None:
-            importlib.import_module(f"p2pmoe.cli.{name}").register(group)
+    network_relays.register(group)
     app.add_typer(group, name="network")
 
 

@@ -155,9 +155,10 @@ def _terms(role: str, rate: str | None, not_after_us: int, peer: str | None) -> 
         raise ConfigurationError(
             f"--rate {wanted[:40]!r} is none", advice=f"use one of {', '.join(classes)}"
         )
-    return Terms.numbered(
+    terms = Terms(
         role=Role[role.upper()],
         rate_class=RateClass[wanted.upper()],
         not_after_us=not_after_us,
         peer_id=None if peer is None else peer_id_from_hex(peer),
     )
+    return terms.numbered()

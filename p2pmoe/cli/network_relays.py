@@ -15,19 +15,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from p2pmoe.cli.network_invite import Data, open_network
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from p2pmoe.network.folder import OperatorFolder
     from relay.relay_map import RelayEntry
 
     Entries = tuple[RelayEntry, ...]
 
 __all__ = ["register"]
 
-Data = Annotated[
-    Path | None, typer.Option(metavar="FOLDER", help="The operator's folder.")
-]
 Url = Annotated[
     str,
     typer.Argument(
@@ -90,7 +88,7 @@ def _list(data: Data = None, as_json: AsJson = False) -> None:
     from p2pmoe.cli.tables import print_json, print_rows
     from p2pmoe.network.relays import RelayMapFile
 
-    file = RelayMapFile.open(_folder(data))
+    file = RelayMapFile.open(*open_network(data))
     rows = [
         {
             "url": entry.url,
@@ -103,17 +101,11 @@ def _list(data: Data = None, as_json: AsJson = False) -> None:
     ]
     version = 0 if file.current is None else file.current.version
     if as_json:
-        network = file.key.peer_id.hex()
+        network = file.network.network_id.hex()
         print_json({"network": network, "version": version, "relays": rows})
         return
     columns = ("url", "relay_id", "region", "weight", "draining")
     print_rows(columns, rows, title=f"relay map, version {version}")
-
-
-def _folder(data: Path | None) -> "OperatorFolder":
-    from p2pmoe.network.folder import OperatorFolder, default_folder
-
-    return OperatorFolder(data or default_folder())
 
 
 def _change(data: Path | None, change: "Callable[[Entries], Entries]") -> None:
@@ -121,9 +113,9 @@ def _change(data: Path | None, change: "Callable[[Entries], Entries]") -> None:
     from p2pmoe.network.folder import locked
     from p2pmoe.network.relays import RelayMapFile
 
-    folder = _folder(data)
+    folder, network = open_network(data)
     with locked(folder):
-        file = RelayMapFile.open(folder)
+        file = RelayMapFile.open(folder, network)
         relay_map = file.replace(change(file.entries))
     print(
         f"{file.path}: version {relay_map.version}, {len(relay_map.entries)} in all; "

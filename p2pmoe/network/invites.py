@@ -95,7 +95,7 @@ def member_token(
                 return token
         terms = Terms()
         if token_hash(network.token(terms)) in revoked:
-            terms = Terms.numbered()
+            terms = Terms().numbered()
         return _issue(folder, network, MEMBERS, terms, now_us)[1]
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from p2pmoe.errors import ConfigurationError
 from p2pmoe.network.errors import FolderUnusable
-from p2pmoe.network.folder import OperatorFolder, give_away, read_bounded
+from p2pmoe.network.folder import OperatorFolder, give_away
 from p2pmoe.network.invite import (
     MAX_RELAYS,
     Invite,
@@ -23,10 +23,9 @@ from p2pmoe.network.invite import (
 )
 from p2pmoe.network.invites import Issued, issue
 from p2pmoe.network.network import Network, Terms
+from p2pmoe.network.relays import read_map
 from relay.endpoint import Endpoint, parse_endpoint
-from relay.errors import ProtocolError
 from relay.keys import PeerId
-from relay.relay_map import MAX_MAP_BYTES, parse_map
 
 __all__ = ["MemberInvite", "relays_to_name", "write_member_invite"]
 
@@ -54,7 +53,7 @@ def relays_to_name(
     Raises:
         EndpointError: a given URL cannot be understood.
         ConfigurationError: there is no relay, or too many were given.
-        FolderUnusable, InviteBroken: a file of the folder cannot be used.
+        FolderUnusable, InviteBroken, RelayMapBroken: a file cannot be used.
     """
     if len(given) > MAX_RELAYS:
         raise ConfigurationError(
@@ -67,16 +66,8 @@ def relays_to_name(
 
 
 def _mapped(folder: OperatorFolder, network: PeerId) -> tuple[Endpoint, ...]:
-    raw = read_bounded(folder.relay_map, MAX_MAP_BYTES)
-    if raw is None:
-        return ()
-    try:
-        entries = parse_map(raw, network).entries
-    except ProtocolError as exc:
-        raise FolderUnusable(
-            f"{folder.relay_map}: {exc}",
-            advice="restore the file that `p2pmoe network relays` wrote last",
-        ) from exc
+    relay_map = read_map(folder.relay_map, network)
+    entries = () if relay_map is None else relay_map.entries
     staying = [entry.endpoint for entry in entries if not entry.draining]
     return tuple(staying[:MAX_RELAYS])
 

@@ -7,7 +7,7 @@ relays let members in, the relay map, and what is revoked. An invite's token say
 """
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
@@ -32,23 +32,9 @@ class Terms:
     peer_id: PeerId | None = None
     serial: int = 0
 
-    @classmethod
-    def numbered(
-        cls,
-        *,
-        role: Role = Role.ANY,
-        rate_class: RateClass = RateClass.HUB,
-        not_after_us: int = 0,
-        peer_id: PeerId | None = None,
-    ) -> Self:
-        """Return terms with a random serial, whose token can be revoked alone."""
-        return cls(
-            role=role,
-            rate_class=rate_class,
-            not_after_us=not_after_us,
-            peer_id=peer_id,
-            serial=secrets.randbelow((1 << 64) - 1) + 1,
-        )
+    def numbered(self) -> Self:
+        """Return these terms with a random serial: their token is revoked alone."""
+        return replace(self, serial=secrets.randbelow((1 << 64) - 1) + 1)
 
 
 class Network:

@@ -9,11 +9,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from p2pmoe.network.errors import FolderUnusable, NetworkError
+from p2pmoe.network.errors import NetworkError
 from p2pmoe.network.folder import OperatorFolder, read_bounded, replace_file
+from p2pmoe.network.network import Network
 from relay.endpoint import parse_endpoint
 from relay.errors import ProtocolError
-from relay.keys import PeerId, SigningKey, load_key
+from relay.keys import PeerId
 from relay.relay_map import MAX_MAP_BYTES, RelayEntry, RelayMap, parse_map, sign_map
 
 __all__ = [
@@ -116,30 +117,17 @@ def _find(entries: tuple[RelayEntry, ...], named: str) -> RelayEntry:
 
 @dataclass(slots=True)
 class RelayMapFile:
-    """The map in the operator's folder, with the key that signs it."""
+    """The map in the operator's folder, with the network that signs it."""
 
     path: Path
-    key: SigningKey
+    network: Network
     current: RelayMap | None
 
     @classmethod
-    def open(cls, folder: OperatorFolder) -> "RelayMapFile":
-        """Read it.
-
-        Raises:
-            FolderUnusable: the folder holds no network's key; and see `read_map`.
-            KeyFileError: the key cannot be read.
-            RelayMapBroken: see `read_map`.
-        """
-        if not folder.network_key.exists():
-            raise FolderUnusable(
-                f"{folder.path} holds no network's key",
-                advice="name the operator's folder with --data, or make a network with "
-                "p2pmoe network create",
-            )
-        key = load_key(folder.network_key)
-        current = read_map(folder.relay_map, key.peer_id)
-        return cls(folder.relay_map, key, current)
+    def open(cls, folder: OperatorFolder, network: Network) -> "RelayMapFile":
+        """Read it; errors as of `read_map`."""
+        current = read_map(folder.relay_map, network.network_id)
+        return cls(folder.relay_map, network, current)
 
     @property
     def entries(self) -> tuple[RelayEntry, ...]:
@@ -157,9 +145,9 @@ class RelayMapFile:
             FolderUnusable: the file cannot be written.
         """
         version = 1 if self.current is None else self.current.version + 1
-        unsigned = RelayMap(self.key.peer_id, version, entries)
+        unsigned = RelayMap(self.network.network_id, version, entries)
         try:
-            signed = sign_map(unsigned, self.key.sign)
+            signed = sign_map(unsigned, self.network.sign)
         except ProtocolError as exc:
             raise RelayMapBroken(str(exc), advice="correct the value") from exc
         # Signed, and no secret: a service of another user reads it too.

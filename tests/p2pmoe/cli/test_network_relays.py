@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from p2pmoe.cli import network_relays
 from p2pmoe.cli.network_relays import register
+from p2pmoe.network.errors import NetworkMissing
 from p2pmoe.network.relays import add_entry
 from relay.keys import load_or_create_key
 from relay.relay_map import parse_map
@@ -65,6 +66,12 @@ def test_a_relay_comes_drains_and_goes(data: Path) -> None:
 def test_what_cannot_be_changes_nothing(data: Path, words: tuple[str, ...]) -> None:
     assert run(data, *words).exit_code != 0
     assert not (data / "relays.map").exists()
+
+
+def test_without_a_network_nothing_is_made(tmp_path: Path) -> None:
+    refused = run(tmp_path / "none", "list")
+    assert isinstance(refused.exception, NetworkMissing)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_of_commands_at_once_none_is_lost(data: Path) -> None:

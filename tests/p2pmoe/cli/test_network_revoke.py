@@ -27,7 +27,7 @@ def write_invites(path: Path, *names: str):
         write_member_invite(
             folder,
             network,
-            MemberInvite(terms=Terms.numbered(), relays=relays, name=name),
+            MemberInvite(terms=Terms().numbered(), relays=relays, name=name),
             now_us=5,
         )
         for name in names

@@ -43,7 +43,7 @@ def test_an_issued_token_is_the_books_terms_and_hash(tmp_path: Path) -> None:
 
 
 def test_numbered_terms_make_tokens_that_differ() -> None:
-    first, second = Terms.numbered(), Terms.numbered()
+    first, second = Terms().numbered(), Terms().numbered()
     assert first.serial > 0
     assert NETWORK.token(first) != NETWORK.token(second)
 
@@ -70,7 +70,9 @@ def test_a_book_of_another_network_gives_no_token(tmp_path: Path) -> None:
 
 def test_commands_at_once_lose_nothing(tmp_path: Path) -> None:
     def invite(name: str) -> None:
-        issue(OperatorFolder(tmp_path), NETWORK, name, Terms.numbered(), now_us=NOW_US)
+        issue(
+            OperatorFolder(tmp_path), NETWORK, name, Terms().numbered(), now_us=NOW_US
+        )
 
     names = [f"n{number}" for number in range(8)]
     threads = [threading.Thread(target=invite, args=(name,)) for name in names]

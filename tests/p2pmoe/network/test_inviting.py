@@ -4,12 +4,13 @@ from pathlib import Path
 import pytest
 
 from p2pmoe.errors import ConfigurationError
-from p2pmoe.network.errors import FolderUnusable, InviteBroken
+from p2pmoe.network.errors import InviteBroken
 from p2pmoe.network.folder import OperatorFolder
 from p2pmoe.network.invite import Invite, read_invite, write_invite
 from p2pmoe.network.invites import read_book
 from p2pmoe.network.inviting import MemberInvite, relays_to_name, write_member_invite
 from p2pmoe.network.network import Network, Terms
+from p2pmoe.network.relays import RelayMapBroken
 from relay.endpoint import parse_endpoint
 from relay.errors import EndpointError
 from relay.keys import SigningKey
@@ -59,7 +60,7 @@ def test_relays_are_those_given_else_the_maps_else_the_folders_own(tmp_path) -> 
 def test_a_map_that_is_not_ours_is_named(tmp_path: Path) -> None:
     folder = OperatorFolder(tmp_path)
     folder.relay_map.write_bytes(b"nonsense")
-    with pytest.raises(FolderUnusable, match=r"relays\.map"):
+    with pytest.raises(RelayMapBroken, match=r"relays\.map"):
         hosts(folder)
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from p2pmoe.network.errors import FolderUnusable, NetworkError
 from p2pmoe.network.folder import OperatorFolder
+from p2pmoe.network.network import Network
 from p2pmoe.network.relays import (
     RelayMapBroken,
     RelayMapFile,
@@ -19,39 +20,34 @@ from p2pmoe.network.relays import (
     remove_entry,
 )
 from relay.errors import EndpointError
-from relay.keys import load_or_create_key
 from relay.relay_map import RelayEntry, parse_map
 from tests.support.relays import NETWORK, key
 
 ID = key(1).peer_id
 URL = f"wss://one.example:8443/relay#{ID.hex()}"
 OTHER = RelayEntry("wss://two.example/relay", key(2).peer_id)
+OURS = Network(key(3))
 ONE = add_entry((OTHER,), URL, region="eu", weight=7)
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> OperatorFolder:
-    made = OperatorFolder(tmp_path / "folder")
-    load_or_create_key(made.network_key)
-    return made
+    return OperatorFolder(tmp_path / "folder")
 
 
 def test_each_change_makes_the_next_version(folder: OperatorFolder) -> None:
-    file = RelayMapFile.open(folder)
+    file = RelayMapFile.open(folder, OURS)
     assert file.current is None
     assert file.entries == ()
     first = file.replace(ONE)
     second = file.replace(remove_entry(file.entries, URL))
     assert (first.version, second.version) == (1, 2)
-    again = RelayMapFile.open(folder)
+    again = RelayMapFile.open(folder, OURS)
     assert again.current == second
     assert again.entries == (OTHER,)
     assert parse_map(folder.relay_map.read_bytes()) == second
     assert stat.S_IMODE(folder.relay_map.stat().st_mode) == 0o644
-    assert sorted(p.name for p in folder.path.iterdir()) == [
-        "network.key",
-        "relays.map",
-    ]
+    assert [p.name for p in folder.path.iterdir()] == ["relays.map"]
 
 
 def test_an_entry_is_added_or_changed() -> None:
@@ -90,29 +86,24 @@ def test_an_id_of_several_shards_names_none() -> None:
 
 
 def test_a_value_out_of_range_changes_nothing(folder: OperatorFolder) -> None:
-    file = RelayMapFile.open(folder)
+    file = RelayMapFile.open(folder, OURS)
     with pytest.raises(RelayMapBroken, match="region"):
         file.replace(add_entry((), URL, region="Two Words", weight=1))
     assert not folder.relay_map.exists()
 
 
 def test_another_networks_map_or_none_at_all(folder: OperatorFolder) -> None:
-    RelayMapFile.open(folder).replace(ONE)
+    RelayMapFile.open(folder, OURS).replace(ONE)
     with pytest.raises(RelayMapBroken, match="network"):
         read_map(folder.relay_map, NETWORK.peer_id)
     folder.relay_map.write_bytes(b"x" * 10_000)
     with pytest.raises(RelayMapBroken, match=r"relays.map"):
-        RelayMapFile.open(folder)
+        RelayMapFile.open(folder, OURS)
     folder.relay_map.write_bytes(b"x" * 100_000)
     with pytest.raises(FolderUnusable, match=r"relays.map is larger"):
-        RelayMapFile.open(folder)
+        RelayMapFile.open(folder, OURS)
     folder.relay_map.unlink()
     assert read_map(folder.relay_map, NETWORK.peer_id) is None
     folder.relay_map.mkdir()
     with pytest.raises(FolderUnusable, match="cannot read"):
-        RelayMapFile.open(folder)
-
-
-def test_a_folder_without_a_networks_key(tmp_path: Path) -> None:
-    with pytest.raises(FolderUnusable, match="no network's key"):
-        RelayMapFile.open(OperatorFolder(tmp_path))
+        RelayMapFile.open(folder, OURS)
