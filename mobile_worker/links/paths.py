@@ -94,9 +94,9 @@ class PeerState:
         return path
 
     def hold(self, relay: "RelayLink", until: float) -> None:
-        """Note that our connection to this relay is new."""
+        """Note that our connection to this relay is new: nothing is known of it yet."""
         path = self.at(relay)
-        path.present = None
+        path.present, path.meter = None, Meter()
         path.held_until = None if self.lost else until
 
     def seen_by(self, link: Link, packet: bytes, now: float) -> None:

@@ -127,6 +127,15 @@ def test_a_path_in_doubt_is_left_at_once_and_serves_if_all_are():
     assert choose_link(peer, [relay]) is relay
 
 
+def test_a_new_connection_to_a_relay_ends_what_was_thought_of_the_old_one():
+    peer = state()
+    peer.at(UP).meter.doubted = True
+    peer.hold(UP, 15.0)
+    peer.seen_by(UP, b"", 1.0)
+    assert not peer.at(UP).meter.doubted
+    assert choose_link(peer, [UP]) is UP
+
+
 def test_a_link_proven_just_now_takes_over_unless_the_relay_is_quicker():
     direct = Direct(trip_s=0.050)
     peer = state(direct, chosen=UP)
