@@ -6,7 +6,8 @@ r"""The relay map: the network's signed word on which relays it has. No I/O in h
 
 A map is believed for its signature alone, whoever hands it out, so relays, caches and
 mirrors need no trust. `version` only grows: a reader that holds a map never goes back
-to an older one (`newer`). URLs are `wss://`, in canonical form, and each is named once.
+to an older one (`newer`). URLs are `wss://`, in canonical form; each URL and each id is
+named once.
 """
 
 from collections.abc import Callable, Iterable
@@ -181,6 +182,7 @@ def _check(relay_map: RelayMap) -> None:
     for entry in relay_map.entries:
         _check_entry(entry)
     _check_unique(entry.url for entry in relay_map.entries)
+    _check_unique(entry.relay_id.hex() for entry in relay_map.entries)
 
 
 def _check_entry(entry: RelayEntry) -> None:
@@ -204,12 +206,12 @@ def _check_url(url: str) -> None:
         raise ProtocolError(f"relay map: {url!r:.80} is not a plain wss:// URL")
 
 
-def _check_unique(urls: Iterable[str]) -> None:
+def _check_unique(names: Iterable[str]) -> None:
     seen: set[str] = set()
-    for url in urls:
-        if url in seen:
-            raise ProtocolError(f"relay map names {url} twice")
-        seen.add(url)
+    for name in names:
+        if name in seen:
+            raise ProtocolError(f"relay map names {name} twice")
+        seen.add(name)
 
 
 def _is_region(text: str) -> bool:

@@ -75,7 +75,8 @@ def test_without_a_network_nothing_is_made(tmp_path: Path) -> None:
 
 
 def test_of_commands_at_once_none_is_lost(data: Path) -> None:
-    urls = [f"wss://host-{number}.example/relay#{ID}" for number in range(6)]
+    ids = [key(number).peer_id.hex() for number in range(1, 7)]
+    urls = [f"wss://host-{each[:8]}.example/relay#{each}" for each in ids]
 
     def add(url: str) -> None:
         change = functools.partial(add_entry, url=url, region="", weight=1)

@@ -18,7 +18,9 @@ from relay.relay_map import RelayEntry, RelayMap, sign_map
 from relay.revocations import token_hash
 
 NETWORK = Network(SigningKey.from_seed(bytes(32)))
-RELAY = SigningKey.from_seed(b"r" * 32).peer_id
+RELAY, RELAY_B, RELAY_C = (
+    SigningKey.from_seed(c * 32).peer_id for c in (b"r", b"b", b"c")
+)
 TERMS = Terms(serial=7)
 
 
@@ -50,8 +52,8 @@ def test_relays_are_those_given_else_the_maps_else_the_folders_own(tmp_path) -> 
     write_map(
         folder,
         RelayEntry("wss://a/relay", RELAY),
-        RelayEntry("wss://b/relay", RELAY, draining=True),
-        RelayEntry("wss://c/relay", RELAY),
+        RelayEntry("wss://b/relay", RELAY_B, draining=True),
+        RelayEntry("wss://c/relay", RELAY_C),
     )
     assert hosts(folder) == ["a", "c"]
     assert hosts(folder, url("x"), url("y")) == ["x", "y"]
