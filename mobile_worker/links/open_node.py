@@ -37,6 +37,9 @@ from relay.keys import PeerId
 __all__ = ["open_node"]
 
 _LAN_LISTEN: Final = "0.0.0.0:0"
+# Bulk for many peers may fill this; a layer's row then waits for half of it: 0.8 s of
+# 5 Mbit/s. Control does not wait.
+_SEND_QUEUE_BYTES: Final = 1 << 20
 _TICK_S: Final = 0.2
 _FIRST_DIAL_PAUSE_S: Final = 1.0
 _MAX_DIAL_PAUSE_S: Final = 60.0
@@ -67,7 +70,10 @@ async def open_node(
         listeners = await open_listener(listen) if listen else []
         try:
             if settings.endpoints:
-                await tasks.start_relay(relay_client or ClientSettings())
+                client = relay_client or ClientSettings(
+                    send_queue_bytes=_SEND_QUEUE_BYTES
+                )
+                await tasks.start_relay(client)
             if settings.listen:
                 observed = tasks.presence.observed_address
                 tasks.presence.set_addresses(addresses_of(listeners, observed))
