@@ -33,11 +33,11 @@ class Handover:
             trio.RunFinishedError: the trio thread has ended.
         """
         with self._lock:
-            if self._counter is not None:
-                self._calls.append(function)
-                os.eventfd_write(self._counter, 1)
+            if self._counter is None:
+                self._token.run_sync_soon(function)
                 return
-        self._token.run_sync_soon(function)
+            self._calls.append(function)
+            os.eventfd_write(self._counter, 1)
 
     async def run(self) -> None:
         """Make calls until cancelled."""
@@ -47,6 +47,7 @@ class Handover:
         with self._lock:
             self._counter = counter
         try:
+            await self._wait_earlier_calls()
             while True:
                 await trio.lowlevel.wait_readable(counter)
                 os.eventfd_read(counter)
@@ -56,6 +57,12 @@ class Handover:
                 self._counter = None
             os.close(counter)
             self._make_calls()
+
+    async def _wait_earlier_calls(self) -> None:
+        """Wait until those are made that took trio's own way, which keeps order."""
+        made = trio.Event()
+        self._token.run_sync_soon(made.set)
+        await made.wait()
 
     def _make_calls(self) -> None:
         while self._calls:

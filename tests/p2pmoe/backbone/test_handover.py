@@ -1,5 +1,6 @@
 """Calls from threads: in order, none lost, before, while and after it runs."""
 
+import functools
 import threading
 
 import pytest
@@ -59,6 +60,21 @@ async def test_calls_before_and_after_it_ran_take_trios_own_way():
     assert made == ["before", "at its end"]
     handover.call(lambda: made.append("after"))
     await _until(lambda: len(made) == 3)
+
+
+@trio_test
+async def test_no_call_overtakes_one_that_was_made_before_it_ran():
+    for _ in range(30):  # where the thread is when it begins is left to chance
+        made = []
+        async with trio.open_nursery() as nursery:
+            handover = Handover()
+            calls = functools.partial(_call_from_threads, handover, made, 1, 100)
+            nursery.start_soon(trio.to_thread.run_sync, calls)
+            await trio.lowlevel.checkpoint()
+            nursery.start_soon(handover.run)
+            await _until(lambda made=made: len(made) == 100)
+            nursery.cancel_scope.cancel()
+        assert [number for _, number in made] == list(range(100))
 
 
 @trio_test
