@@ -70,17 +70,12 @@ def _host(folder: Path) -> "list[Finding]":
     from mobile_worker.arithmetic.errors import KernelUnavailable
     from p2pmoe.cli.computing import wanted_kernel
     from p2pmoe.doctor import machine
-    from p2pmoe.doctor.findings import Finding, Verdict
+    from p2pmoe.doctor.findings import fault_of
 
     try:
         kernel = machine.kernel(wanted_kernel())
     except KernelUnavailable as error:
-        kernel = Finding(
-            check="kernel",
-            verdict=Verdict.FAULT,
-            text=str(error),
-            advice=error.advice,
-        )
+        kernel = fault_of("kernel", error)
     limit = machine.file_limit()
     return [kernel, machine.disk(folder), machine.open_files(limit)]
 

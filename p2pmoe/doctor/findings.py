@@ -9,6 +9,7 @@ fault     joining or computing fails until it is seen to
 from dataclasses import dataclass
 from enum import StrEnum
 
+from mobile_worker.arithmetic.errors import KernelUnavailable
 from p2pmoe.errors import P2pmoeError
 from relay.errors import RelayError
 
@@ -34,7 +35,9 @@ class Finding:
     advice: str = ""
 
 
-def fault_of(check: str, error: RelayError | P2pmoeError) -> Finding:
+def fault_of(
+    check: str, error: RelayError | P2pmoeError | KernelUnavailable
+) -> Finding:
     """Return the finding that says what an error made for people says."""
     return Finding(
         check=check, verdict=Verdict.FAULT, text=str(error), advice=error.advice

@@ -13,7 +13,7 @@ from typing import Final
 from mobile_worker.arithmetic.candidates import kernel_candidates
 from mobile_worker.arithmetic.errors import KernelUnavailable
 from mobile_worker.arithmetic.select import choose_kernel
-from p2pmoe.doctor.findings import Finding, Verdict
+from p2pmoe.doctor.findings import Finding, Verdict, fault_of
 from relay.errors import ListenError
 from relay.listening import open_listeners
 
@@ -31,12 +31,7 @@ def kernel(wanted: str | None) -> Finding:
     try:
         choice = choose_kernel(kernel_candidates(), wanted)
     except KernelUnavailable as error:
-        return Finding(
-            check="kernel",
-            verdict=Verdict.FAULT,
-            text=str(error).lower(),
-            advice=error.advice,
-        )
+        return fault_of("kernel", error)
     if choice.name == "numpy":
         return Finding(
             check="kernel",
@@ -44,7 +39,7 @@ def kernel(wanted: str | None) -> Finding:
             text="numpy alone computes here, which is slow",
             advice="install p2pmoe where wasmtime has a wheel, or with a C compiler",
         )
-    return Finding(check="kernel", verdict=Verdict.OK, text=f"{choice.line}")
+    return Finding(check="kernel", verdict=Verdict.OK, text=choice.line)
 
 
 def disk(folder: Path) -> Finding:
