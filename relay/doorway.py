@@ -58,6 +58,7 @@ from relay.pages import (
     PageRequest,
     PageResponse,
     Pages,
+    host_name,
     render_head,
 )
 from relay.server_tls import ServerTls
@@ -188,7 +189,7 @@ class Doorway:
     def _note_request(self, knock: _Knock, request: Request) -> None:
         headers = request.headers
         host = headers.get_all("Host")
-        knock.host = _host_name(host[0]) if host else ""
+        knock.host = host_name(host[0]) if host else ""
         forwarded = headers.get_all("X-Forwarded-For")
         knock.forwarded = bool(forwarded) or "Forwarded" in headers or "Via" in headers
         if forwarded and knock.entrance.is_front:
@@ -318,13 +319,6 @@ async def _turn_away(knock: _Knock, page: PageResponse, cause: str) -> NoReturn:
 def _asks_for_status(request: Request) -> bool:
     path = request.path.partition("?")[0]
     return path == STATUS_PATH and "Upgrade" in request.headers
-
-
-def _host_name(host: str) -> str:
-    """Return the host of a Host header, lower case, without port and brackets."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0].lower()
-    return host.partition(":")[0].lower()
 
 
 async def _flush(knock: _Knock) -> None:

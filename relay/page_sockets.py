@@ -29,6 +29,7 @@ from websockets.server import ServerProtocol
 from relay.defaults import READ_BYTES
 from relay.endpoint import is_loopback
 from relay.gate import address_key
+from relay.pages import host_name
 from relay.streams import Wakeup
 
 __all__ = ["STATUS_PATH", "StatusBoard", "StatusSource", "Viewers"]
@@ -42,6 +43,7 @@ _MAX_OF_ADDRESS: Final = 16  # but of loopback: that may be a front
 _PERIOD_S: Final = 1.0
 _MAX_TEXT_BYTES: Final = 1 << 20
 _MAX_ANSWERS: Final = 64
+_DATA: Final = frozenset({Opcode.TEXT, Opcode.BINARY, Opcode.CONT})
 
 
 class StatusBoard:
@@ -224,9 +226,6 @@ async def _read_loop(viewer: _Viewer) -> None:
     viewer.close(1000)
 
 
-_DATA: Final = frozenset({Opcode.TEXT, Opcode.BINARY, Opcode.CONT})
-
-
 async def _flush(stream: trio.abc.Stream, protocol: ServerProtocol) -> None:
     written = b"".join(protocol.data_to_send())
     if written:
@@ -242,11 +241,5 @@ def _is_of_this_page(request: Request) -> bool:
     hosts = request.headers.get_all("Host")
     return not origins or (
         len(origins) == len(hosts) == 1
-        and _host_name(origins[0].partition("://")[2]) == _host_name(hosts[0])
+        and host_name(origins[0].partition("://")[2]) == host_name(hosts[0])
     )
-
-
-def _host_name(host: str) -> str:
-    if host.startswith("["):
-        return host[1:].partition("]")[0].lower()
-    return host.partition(":")[0].lower()

@@ -36,6 +36,7 @@ __all__ = [
     "PageRequest",
     "PageResponse",
     "Pages",
+    "host_name",
     "neutral_page",
     "render_head",
     "status_page",
@@ -86,6 +87,13 @@ class PageResponse:
     def n_bytes(self) -> int:
         """Length of the body."""
         return self.length if self.chunks is not None else len(self.body)
+
+
+def host_name(host: str) -> str:
+    """Return the host of a Host header, lower case, without port and brackets."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0].lower()
+    return host.partition(":")[0].lower()
 
 
 PageHandler = Callable[[PageRequest], Awaitable[PageResponse]]
