@@ -18,6 +18,8 @@ from tests.support.nodes import identity
 
 __all__ = ["main"]
 
+_PATIENCE_S = 120.0  # seconds are usual
+
 
 async def main(number: int, peer_number: int, relay: str) -> None:
     """Play the node."""
@@ -35,9 +37,10 @@ async def main(number: int, peer_number: int, relay: str) -> None:
                 pass
 
         nursery.start_soon(drain)
-        while node.path(peer) is not PathKind.DIRECT:
-            node.send(peer, Cancel(request=1))
-            await trio.sleep(0.1)
+        with trio.fail_after(_PATIENCE_S):
+            while node.path(peer) is not PathKind.DIRECT:
+                node.send(peer, Cancel(request=1))
+                await trio.sleep(0.1)
         print("direct", *node.record.direct_addresses, flush=True)
         await trio.to_thread.run_sync(sys.stdin.read)
         nursery.cancel_scope.cancel()
