@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import socket
 from contextlib import ExitStack
 
@@ -12,6 +13,7 @@ from relay.errors import ListenError
 __all__ = ["open_listeners", "split_address"]
 
 _BACKLOG = 1024
+_PORT = re.compile("[0-9]{1,5}")
 _PRIVILEGE_ADVICE = (
     "give the service the capability (systemd: AmbientCapabilities="
     "CAP_NET_BIND_SERVICE), use authbind, or put a TLS front on the port"
@@ -28,12 +30,12 @@ def split_address(text: str) -> tuple[str | None, int]:
     """
     host, colon, port = text.strip().rpartition(":")
     advice = "write it as :443, 127.0.0.1:8443 or [::1]:8443"
-    if not colon or not port.isdecimal() or int(port) > 65535:
-        raise ListenError(f"listen address {text!r} names no port", advice=advice)
+    if not colon or not _PORT.fullmatch(port) or int(port) > 65535:
+        raise ListenError(f"listen address {text!r:.80} names no port", advice=advice)
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     elif ":" in host:
-        raise ListenError(f"listen address {text!r} lacks brackets", advice=advice)
+        raise ListenError(f"listen address {text!r:.80} lacks brackets", advice=advice)
     return (host or None), int(port)
 
 
@@ -49,9 +51,9 @@ async def open_listeners(host: str | None, port: int) -> list[socket.socket]:
         found = await trio.socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
-    except OSError as exc:
+    except (OSError, UnicodeError) as exc:  # the latter of labels that are too long
         raise ListenError(
-            f"listen address {host!r} is not known",
+            f"listen address {host!r:.80} is not known",
             advice="use an address of this host",
         ) from exc
     listeners: list[socket.socket] = []

@@ -138,13 +138,17 @@ def _networks(texts: Iterable[str]) -> "tuple[ProxyNetwork, ...]":
 
     from p2pmoe.errors import ConfigurationError
 
+    advice = "write it as 10.0.0.0/8, 192.0.2.7 or 2001:db8::/32"
     try:
-        return tuple(ipaddress.ip_network(text.strip()) for text in texts)
+        networks = tuple(ipaddress.ip_network(text.strip()) for text in texts)
     except ValueError as exc:
-        raise ConfigurationError(
-            f"--trusted-proxy: {str(exc)[:200]}",
-            advice="write it as 10.0.0.0/8, 192.0.2.7 or 2001:db8::/32",
-        ) from exc
+        message = f"--trusted-proxy: {str(exc)[:200]}"
+        raise ConfigurationError(message, advice=advice) from exc
+    for network in networks:
+        if not network.prefixlen:  # then anybody is any address, and none has a rate
+            message = f"--trusted-proxy: {network} believes everybody"
+            raise ConfigurationError(message, advice=advice)
+    return networks
 
 
 def _acme_of(

@@ -80,12 +80,19 @@ class OperatorConfig:
     acme: AcmeSettings | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work, naming the option."""
+        """Refuse what cannot work, naming the option.
+
+        Raises:
+            ConfigurationError: options that contradict each other.
+            EndpointError: the public URL is no relay's.
+        """
         if self.behind_front and self.public_url is None:
             raise ConfigurationError(
                 "behind a front the relay does not know its own address",
                 advice="name it with --public-url wss://HOST/relay",
             )
+        if self.public_url is not None:
+            parse_endpoint(self.public_url)
         if not self.only and (self.market or self.ledger):
             raise ConfigurationError(
                 "--market and --ledger name services that run elsewhere",

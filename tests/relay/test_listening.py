@@ -4,6 +4,7 @@ import errno
 import socket
 
 import pytest
+import trio
 
 from relay.errors import ListenError
 from relay.listening import open_listeners, split_address
@@ -23,7 +24,9 @@ def test_listen_addresses(text: str, host: str | None, port: int) -> None:
     assert split_address(text) == (host, port)
 
 
-@pytest.mark.parametrize("text", ["", "443", ":", ":x", ":70000", "::1:443", "a:-1"])
+@pytest.mark.parametrize(
+    "text", ["", "443", ":", ":x", ":70000", "::1:443", "a:-1", ":" + "9" * 5000]
+)
 def test_other_texts_are_refused_with_advice(text: str) -> None:
     with pytest.raises(ListenError) as caught:
         split_address(text)
@@ -55,6 +58,12 @@ async def test_a_port_in_use_is_one_line_with_advice() -> None:
 async def test_an_address_of_another_host() -> None:
     with pytest.raises(ListenError, match="no address of this host"):
         await open_listeners("192.0.2.1", 0)
+
+
+@pytest.mark.parametrize("host", ["..", "a" * 70])
+def test_a_name_that_is_none(host: str) -> None:
+    with pytest.raises(ListenError, match="not known"):
+        trio.run(open_listeners, host, 0)
 
 
 def failing(error: OSError):

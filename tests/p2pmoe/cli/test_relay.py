@@ -111,6 +111,7 @@ def assert_one_line(shown, reason: str) -> None:
         (("--self-signed", "--only", "--market", "12"), "a peer id has 32 bytes"),
         (("--self-signed", "--trusted-proxy", "10.0.0.1/8"), "has host bits set"),
         (("--self-signed", "--trusted-proxy", "x"), "Write it as 10.0.0.0/8"),
+        (("--self-signed", "--trusted-proxy", "::/0"), "believes everybody"),
         ((*LOOPBACK, "--limits", "absent.toml"), "no limits file absent.toml"),
         (("--self-signed", "--shard", "10000"), "--shard"),
         ((*LOOPBACK, "--data", "/dev/null/x"), "cannot use /dev/null/x"),

@@ -16,7 +16,7 @@ from p2pmoe.network.invite import read_invite
 from p2pmoe.network.network import Network
 from p2pmoe.network.operator import OperatorConfig, Started, run_operator
 from p2pmoe.network.revoking import revoke
-from relay.errors import CertificateError, ListenError, TokenRefused
+from relay.errors import CertificateError, EndpointError, ListenError, TokenRefused
 from relay.relay_map import RelayEntry, RelayMap, sign_map
 from relay.server_tls import ServerTls
 from relay.tls import SelfSigned
@@ -281,6 +281,11 @@ def test_a_port_in_use_is_one_error(tmp_path: Path) -> None:
 def test_contradictions_are_refused(changes, reason: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=reason):
         config(tmp_path, **changes)
+
+
+def test_a_public_url_is_judged_before_anything_is_opened(tmp_path: Path) -> None:
+    with pytest.raises(EndpointError, match="wss://"):
+        config(tmp_path, public_url="https://relay.example")
 
 
 def test_its_relay_shows_the_market_and_itself(tmp_path: Path) -> None:
