@@ -24,6 +24,7 @@ from relay.gate import GateLimits
 from relay.live import LiveSettings
 from relay.relay_map import RelayEntry, RelayMap, sign_map
 from relay.revocations import Revocations, token_hash
+from tests.support.nodes import until
 from tests.support.relays import (
     NETWORK,
     PLAINTEXT,
@@ -140,7 +141,7 @@ def test_a_drain_tells_everybody_and_what_waits_leaves(tls: bool) -> None:
             relay = await nursery.start(partial(serve, config, wall_us=wall_us))
             async with joined(relay, A) as a, joined(relay, B) as b:
                 a.send(B.peer_id, bytes(60_000))
-                await trio.sleep(0.02)
+                await until(lambda: relay.counters.accepted)
                 nursery.cancel_scope.cancel()
                 with trio.CancelScope(shield=True):
                     events = [event async for event in until_lost(b)]
@@ -160,20 +161,20 @@ async def until_lost(connection):
         yield exc
 
 
-@trio_test
+@trio_test(autojump=True)
 async def test_b29_a_drain_with_a_stuck_peer_is_bounded() -> None:
-    started = trio.current_time()
     async with trio.open_nursery() as nursery:
         config = plain_config(drain_s=0.5)
         relay = await nursery.start(partial(serve, config, wall_us=wall_us))
         async with raw_peer(relay, A), joined(relay, B) as b:
             for _ in range(30):
                 b.send(A.peer_id, bytes(60_000))
-            await trio.sleep(0.1)
+            await until(lambda: relay.counters.accepted)
+            started = trio.current_time()
             nursery.cancel_scope.cancel()
             with trio.CancelScope(shield=True):
                 assert [event async for event in until_lost(b)]
-    assert trio.current_time() - started < 3
+    assert trio.current_time() - started <= 1.6  # 0.5 s, and a second to linger
 
 
 @trio_test
