@@ -13,7 +13,7 @@ __all__ = ["OperatorProcess", "run_operator_command"]
 # The real root with the operator's commands alone: these tests need no other.
 _PROGRAM = (
     "import p2pmoe.cli.main as root; "
-    "root.COMMANDS = ('relay', 'market', 'ledgerd', 'doctor'); root.main()"
+    "root.COMMANDS = ('relay', 'market', 'ledgerd', 'doctor', 'network'); root.main()"
 )
 _WHOLE = (
     "import sys; sys.modules.update(dict.fromkeys({})); "
