@@ -9,6 +9,7 @@ from typing import Final
 
 import trio
 
+from relay.client import ClientSettings
 from relay.dial import dial
 from relay.endpoint import Endpoint
 from relay.errors import ProtocolError, RelayUnreachable
@@ -25,9 +26,11 @@ _READ_BYTES: Final = 16 * 1024
 
 
 async def fetch_map(
-    endpoint: Endpoint, network: PeerId, *, allow_plaintext: bool = False
+    endpoint: Endpoint, network: PeerId, settings: ClientSettings | None = None
 ) -> RelayMap | None:
     """Return the map that the relay hands out; None if it has none.
+
+    `settings`: the relay is dialled as a connection with these would be.
 
     Raises:
         RelayError: the relay cannot be reached, as `relay.dial.dial` says, or hands out
@@ -35,7 +38,7 @@ async def fetch_map(
     """
     try:
         with trio.fail_after(_TIMEOUT_S):
-            answer = await _get(endpoint, allow_plaintext=allow_plaintext)
+            answer = await _get(endpoint, settings or ClientSettings())
     except trio.TooSlowError as exc:
         raise RelayUnreachable(
             f"relay {endpoint.address} does not hand out its map in time",
@@ -50,8 +53,13 @@ async def fetch_map(
     return None if body is None else parse_map(body, network)
 
 
-async def _get(endpoint: Endpoint, *, allow_plaintext: bool) -> bytes:
-    dialled = await dial(endpoint, allow_plaintext=allow_plaintext)
+async def _get(endpoint: Endpoint, settings: ClientSettings) -> bytes:
+    dialled = await dial(
+        endpoint,
+        allow_plaintext=settings.allow_plaintext,
+        environment=settings.environment,
+        fronts=settings.fronts,
+    )
     try:
         request = (
             f"GET {MAP_PATH} HTTP/1.1\r\nHost: {_host_header(endpoint)}\r\n"

@@ -67,6 +67,8 @@ class _Kept:
 class HomesKeeper:
     """The relay links of one node."""
 
+    _nursery: trio.Nursery  # from `start` on
+
     def __init__(
         self,
         settings: NodeSettings,

@@ -85,9 +85,7 @@ class MapWatch:
             if network is None:
                 return
             try:
-                found = await fetch_map(
-                    source, network, allow_plaintext=self._client.allow_plaintext
-                )
+                found = await fetch_map(source, network, self._client)
             except RelayError as exc:
                 _LOG.info("no relay map: %s", exc)
                 await trio.sleep(_RETRY_S * (n_failed + 1))

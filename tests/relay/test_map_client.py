@@ -7,13 +7,14 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
+from relay.client import ClientSettings
 from relay.endpoint import Endpoint
-from relay.errors import ProtocolError, RelayUnreachable
+from relay.errors import ProtocolError, ProxySettingError, RelayUnreachable
 from relay.groups import only_exception
 from relay.map_client import fetch_map, parse_answer
 from relay.pages import PageResponse
 from relay.relay_map import MAX_MAP_BYTES, RelayEntry, RelayMap, sign_map
-from tests.support.relays import NETWORK, key, running_relay, tls_config
+from tests.support.relays import NETWORK, PLAINTEXT, key, running_relay, tls_config
 from tests.support.trio_test import trio_test
 
 ENTRY = RelayEntry("wss://one.example/relay", key(1).peer_id)
@@ -37,7 +38,7 @@ async def fetched_from(answer: bytes, network: bytes = NETWORK.peer_id) -> objec
         nursery.start_soon(trio.serve_listeners, serve, listeners)
         endpoint = Endpoint(f"ws://127.0.0.1:{port}/relay")
         try:
-            return await fetch_map(endpoint, network, allow_plaintext=True)
+            return await fetch_map(endpoint, network, PLAINTEXT)
         finally:
             nursery.cancel_scope.cancel()
 
@@ -110,3 +111,10 @@ def test_noise_ends_in_one_error(noise: bytes) -> None:
             parse_answer(answer)
         except ProtocolError:
             continue
+
+
+@trio_test
+async def test_it_is_asked_for_on_the_way_that_the_settings_name() -> None:
+    settings = ClientSettings(environment={"HTTPS_PROXY": "socks5://proxy.example"})
+    with pytest.raises(ProxySettingError):
+        await fetch_map(ENTRY.endpoint, NETWORK.peer_id, settings)
