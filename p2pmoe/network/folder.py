@@ -1,7 +1,8 @@
 """The operator's folder: every file that a network's services keep, by name.
 
     network.key        the network's own key                      secret
-    relay.key          the relay's identity                        secret
+    network.descriptor its id and services, signed: all that a relay elsewhere needs
+    relay.key          the relay's identity; relay-N.key a shard's  secret
     market.identity    the market's identity                       secret
     ledger.identity    the ledger's identity                       secret
     market.id, ledger.id   their public ids, readable while the identity is in use
@@ -74,6 +75,11 @@ class OperatorFolder:
     def network_key(self) -> Path:
         """The network's key file."""
         return self.path / "network.key"
+
+    @property
+    def descriptor(self) -> Path:
+        """The network's signed descriptor."""
+        return self.path / "network.descriptor"
 
     @property
     def invite(self) -> Path:

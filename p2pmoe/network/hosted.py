@@ -22,9 +22,8 @@ from p2pmoe.network.folder import (
 from p2pmoe.network.network import Network
 from relay.keys import PeerId
 
-__all__ = ["DESCRIPTOR_FILE", "HostedNetwork", "hosted_network"]
+__all__ = ["HostedNetwork", "hosted_network"]
 
-DESCRIPTOR_FILE: Final = "network.descriptor"
 _MAX_DESCRIPTOR_BYTES: Final = 4096
 
 
@@ -52,7 +51,7 @@ def hosted_network(
         KeyFileError, IdentityError, FolderUnusable: a file cannot be used.
         ConfigurationError: what only the network's key can do is asked of a descriptor.
     """
-    path = folder.path / DESCRIPTOR_FILE
+    path = folder.descriptor
     if path.exists() and not folder.network_key.exists():
         return _by_descriptor(path, asked=not only or bool(market or ledger))
     network = Network.load_or_create(folder.network_key)
