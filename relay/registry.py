@@ -8,6 +8,7 @@ the peers with which frames were exchanged within the last minute.
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from relay.defaults import PARKED_S, QUEUE_BYTES, RECENT_CONTACT_S
@@ -21,6 +22,7 @@ __all__ = ["Entered", "Left", "Peer", "Registry"]
 
 _MAX_CONTACTS: Final = 4096
 _MAX_WATCHED: Final = 4096  # times the scale of the rate class
+_MAX_WATCHED_BY_ALL: Final = 500_000  # some 380 bytes each
 
 
 class Peer:
@@ -133,6 +135,7 @@ class Registry:
         self.active: dict[PeerId, Peer] = {}
         self.parked: dict[PeerId, Peer] = {}
         self._watchers: dict[PeerId, set[Peer]] = {}
+        self._n_watched = 0
 
     def enter(self, peer: Peer, now: float) -> Entered:
         """Make this connection the active one of its id."""
@@ -169,15 +172,28 @@ class Registry:
         """Let a peer watch others.
 
         Of more than 4,096 (65,536 for a hub) those named longest ago are forgotten: a
-        market must not lose its link because many peers came to it.
+        market must not lose its link because many peers came to it. Of more than
+        500,000 in the whole relay the peer with most loses half of its own, the oldest.
         """
         most = _MAX_WATCHED * max(1, peer.limits.queue_bytes // QUEUE_BYTES)
         for watched in ids:
+            self._n_watched += watched not in peer.watched
             peer.watched.pop(watched, None)
             peer.watched[watched] = None
             self._watchers.setdefault(watched, set()).add(peer)
         while len(peer.watched) > most:
             self._forget_watch(peer, next(iter(peer.watched)))
+        while self._n_watched > _MAX_WATCHED_BY_ALL and self._forget_half(peer):
+            pass
+
+    def _forget_half(self, newest: Peer) -> bool:
+        """Let the peer with most forget; false: only those that end have any."""
+        peers = (newest, *self.active.values(), *self.parked.values())
+        fattest = max(peers, key=lambda each: len(each.watched))
+        n_forgotten = (len(fattest.watched) + 1) // 2
+        for watched in tuple(islice(fattest.watched, n_forgotten)):
+            self._forget_watch(fattest, watched)
+        return n_forgotten > 0
 
     def forget_watches(self, peer: Peer) -> None:
         """Let a peer watch nobody any longer."""
@@ -186,6 +202,7 @@ class Registry:
 
     def _forget_watch(self, peer: Peer, watched: PeerId) -> None:
         del peer.watched[watched]
+        self._n_watched -= 1
         watchers = self._watchers[watched]
         watchers.discard(peer)
         if not watchers:

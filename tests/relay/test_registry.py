@@ -2,6 +2,9 @@
 
 import itertools
 
+import pytest
+
+from relay import registry as registry_module
 from relay.handshake import Admitted
 from relay.keys import PeerId
 from relay.limits import KeepAlive, lane_caps, limits_of
@@ -102,6 +105,30 @@ def test_watchers_are_those_that_are_active() -> None:
     registry.enter(new_peer(B), 0.0)
     assert not list(registry.watchers(A))
     registry.leave(watcher)
+    assert not registry._watchers
+
+
+def test_watching_of_all_is_bounded_and_who_watches_little_keeps_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(registry_module, "_MAX_WATCHED_BY_ALL", 100)
+    registry = Registry()
+    modest, *greedy = (new_peer(each) for each in (A, B, C))
+    ids = [PeerId(n.to_bytes(32, "big")) for n in range(200)]
+    for peer in (modest, *greedy):
+        registry.enter(peer, 0.0)
+    registry.watch(modest, ids[:10])
+    for at in range(0, 200, 20):
+        for peer in greedy:
+            registry.watch(peer, ids[at : at + 20])
+            registry.watch(peer, ids[at : at + 20])  # again: counted once
+        total = sum(len(each.watched) for each in (modest, *greedy))
+        assert total == registry._n_watched <= 100
+    assert list(modest.watched) == ids[:10]
+    assert all(ids[-1] in peer.watched for peer in greedy)
+    for peer in (modest, *greedy):
+        registry.leave(peer)
+    assert registry._n_watched == 0
     assert not registry._watchers
 
 
