@@ -68,7 +68,7 @@ _FAULT_CODES: Final = {
     TokenFault.PEER_REVOKED: DenyCode.PEER_REVOKED,
 }
 _TOKEN_ADVICE: Final = {
-    DenyCode.TOKEN_MISSING: "ask the network's operator for a token and give it along",
+    DenyCode.TOKEN_MISSING: "ask the operator for an invite, and name it with --invite",
     DenyCode.TOKEN_MALFORMED: "the token must be copied whole",
     DenyCode.TOKEN_FOREIGN: "use the token of the network this relay belongs to",
     DenyCode.TOKEN_FORGED: "the token must be copied whole, or asked for anew",
