@@ -1,24 +1,26 @@
 r"""The relay map: the network's signed word on which relays it has. No I/O in here.
 
-    map  = body || 64 B signature by the network key over DOMAIN || body
-    body = msgpack [1, network (32 B), version, [entry, ...]]
+    map   = a statement (`relay.statements`) [1, network, version, [entry, ...]]
     entry = [url, relay id (32 B), region, weight, draining]
 
-A map is believed for its signature alone, whoever hands it out, so relays, caches and
-mirrors need no trust. `version` only grows: a reader that holds a map never goes back
-to an older one (`newer`). URLs are `wss://`, in canonical form; each URL and each id is
-named once.
+`version` only grows: a reader that holds a map never goes back to an older one
+(`newer`). URLs are `wss://`, in canonical form; each URL and each id is named
+once.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-import msgpack
-
 from relay.endpoint import Endpoint, parse_endpoint
-from relay.errors import EndpointError, ProtocolError, WeakKey
-from relay.keys import SIGNATURE_BYTES, PeerId, check_peer_id, short_id, verify
+from relay.errors import EndpointError, ProtocolError
+from relay.keys import PeerId
+from relay.statements import (
+    StatementKind,
+    open_statement,
+    peer_id_of,
+    sign_statement,
+)
 
 __all__ = [
     "MAX_ENTRIES",
@@ -38,8 +40,15 @@ MAX_WEIGHT: Final = 1000
 MAX_VERSION: Final = 2**32 - 1
 _MAX_URL_CHARS: Final = 255
 _MAX_REGION_CHARS: Final = 32
-_DOMAIN: Final = b"p2pmoe relay map v1\0"
-_FORMAT: Final = 1
+_KIND: Final = StatementKind(
+    name="relay map",
+    domain=b"p2pmoe relay map v1\0",
+    format=1,
+    n_fields=2,
+    max_bytes=MAX_MAP_BYTES,
+    max_array_len=MAX_ENTRIES,
+    max_str_len=_MAX_URL_CHARS,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +92,9 @@ def sign_map(relay_map: RelayMap, sign: Callable[[bytes], bytes]) -> RelayMap:
         [entry.url, entry.relay_id, entry.region, entry.weight, entry.draining]
         for entry in relay_map.entries
     ]
-    body: bytes = msgpack.packb(
-        [_FORMAT, relay_map.network, relay_map.version, entries]
-    )
-    return RelayMap(
-        network=relay_map.network,
-        version=relay_map.version,
-        entries=relay_map.entries,
-        encoded=body + sign(_DOMAIN + body),
-    )
+    fields = (relay_map.version, entries)
+    encoded = sign_statement(_KIND, relay_map.network, fields, sign)
+    return replace(relay_map, encoded=encoded)
 
 
 def parse_map(raw: bytes, network: PeerId | None = None) -> RelayMap:
@@ -104,17 +107,17 @@ def parse_map(raw: bytes, network: PeerId | None = None) -> RelayMap:
         ProtocolError: not exactly such a map, of another network, or not signed by its
             network.
     """
-    if not SIGNATURE_BYTES < len(raw) <= MAX_MAP_BYTES:
-        raise ProtocolError(f"relay map of {len(raw)} bytes")
-    body, signature = raw[:-SIGNATURE_BYTES], raw[-SIGNATURE_BYTES:]
-    relay_map = _parse_body(body, raw)
-    if network is not None and relay_map.network != network:
-        raise ProtocolError(
-            f"relay map of network {short_id(relay_map.network)}, "
-            f"not {short_id(network)}"
-        )
-    if not verify(relay_map.network, _DOMAIN + body, signature):
-        raise ProtocolError("relay map with a wrong signature")
+    statement = open_statement(_KIND, raw, network)
+    version, entries = statement.fields
+    if not isinstance(entries, list):
+        raise ProtocolError("relay map without a list of relays")
+    relay_map = RelayMap(
+        network=statement.network,
+        version=version,
+        entries=tuple(_entry(values) for values in entries),
+        encoded=raw,
+    )
+    _check(relay_map)
     return relay_map
 
 
@@ -125,42 +128,6 @@ def newer(held: RelayMap | None, found: RelayMap | None) -> RelayMap | None:
     return held
 
 
-def _parse_body(body: bytes, raw: bytes) -> RelayMap:
-    try:
-        values = msgpack.unpackb(
-            body,
-            max_array_len=MAX_ENTRIES,
-            max_map_len=0,
-            max_ext_len=0,
-            max_bin_len=32,
-            max_str_len=_MAX_URL_CHARS,
-        )
-    except (ValueError, msgpack.UnpackException) as exc:
-        raise ProtocolError(f"relay map: {exc}") from exc
-    if not isinstance(values, list) or len(values) != 4 or values[0] != _FORMAT:
-        raise ProtocolError("relay map of an unknown format")
-    _, network, version, entries = values
-    if not isinstance(entries, list):
-        raise ProtocolError("relay map without a list of relays")
-    relay_map = RelayMap(
-        network=_id(network),
-        version=version,
-        entries=tuple(_entry(values) for values in entries),
-        encoded=raw,
-    )
-    _check(relay_map)
-    return relay_map
-
-
-def _id(raw: object) -> PeerId:
-    if not isinstance(raw, bytes):
-        raise ProtocolError("relay map: an id is not bytes")
-    try:
-        return check_peer_id(raw)
-    except WeakKey as exc:
-        raise ProtocolError(f"relay map: {exc}") from exc
-
-
 def _entry(values: object) -> RelayEntry:
     if not isinstance(values, list) or len(values) != 5:
         raise ProtocolError("relay map: an entry is not an array of 5")
@@ -169,7 +136,7 @@ def _entry(values: object) -> RelayEntry:
         raise ProtocolError("relay map: a url or region is no text")
     if type(draining) is not bool:
         raise ProtocolError("relay map: draining is neither true nor false")
-    return RelayEntry(url, _id(relay_id), region, weight, draining)
+    return RelayEntry(url, peer_id_of(_KIND, relay_id), region, weight, draining)
 
 
 def _check(relay_map: RelayMap) -> None:
