@@ -43,7 +43,8 @@ _SEND_QUEUE_BYTES: Final = 1 << 20
 _TICK_S: Final = 0.2
 _FIRST_DIAL_PAUSE_S: Final = 1.0
 _MAX_DIAL_PAUSE_S: Final = 60.0
-_MAX_DIALS: Final = 8
+_MAX_DIALS: Final = 8  # in vain, in a row
+_LASTED_S: Final = 5.0  # a dialled link that lived so long was worth it
 _MAX_DIALLING: Final = 16  # at the same time
 
 
@@ -140,10 +141,13 @@ class _Tasks:
 
     def take(self, stream: trio.SocketStream, peer: PeerId) -> None:
         """Run a direct link for a greeted connection."""
+        self.nursery.start_soon(self._add_link(stream, peer).run)
+
+    def _add_link(self, stream: trio.SocketStream, peer: PeerId) -> DirectLink:
         link = DirectLink(stream, peer, self.switchboard, self.clock)
         if not self.switchboard.link_added(link):
             link.abort("no room for another link")
-        self.nursery.start_soon(link.run)
+        return link
 
     def dial(self, peer: PeerId) -> None:
         """Try to get a direct link, if the peer says where."""
@@ -167,31 +171,58 @@ class _Tasks:
             self.dial(peer)
 
     async def _keep_dialling(self, peer: PeerId, state: PeerState) -> None:
-        pause_s = _FIRST_DIAL_PAUSE_S
+        """Dial, keep the link to its end, dial again; later each time it is in vain.
+
+        A peer may name an address where somebody answers and closes at once, and anyone
+        on the local network may announce one: the next try begins at the next address.
+        """
+        pause_s, n_in_vain, n_false = _FIRST_DIAL_PAUSE_S, 0, 0
         try:
-            for _ in range(_MAX_DIALS):
+            while n_in_vain < _MAX_DIALS:
                 record = state.session.record
                 addresses = () if record is None else self.addresses_of(record)
-                async with self.dials:
-                    stream = await dial_any(
-                        addresses, self.node.peer_id, peer, is_local=self.is_local
-                    )
-                if self.switchboard.peers.get(peer) is not state:
-                    if stream is not None:
-                        await trio.aclose_forcefully(stream)
+                first = n_false % max(1, len(addresses))
+                addresses = addresses[first:] + addresses[:first]
+                has_lasted = await self._link_to(peer, state, addresses)
+                if self._is_done_with(peer, state) or (has_lasted and state.lost):
                     return
-                if stream is not None:
-                    state.session.begin(self.clock.monotonic())
-                    self.take(stream, peer)
-                    return
-                if state.session.record is not record:
+                if has_lasted:
+                    pause_s, n_in_vain, n_false = _FIRST_DIAL_PAUSE_S, 0, 0
+                    continue
+                n_in_vain += 1
+                n_false += has_lasted is False
+                if has_lasted is None and state.session.record is not record:
                     continue  # it told other addresses meanwhile
-                if not self.switchboard.relays:
+                if has_lasted is None and not self.switchboard.relays:
                     break
                 await trio.sleep(pause_s)
-                if state.links:
+                if self._is_done_with(peer, state):
                     return
                 pause_s = min(2 * pause_s, _MAX_DIAL_PAUSE_S)
         finally:
             state.dialling = False
         self.switchboard.unreachable(peer)
+
+    async def _link_to(
+        self, peer: PeerId, state: PeerState, addresses: tuple[str, ...]
+    ) -> bool | None:
+        """Run a link to its end; tell whether it was a good one, None if none came."""
+        async with self.dials:
+            stream = await dial_any(
+                addresses, self.node.peer_id, peer, is_local=self.is_local
+            )
+        if stream is None:
+            return None
+        if self.switchboard.peers.get(peer) is not state:
+            await trio.aclose_forcefully(stream)
+            return None
+        state.session.begin(self.clock.monotonic())
+        link = self._add_link(stream, peer)
+        await link.run()
+        lasted_s = self.clock.monotonic() - link.opened_at
+        return link.proven and lasted_s >= _LASTED_S
+
+    def _is_done_with(self, peer: PeerId, state: PeerState) -> bool:
+        """Tell whether there is no more reason to dial a peer."""
+        is_forgotten = self.switchboard.peers.get(peer) is not state
+        return is_forgotten or bool(state.links)

@@ -252,7 +252,11 @@ class RelayLink:
             self.round_trip_s = connection.route.tcp_s
             self.queue_bytes = connection.welcome.limits.queue_bytes
             self._ticket = connection.welcome.ticket
-            self._owner.relay_up(self, connection.welcome)
+            try:
+                self._owner.relay_up(self, connection.welcome)
+            except RecordError:  # it is none of ours: it never was up
+                self._connection = None
+                raise
             detail = "closed"
             try:
                 yield connection
@@ -268,15 +272,17 @@ class RelayLink:
     async def _follow(self, connection: RelayConnection, backoff: Backoff) -> None:
         began = self._clock.monotonic()
         try:
-            async for event in connection.events():
-                if isinstance(event, Received):
-                    self.n_carried += 1
-                    self._owner.packet_arrived(self, event.source, event.payload)
-                else:
-                    self._heed(event)
+            await connection.take_each(self._take)
         finally:
             if self._clock.monotonic() - began >= _LASTED_S:
                 backoff.reset()
+
+    def _take(self, event: Event) -> None:
+        if isinstance(event, Received):
+            self.n_carried += 1
+            self._owner.packet_arrived(self, event.source, event.payload)
+        else:
+            self._heed(event)
 
     def _heed(self, event: Event) -> None:
         if isinstance(event, Nacked):

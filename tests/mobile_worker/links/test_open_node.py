@@ -7,7 +7,7 @@ import pytest
 import trio
 import trio.lowlevel
 
-from mobile_worker.errors import ListenError, NodeClosed, RecordError
+from mobile_worker.errors import LinkLost, ListenError, NodeClosed, RecordError
 from mobile_worker.links import (
     Arrived,
     PathKind,
@@ -16,6 +16,7 @@ from mobile_worker.links import (
     Undelivered,
     open_node,
 )
+from mobile_worker.links.direct import welcome
 from mobile_worker.links.events import LostReason, UndeliveredReason
 from mobile_worker.messages import Blob, Cancel, MessageClass
 from mobile_worker.session import NetworkDescriptor, sign_descriptor
@@ -335,3 +336,55 @@ async def send_and_die(b, rng, number):
             while True:
                 a.send(b.peer_id, blob(bytes([rng.randrange(256)]) * 100_000))
                 await trio.sleep(rng.uniform(0, 0.002))
+
+
+@contextlib.asynccontextmanager
+async def listener_in_vain(peer):
+    """Greet as this peer and close at once; yield its address and how often so far."""
+    dialled = []
+
+    async def handle(stream):
+        dialled.append(trio.current_time())
+        with contextlib.suppress(LinkLost):
+            await welcome(stream, peer)
+        await trio.aclose_forcefully(stream)
+
+    async with trio.open_nursery() as nursery:
+        [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        nursery.start_soon(trio.serve_listeners, handle, [listener])
+        yield f"127.0.0.1:{listener.socket.getsockname()[1]}", dialled
+        nursery.cancel_scope.cancel()
+
+
+@trio_test
+async def test_who_greets_and_hangs_up_is_dialled_later_each_time():
+    async with (
+        relay_at() as relay,
+        listener_in_vain(identity(2).peer_id) as (at, calls),
+    ):
+        endpoint = relay.endpoint("127.0.0.1")
+        async with (
+            open_node(settings_of(1, relay=endpoint)) as a,
+            open_node(settings_of(2, relay=endpoint, advertise=(at,))) as b,
+        ):
+            a.send(b.peer_id, Cancel(request=1))
+            await next_arrival(b)
+            await until(lambda: len(calls) == 2)
+            assert calls[1] - calls[0] > 0.9
+
+
+@trio_test
+async def test_an_address_in_vain_does_not_hide_the_right_one():
+    async with relay_at() as relay, listener_in_vain(identity(2).peer_id) as (at, _):
+        endpoint = relay.endpoint("127.0.0.1")
+        async with open_node(settings_of(2, listen=LOCAL, relay=endpoint)) as probe:
+            [right] = probe.record.direct_addresses
+        async with (
+            open_node(settings_of(1, relay=endpoint)) as a,
+            open_node(
+                settings_of(2, relay=endpoint, listen=right, advertise=(at, right))
+            ) as b,
+        ):
+            a.send(b.peer_id, Cancel(request=1))
+            await next_arrival(b)
+            await until(lambda: a.path(b.peer_id) is PathKind.DIRECT)

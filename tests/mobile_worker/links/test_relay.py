@@ -3,6 +3,7 @@
 import trio
 
 from mobile_worker.clock import SystemClock
+from mobile_worker.errors import RecordError
 from mobile_worker.links.relay import RelayLink, RelaySettings
 from mobile_worker.messages.classes import MessageClass
 from mobile_worker.session.packets import Packet
@@ -127,4 +128,20 @@ async def test_a_full_send_queue_holds_packets_in_order():
         assert [payload[0] for _, payload in others.packets] == list(range(20))
         assert one.open_to is MessageClass.BULK
         assert ones.n_writable > 0
+        nursery.cancel_scope.cancel()
+
+
+@trio_test
+async def test_a_relay_whose_word_is_refused_is_never_up():
+    async with running_relay() as relay, trio.open_nursery() as nursery:
+        link, owner = make(relay, 1)
+
+        def refuse(relay, welcome):
+            raise RecordError("the relay is of another network")
+
+        owner.relay_up = refuse
+        error = await nursery.start(link.run)
+        assert isinstance(error, RecordError)
+        assert not link.up
+        assert owner.states == []
         nursery.cancel_scope.cancel()
