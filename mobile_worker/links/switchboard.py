@@ -132,6 +132,7 @@ class Switchboard:
         if not may_knock(link, state, packet, now):
             self.traffic.n_refused += 1
             return
+        n_proven = session.n_proven
         try:
             outcomes = session.receive(packet, now)
         except (SealError, HandshakeError) as error:
@@ -141,7 +142,7 @@ class Switchboard:
         except ProtocolBreach as error:
             self._expel(peer, error)
             return
-        else:
+        if session.n_proven > n_proven:  # whoever carries packets can make others
             self._seen_by(link, state, packet, now)
         if session.replies:
             for reply in session.replies:

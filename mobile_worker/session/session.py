@@ -72,6 +72,7 @@ class Session:
         self.window_bytes = FIRST_WINDOW_BYTES
         self.max_window_bytes = FIRST_WINDOW_BYTES
         self.replies: list[bytes] = []
+        self.n_proven = 0  # packets that only the peer can have made, just now
         self._begins_first = own.identity.peer_id < peer
         self._handshakes = Handshakes(own, peer, lambda: self.record)
         self.n_offers: Callable[[], int] = lambda: self._handshakes.n_sent
@@ -179,6 +180,7 @@ class Session:
             self.replies.append(answer)
         if result is None:
             return []
+        self.n_proven += 1
         outcome = self._switch(result.channel, result.record, now)
         self._urgent.appendleft(bytes((FrameKind.OPEN,)))
         return [outcome]
@@ -248,6 +250,7 @@ class Session:
         else:
             frame = channel.open(packet)
         self._suspect = False
+        self.n_proven += 1
         self._take_frame(channel, frame, outcomes)
         return outcomes
 

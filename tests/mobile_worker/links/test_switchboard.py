@@ -21,7 +21,7 @@ from mobile_worker.links.switchboard import Switchboard
 from mobile_worker.messages import Cancel, Placement, encode_message
 from mobile_worker.messages.classes import MessageClass
 from mobile_worker.session.descriptor import NetworkDescriptor, sign_descriptor
-from mobile_worker.session.packets import PacketKind
+from mobile_worker.session.packets import SEALED_HEAD, PacketKind, unknown_packet
 from relay.frame_types import NackReason
 from relay.tokens import Role
 from tests.support.nodes import identity, settings_of, welcome_of
@@ -318,3 +318,23 @@ def test_what_only_the_market_says_is_dropped_and_its_credit_given_back(pair):
     assert b.events() == [Arrived(a.id, Cancel(request=n), 19) for n in range(20)]
     assert a.board.peers[b.id].session.needs_time is False
     assert b.board.traffic.n_refused == 20
+
+
+@pytest.mark.parametrize(
+    "junk",
+    [
+        unknown_packet(77),
+        SEALED_HEAD.pack(PacketKind.SEALED, 77, 1) + bytes(40),
+        bytes((PacketKind.XX_1,)) + bytes(16) + os.urandom(32),
+    ],
+)
+def test_what_a_relay_can_make_itself_is_no_sign_of_life(pair, junk):
+    a, b = pair
+    meter = a.board.peers[b.id].at(a.relay).meter
+    before = meter.alive_at
+    a.clock.now += 1.0
+    a.board.packet_arrived(a.relay, b.id, junk)
+    assert meter.alive_at == before
+    b.send(a.id, Cancel(request=2))
+    carry(a, b)
+    assert meter.alive_at == a.clock.now
