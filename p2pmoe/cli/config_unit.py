@@ -86,7 +86,7 @@ AmbientCapabilities=CAP_NET_BIND_SERVICE
 CapabilityBoundingSet=CAP_NET_BIND_SERVICE
 # Whose group may read the files of --cert and --key:
 #SupplementaryGroups=ssl-cert
-# Queues take at most a quarter of the host's memory.
+# Queues take at most a quarter of it, or of the host's memory.
 #MemoryMax=1G
 ProtectProc=invisible
 RemoveIPC=yes

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from mobile_worker.clock import Clock
+from mobile_worker.contribute.memory_groups import free_in_groups
 from p2pmoe.errors import ConfigurationError
 from p2pmoe.market.price import DEFAULT_BASE_UC
 from p2pmoe.network.acme.settings import AcmeSettings
@@ -28,7 +29,7 @@ from p2pmoe.network.invite import MAX_RELAYS, Invite, write_invite
 from p2pmoe.network.invites import member_token
 from p2pmoe.network.live_files import LiveFiles
 from p2pmoe.network.running import on_hangup
-from relay.config import RelayConfig
+from relay.config import RelayConfig, quarter_of_memory
 from relay.endpoint import Endpoint, parse_endpoint
 from relay.errors import RelayError
 from relay.fronts import ProxyNetwork
@@ -45,6 +46,7 @@ __all__ = ["OperatorConfig", "Started", "run_operator"]
 
 _LOG = logging.getLogger("p2pmoe.network")
 _PATH: Final = "/relay"
+_LEAST_QUEUED: Final = 16 << 20  # a queue or two of hubs
 _WILDCARDS = (None, "0.0.0.0", "::")  # noqa: S104 - recognised, not bound
 
 
@@ -213,7 +215,16 @@ def _relay_config(
         shard=config.shard,
         live=live,
         inside=not config.only,
+        max_queued_bytes=_queued_bytes(),
     )
+
+
+def _queued_bytes() -> int:
+    """Return what all queues may take: of a container's memory, not of its host's."""
+    free = free_in_groups()
+    if free is None:
+        return quarter_of_memory()
+    return max(_LEAST_QUEUED, min(quarter_of_memory(), free // 4))
 
 
 def _invite(

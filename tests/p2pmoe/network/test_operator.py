@@ -11,6 +11,7 @@ from mobile_worker.clock import SystemClock
 from mobile_worker.links import NodeSettings, open_node
 from mobile_worker.session.identity import Identity
 from p2pmoe.errors import ConfigurationError
+from p2pmoe.network import operator
 from p2pmoe.network.folder import OperatorFolder
 from p2pmoe.network.invite import read_invite
 from p2pmoe.network.network import Network
@@ -307,3 +308,15 @@ def test_a_neutral_page_has_no_status_behind_it(tmp_path: Path) -> None:
                 await client.get(f"http://127.0.0.1:{started.relay.port}/")
 
     with_network(config(tmp_path, neutral_page=True), check)
+
+
+def test_queues_take_a_quarter_of_a_containers_memory(monkeypatch) -> None:
+    of_host = operator.quarter_of_memory()
+    for free, wanted in (
+        (None, of_host),
+        (400 << 20, min(of_host, 100 << 20)),
+        (1 << 60, of_host),
+        (0, 16 << 20),
+    ):
+        monkeypatch.setattr(operator, "free_in_groups", lambda free=free: free)
+        assert operator._queued_bytes() == wanted
