@@ -40,9 +40,11 @@ def test_service_goes_on_through_the_second_home(tmp_path: Path) -> None:
         for peer in peers:
             peer.wait_for("up")
         asker = run("asker", "peer", "1", ",".join(map(str, ASKED)), *urls)
-        wait_for_answers(asker, since=time.monotonic())
-        settled = time.monotonic() + 5.0  # both homes are reached, paths are measured
+        for each in (asker, *peers):
+            each.wait_for("homes")
+        settled = time.monotonic() + 5.0  # each path is probed more often than this
         wait_until(settled)
+        wait_for_answers(asker, since=settled)
 
         network["far"].swallow(network["one"].address)
         wait_until(time.monotonic() + WITHIN_S)

@@ -5,8 +5,9 @@
 
 A relay says {"url"} once it listens. A peer answers every message by the same one, or,
 if it has peers to ask (ASKED: their numbers with commas, or "-"), sends each of them a
-numbered message five times a second. It says {"up"}, {"answer", "of"}, {"lost", "why"},
-each with the monotonic time in seconds, which all processes of one machine share.
+numbered message five times a second. It says {"up"}, {"homes"} once it is at home on
+all of two, {"answer", "of"}, {"lost", "why"}, each with the monotonic time in seconds,
+which all processes of one machine share.
 """
 
 import contextlib
@@ -23,11 +24,12 @@ import trio
 
 from mobile_worker.errors import WorkerError
 from mobile_worker.links import Arrived, Node, PeerLost, RelayChanged, open_node
+from mobile_worker.links.linked_node import LinkedNode
 from mobile_worker.messages import Cancel
 from relay import serve
 from relay.endpoint import parse_endpoint
 from tests.support.hosts import Host
-from tests.support.nodes import identity, settings_of
+from tests.support.nodes import identity, settings_of, until
 from tests.support.relays import key, tls_config, wall_us
 
 __all__ = ["Program", "program"]
@@ -105,6 +107,7 @@ async def _peer(number: int, asked: tuple[int, ...], urls: list[str]) -> None:
     async with open_node(settings_of(number, endpoints=endpoints)) as node:
         _say(up=number)
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(_say_homes, node)
             if asked:
                 nursery.start_soon(_ask, node, asked)
             names = {identity(other).peer_id: other for other in range(1, 10)}
@@ -119,6 +122,13 @@ async def _peer(number: int, asked: tuple[int, ...], urls: list[str]) -> None:
                     _say(lost=names[event.peer], why=event.reason)
                 elif isinstance(event, RelayChanged):
                     _say(relay=event.up)
+
+
+async def _say_homes(node: LinkedNode) -> None:
+    await until(
+        lambda: sum(relay.up for relay in node._switchboard.relays) == 2, within_s=60
+    )
+    _say(homes=2)
 
 
 async def _ask(node: Node, asked: tuple[int, ...]) -> None:
