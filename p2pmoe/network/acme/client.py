@@ -58,8 +58,9 @@ def obtain(
         raise AcmeFailed(f"the authority refuses: {reason}") from exc
     except OSError as exc:  # requests' own errors are such, too
         raise AcmeFailed(
-            f"the authority {settings.server} cannot be reached: {_shown(exc)}",
-            advice="check the URL, the network, and the firewall between",
+            f"the authority {settings.server} cannot be reached: {_reason(exc)}",
+            advice="check the URL, the network, and the firewall between; an "
+            "authority that is private needs --acme-ca",
         ) from exc
     except (AcmeFailed, ImportError):
         raise
@@ -152,6 +153,14 @@ def _why_invalid(failed: "list[messages.AuthorizationResource]") -> str:
                 reason = _shown(challenge.error.detail or challenge.error.typ)
                 return f"the authority could not verify {name}: {reason}"
     return "the authority could not verify a name"
+
+
+def _reason(exc: BaseException) -> str:
+    """Say the innermost error: the packages around it wrap each other's text."""
+    while (inner := exc.__cause__ or exc.__context__) is not None:
+        exc = inner
+    said = getattr(exc, "verify_message", None) or getattr(exc, "strerror", None)
+    return _shown(said or exc).lower()
 
 
 def _shown(what: object) -> str:
