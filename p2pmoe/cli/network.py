@@ -51,7 +51,7 @@ def _create(data: Data = None, as_json: AsJson = False) -> None:
     from p2pmoe.cli.tables import print_json, print_values
     from p2pmoe.errors import ConfigurationError
     from p2pmoe.network.folder import OperatorFolder, Service, default_folder
-    from p2pmoe.network.network import Network
+    from p2pmoe.network.hosted import hosted_network
     from relay.keys import load_or_create_key
 
     folder = OperatorFolder(data or default_folder())
@@ -60,8 +60,9 @@ def _create(data: Data = None, as_json: AsJson = False) -> None:
             f"there is a network in {folder.path} already",
             advice="see `p2pmoe network show`, or name another folder with --data",
         )
+    hosted = hosted_network(folder, None, None, only=False)
     ids = {
-        "network": Network.load_or_create(folder.network_key).network_id.hex(),
+        "network": hosted.network_id.hex(),
         "relay": load_or_create_key(folder.relay_key).peer_id.hex(),
         "market": folder.service_id(Service.MARKET).hex(),
         "ledger": folder.service_id(Service.LEDGER).hex(),

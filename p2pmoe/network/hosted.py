@@ -68,7 +68,8 @@ def _by_descriptor(path: Path, *, asked: bool) -> HostedNetwork:
     if asked:
         raise ConfigurationError(
             f"{path.parent} has the network's descriptor and not its key",
-            advice="run it with --only and without --market and --ledger",
+            advice="run the relay with --only and without --market and --ledger, "
+            "or name another folder with --data",
         )
     try:
         descriptor = parse_descriptor(read_bounded(path, _MAX_DESCRIPTOR_BYTES) or b"")

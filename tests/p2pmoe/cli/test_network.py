@@ -12,10 +12,22 @@ def test_create_makes_all_identities_once_and_show_tells_them(tmp_path: Path) ->
     assert made.code == 0, made.err
     ids = json.loads(made.out)
     assert len({ids[name] for name in ("network", "relay", "market", "ledger")}) == 4
+    assert (tmp_path / "net" / "network.descriptor").exists()  # for relays elsewhere
     assert_one_error(run("network", "create", *data), "already", "--data")
     shown = json.loads(run("network", "show", *data, "--json").out)
     assert {name: shown[name] for name in ids} == ids
     assert (shown["invites"], shown["revocations"]) == ([], 0)
+
+
+def test_none_is_made_in_the_folder_of_another_networks_relay(tmp_path: Path) -> None:
+    run("network", "create", "--data", str(tmp_path / "net"))
+    relay = tmp_path / "relay"
+    relay.mkdir()
+    descriptor = (tmp_path / "net" / "network.descriptor").read_bytes()
+    (relay / "network.descriptor").write_bytes(descriptor)
+    refused = run("network", "create", "--data", str(relay))
+    assert_one_error(refused, "not its key")
+    assert [path.name for path in relay.iterdir()] == ["network.descriptor"]
 
 
 def test_without_a_network_nothing_is_made(tmp_path: Path) -> None:
