@@ -6,6 +6,7 @@ seconds, since all peers hear of it at the same moment. It is kept in memory alo
 """
 
 import logging
+import math
 import random
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
@@ -51,8 +52,9 @@ class MapWatch:
         self._network = network
         self._to_measure = to_measure
         self._changed = changed
-        self._source: Endpoint | None = None
-        self._due = 0.0
+        self._due: dict[Endpoint, float] = {}  # when to ask which relay
+        self._asked_at: dict[Endpoint, float] = {}
+        self._n_failed: dict[Endpoint, int] = {}
         self._heard = trio.Event()
 
     def heard(self, source: Endpoint, version: int | None) -> None:
@@ -60,38 +62,49 @@ class MapWatch:
         ours = 0 if self.current is None else self.current.version
         if version is not None and version <= ours:
             return
-        wait_s = SPREAD_S * random.random() if version is None else 0.0  # noqa: S311
-        due = trio.current_time() + wait_s
-        if self._source is None or due < self._due:
-            self._source, self._due = source, due
+        due = trio.current_time()
+        if version is None:
+            due += SPREAD_S * random.random()  # noqa: S311
+            due = max(due, self._asked_at.get(source, -math.inf) + _RETRY_S)
+        self._ask_at(source, due)
+
+    def _ask_at(self, source: Endpoint, due: float) -> None:
+        if due < self._due.get(source, math.inf):
+            self._due[source] = due
             self._heard.set()
 
     async def run(self) -> None:
-        """Fetch what was heard of, for ever."""
+        """Fetch what was heard of, for ever.
+
+        Each relay has its turn: one that tells of a map and hands out none hides
+        nothing that another has.
+        """
         while True:
-            await self._heard.wait()
-            self._heard = trio.Event()
-            while (source := self._source) is not None:
-                with trio.move_on_at(self._due):
-                    await self._heard.wait()  # sooner
-                    self._heard = trio.Event()
-                    continue
-                self._source = None
+            source = min(self._due, key=self._due.__getitem__, default=None)
+            with trio.move_on_at(math.inf if source is None else self._due[source]):
+                await self._heard.wait()  # perhaps of one that is due sooner
+                self._heard = trio.Event()
+                continue
+            if source is not None:
+                del self._due[source]
+                self._asked_at[source] = trio.current_time()
                 await self._fetch(source)
 
     async def _fetch(self, source: Endpoint) -> None:
         network = self._network()
-        for n_failed in range(_MAX_TRIES):
-            if network is None:
-                return
-            try:
-                found = await fetch_map(source, network, self._client)
-            except RelayError as exc:
-                _LOG.info("no relay map: %s", exc)
-                await trio.sleep(_RETRY_S * (n_failed + 1))
-                continue
-            await self._take(found)
+        if network is None:
             return
+        try:
+            found = await fetch_map(source, network, self._client)
+        except RelayError as exc:
+            _LOG.info("no relay map: %s", exc)
+            n_failed = self._n_failed.pop(source, 0) + 1
+            if n_failed < _MAX_TRIES:
+                self._n_failed[source] = n_failed
+                self._ask_at(source, trio.current_time() + _RETRY_S * n_failed)
+            return
+        self._n_failed.pop(source, None)
+        await self._take(found)
 
     async def _take(self, found: RelayMap | None) -> None:
         if found is None or newer(self.current, found) is not found:

@@ -64,11 +64,31 @@ async def test_a_new_map_that_all_hear_of_is_fetched_after_a_while(monkeypatch):
         endpoint = relay.endpoint("127.0.0.1")
         monkeypatch.setattr(homes_map.random, "random", lambda: 0.5)
         watch.heard(endpoint, None)
-        assert watch._due - trio.current_time() > 10
+        assert watch._due[endpoint] - trio.current_time() > 10
         await trio.testing.wait_all_tasks_blocked()
         assert watch.current is None
         watch.heard(endpoint, 1)  # we join: at once
         await until(lambda: watch.current)
+        nursery.cancel_scope.cancel()
+
+
+@trio_test
+async def test_a_relay_that_hands_out_no_map_hides_none_of_another():
+    config = tls_config(live=LiveSettings(relay_map=map_of(2, ENTRY)))
+    async with (
+        running_relay(tls_config(identity=key(3))) as liar,
+        running_relay(config) as relay,
+        trio.open_nursery() as nursery,
+    ):
+        wrong = sign_map(RelayMap(key(9).peer_id, 9, ()), key(9).sign)
+        liar.apply(LiveSettings(relay_map=wrong))
+        watch = Watch()
+        watch.heard(liar.endpoint("127.0.0.1"), 9)
+        watch.heard(relay.endpoint("127.0.0.1"), 2)
+        nursery.start_soon(watch.run)
+        await until(lambda: watch.current)
+        assert watch.current.version == 2
+        assert watch._due.keys() == {liar.endpoint("127.0.0.1")}  # asked again, later
         nursery.cancel_scope.cancel()
 
 
