@@ -137,9 +137,9 @@ class Acceptor:
             if guest is not None:
                 peer = self._switch.admit(
                     guest.admitted,
+                    guest.limits,
                     keep_alive_of(guest.admitted.rate_class, _random()),
                     trio.current_time(),
-                    told=guest.limits,
                 )
                 await PeerConnection(guest, peer, self._switch).run(guest.early)
         except KnockRefused as exc:

@@ -56,9 +56,9 @@ _PING: Final = encode_frame(Ping(nonce=b"p2pmoe-r"))
 class Switch:
     """The relay's whole state, moved by frames, arrivals, departures and time."""
 
-    def __init__(self, budget: QueueBudget, terms: Terms | None = None) -> None:
+    def __init__(self, budget: QueueBudget, terms: Terms) -> None:
         self.registry = Registry()
-        self.terms = terms or Terms(LiveSettings(), PeerId(b""), "")
+        self.terms = terms
         self.counters = Counters()
         self.budget = budget
 
@@ -167,18 +167,12 @@ class Switch:
             self._tell(peer, StatusCode.RATE_LIMITED, text)
 
     def admit(
-        self,
-        admitted: Admitted,
-        keep_alive: KeepAlive,
-        now: float,
-        told: Limits | None = None,
+        self, admitted: Admitted, limits: Limits, keep_alive: KeepAlive, now: float
     ) -> Peer:
         """Make the state of a new connection; `enter` makes it reachable.
 
-        `told`: the limits in its welcome, which may be outdated already.
+        `limits`: those of its welcome, which may be outdated already.
         """
-        live = self.terms.live
-        limits = told or live.limits(admitted.rate_class, admitted.lease_s)
         queue = DestinationQueue(lane_caps(limits), self.budget)
         outbox = Outbox(queue, queue_bytes=limits.queue_bytes)
         return Peer(admitted, limits, keep_alive, outbox, now)

@@ -5,7 +5,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relay.errors import ProtocolError
-from relay.forwarding import Switch
 from relay.frame_types import (
     FrameClass,
     Gone,
@@ -22,39 +21,21 @@ from relay.frame_types import (
     StatusCode,
     Watch,
 )
-from relay.frames import encode_frame, parse_frame
-from relay.handshake import Admitted
+from relay.frames import encode_frame
 from relay.keys import PeerId
-from relay.limits import KeepAlive
-from relay.queues import QueueBudget
 from relay.registry import Peer
-from relay.tokens import RateClass, Role
 from tests.support.relays import key
+from tests.support.switch_world import SwitchWorld
 
 A, B, C, D = (key(number).peer_id for number in (1, 2, 3, 4))
 
 
-class Network:
-    """A switch and peers whose writers are the test."""
+class Network(SwitchWorld):
+    """With a peer of each id, and frames to be sent."""
 
     def __init__(self, *ids: PeerId) -> None:
-        self.switch = Switch(QueueBudget(max_bytes=10**8))
-        self.ended: list[tuple[Peer, GoneReason, str]] = []
+        super().__init__()
         self.peers = {peer_id: self.enter(peer_id) for peer_id in ids}
-
-    def enter(self, peer_id: PeerId, now: float = 0.0) -> Peer:
-        admitted = Admitted(
-            peer_id=peer_id,
-            role=Role.WORKER,
-            rate_class=RateClass.LAPTOP,
-            caps=0,
-            client_nonce=bytes(16),
-            skew_us=0,
-        )
-        peer = self.switch.admit(admitted, KeepAlive(), now)
-        peer.end = lambda why, _code, text: self.ended.append((peer, why, text))
-        self.switch.enter(peer, now)
-        return peer
 
     def send(
         self,
@@ -76,23 +57,6 @@ class Network:
             nack=nack,
         )
         self.switch.receive(source, encode_frame(frame), now)
-
-    def told(self, peer: Peer, now: float = 0.0) -> list[object]:
-        """Take what the peer's writer would write, frame by frame."""
-        batch = peer.outbox.take(10**9, now)
-        self.switch.report(batch.expired)
-        self.switch.counters.delivered += batch.n_frames
-        wire = b"".join(batch.parts)
-        frames = []
-        while wire:
-            size, head = wire[1], 2
-            if size == 126:
-                size, head = int.from_bytes(wire[2:4], "big"), 4
-            elif size == 127:
-                size, head = int.from_bytes(wire[2:10], "big"), 10
-            frames.append(parse_frame(wire[head : head + size]))
-            wire = wire[head + size :]
-        return frames
 
 
 def test_a_frame_reaches_its_destination_with_its_source() -> None:

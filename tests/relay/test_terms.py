@@ -46,7 +46,9 @@ class World:
             "skew_us": 0,
         }
         admitted = Admitted(**(values | changes))
-        peer = self.switch.admit(admitted, KeepAlive(), now, told=told)
+        live = self.switch.terms.live
+        limits = told or live.limits(admitted.rate_class, admitted.lease_s)
+        peer = self.switch.admit(admitted, limits, KeepAlive(), now)
 
         def end(reason: GoneReason, code: int, detail: str) -> None:
             assert (reason, code) == (GoneReason.REFUSED, 1008)

@@ -10,9 +10,11 @@ from relay.frame_types import Frame, GoneReason
 from relay.frames import parse_frame
 from relay.handshake import Admitted
 from relay.keys import PeerId
-from relay.limits import KeepAlive
+from relay.limits import KeepAlive, limits_of
+from relay.live import LiveSettings
 from relay.queues import QueueBudget
 from relay.registry import Peer
+from relay.terms import Terms
 from relay.tokens import RateClass, Role
 
 __all__ = ["SwitchWorld", "peer_id_of", "split_wire"]
@@ -41,7 +43,8 @@ class SwitchWorld:
     """A switch; `ended` lists connections it wanted closed, with reason and words."""
 
     def __init__(self, *, max_queued_bytes: int = 10**8) -> None:
-        self.switch = Switch(QueueBudget(max_bytes=max_queued_bytes))
+        terms = Terms(LiveSettings(), peer_id_of(999), "/relay")
+        self.switch = Switch(QueueBudget(max_bytes=max_queued_bytes), terms)
         self.ended: list[tuple[Peer, GoneReason, str]] = []
 
     def enter(
@@ -60,7 +63,7 @@ class SwitchWorld:
             client_nonce=bytes(16),
             skew_us=0,
         )
-        peer = self.switch.admit(admitted, KeepAlive(), now)
+        peer = self.switch.admit(admitted, limits_of(rate_class), KeepAlive(), now)
         peer.end = lambda why, _code, text: self.ended.append((peer, why, text))
         self.switch.enter(peer, now)
         return peer
