@@ -339,7 +339,10 @@ async def _open_tcp(endpoint: Endpoint, local: str | None) -> TcpStream:
 
 
 async def _connect(host: str, port: int, local: str | None) -> TcpStream:
-    stream = await trio.open_tcp_stream(host, port, local_address=local)
+    try:
+        stream = await trio.open_tcp_stream(host, port, local_address=local)
+    except UnicodeError as exc:  # a label of the name is empty or too long
+        raise socket.gaierror(socket.EAI_NONAME, "no host name") from exc
     return TcpStream(socket.socket(fileno=stream.socket.detach()))
 
 

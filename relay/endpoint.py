@@ -5,6 +5,7 @@ here but dialled only to a loopback address and only if the caller asked for it.
 """
 
 import ipaddress
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -15,6 +16,8 @@ from relay.keys import PeerId, peer_id_from_hex
 __all__ = ["Endpoint", "is_loopback", "parse_endpoint"]
 
 _DEFAULT_PORTS = {"wss": 443, "ws": 80}
+_CREDENTIALS = re.compile("//.*@", re.DOTALL)
+_MAX_SHOWN = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,28 +66,39 @@ def parse_endpoint(text: str, *, ca_file: Path | None = None) -> Endpoint:
     Raises:
         EndpointError: scheme, host, port or id cannot be used.
     """
+    shown = repr(_CREDENTIALS.sub("//...@", text))[:_MAX_SHOWN]
     try:
         parts = urlsplit(text.strip())
         port = parts.port
     except ValueError as exc:
-        raise EndpointError(f"relay URL {text!r}: {exc}".lower()) from exc
+        # It may quote a part of the URL, of a password too.
+        reason = "host or port cannot be read" if "@" in text else str(exc)
+        raise EndpointError(f"relay URL {shown}: {reason:.100}".lower()) from exc
     if parts.scheme not in _DEFAULT_PORTS:
-        raise EndpointError(f"relay URL {text!r} does not begin with wss://")
+        raise EndpointError(f"relay URL {shown} does not begin with wss://")
     if not parts.hostname or port == 0:
-        raise EndpointError(f"relay URL {text!r} names no host and port")
-    if not parts.hostname.isprintable() or " " in parts.hostname:
-        raise EndpointError(f"relay URL {text!r} names a host that is none")
+        raise EndpointError(f"relay URL {shown} names no host and port")
+    if not _is_host(parts.hostname):
+        raise EndpointError(f"relay URL {shown} names a host that is none")
     if parts.username or parts.password or parts.query:
-        raise EndpointError(f"relay URL {text!r} holds a user, password or query")
+        raise EndpointError(f"relay URL {shown} holds a user, password or query")
     path = parts.path if parts.path not in ("", "/") else "/relay"
     relay_id = None
     if parts.fragment:
         try:
             relay_id = peer_id_from_hex(parts.fragment)
         except WeakKey as exc:
-            raise EndpointError(f"relay URL {text!r}: {exc}") from exc
+            raise EndpointError(f"relay URL {shown}: {exc}") from exc
     url = f"{parts.scheme}://{parts.netloc.lower()}{path}"
     return Endpoint(url, relay_id, ca_file)
+
+
+def _is_host(name: str) -> bool:
+    """Tell whether a name can be looked up at all; a label has 1 to 63 characters."""
+    try:
+        return name.isprintable() and " " not in name and bool(name.encode("idna"))
+    except UnicodeError:
+        return False
 
 
 def is_loopback(host: str) -> bool:

@@ -189,10 +189,14 @@ async def test_unreachable_relay() -> None:
     assert caught.value.advice
 
 
+@pytest.mark.parametrize(
+    "error",
+    [socket.gaierror(-2, "Name or service not known"), UnicodeError("label too long")],
+)
 @trio_test
-async def test_an_unknown_host(monkeypatch) -> None:
+async def test_an_unknown_host(error: Exception, monkeypatch) -> None:
     async def unknown(*_: object, **__: object) -> None:
-        raise socket.gaierror(-2, "Name or service not known")
+        raise error
 
     monkeypatch.setattr("relay.dial.trio.open_tcp_stream", unknown)
     with pytest.raises(RelayUnreachable, match="host name is not known"):

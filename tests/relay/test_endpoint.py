@@ -46,6 +46,8 @@ def test_an_ipv6_address() -> None:
         "wss://",
         "wss://ho st/",
         "wss://ho\x07st/",
+        "wss://a..b/relay",
+        f"wss://{'a' * 64}.example",
         "wss://host:port",
         "wss://host:99999",
         "wss://host:0",
@@ -60,6 +62,24 @@ def test_other_texts_are_refused_with_advice(text: str) -> None:
     with pytest.raises(EndpointError) as caught:
         parse_endpoint(text)
     assert "wss://HOST:PORT" in caught.value.advice
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "wss://me:secret@host",
+        "https://me:secret@host",
+        "wss://me:secret@[x/",
+        "wss://me:secret/\n1@host",
+    ],
+)
+def test_a_password_in_a_url_is_not_repeated(url: str) -> None:
+    with pytest.raises(EndpointError) as caught:
+        parse_endpoint(url)
+    assert "secret" not in str(caught.value)
+    with pytest.raises(EndpointError) as caught:
+        parse_endpoint("x" * 10_000)
+    assert len(str(caught.value)) < 400
 
 
 @pytest.mark.parametrize(
