@@ -85,12 +85,16 @@ class Waiting:
 class Outbox:
     """Messages on their way out, cut as credit allows."""
 
-    def __init__(self, waiting: Waiting | None = None) -> None:
-        """Count what waits in `waiting` too, with that of other peers."""
+    def __init__(self, waiting: Waiting | None = None, first_number: int = 0) -> None:
+        """Count what waits in `waiting` too, with that of other peers.
+
+        first_number: of the first message, u32. One drawn at random is not that of a
+        message that the peer has in part from a session that we forgot.
+        """
         self.n_bytes = 0
         self._all = Waiting() if waiting is None else waiting
         self._queues: tuple[deque[_Waiting], ...] = tuple(deque() for _ in MessageClass)
-        self._next_number = 0
+        self._next_number = first_number
 
     def __len__(self) -> int:
         return sum(len(queue) for queue in self._queues)

@@ -75,14 +75,13 @@ class Session:
         self.n_proven = 0  # packets that only the peer can have made, just now
         self._begins_first = own.identity.peer_id < peer
         self._handshakes = Handshakes(own, peer, lambda: self.record)
-        self.n_offers: Callable[[], int] = lambda: self._handshakes.n_sent
         self._current: Channel | None = None
         self._old: list[tuple[float, Channel]] = []
         self._instance: bytes | None = None
         self._suspect = False
         self._raw: deque[bytes] = deque()
         self._urgent: deque[bytes] = deque()
-        self._outbox = Outbox(own.waiting)
+        self._outbox = Outbox(own.waiting, int.from_bytes(own.random_bytes(4)))
         self._assembly = Assembly(own.shelf)
         self._waiting_bytes = [0 for _ in MessageClass]
         self._blocked_due = 0.0
@@ -114,6 +113,11 @@ class Session:
     def needs_time(self) -> bool:
         """Whether `on_time` has something to wait for."""
         return self._outbox.n_bytes > 0 or self._handshakes.offering
+
+    @property
+    def n_offers(self) -> int:
+        """How often our handshake under way was offered; 0 without one."""
+        return self._handshakes.n_sent
 
     @property
     def has_packets(self) -> bool:
@@ -275,10 +279,7 @@ class Session:
         if found is not None:
             return found
         self._old = [(until, old) for until, old in self._old if until > now]
-        for _, old in self._old:
-            if old.local == index:
-                return old
-        return None
+        return next((old for _, old in self._old if old.local == index), None)
 
     def _switch(self, channel: Channel, record: PeerRecord, now: float) -> Established:
         if self._current is not None:

@@ -27,6 +27,7 @@ from mobile_worker.session.packets import (
     PacketKind,
     unknown_packet,
 )
+from mobile_worker.session.session import Session
 from tests.support.sessions import exchange, join, make_record, make_side
 
 BULK = MessageClass.BULK
@@ -456,3 +457,21 @@ def test_delivered_messages_name_their_class():
     exchange(a, b)
     found = [o.message_class for o in b.outcomes if isinstance(o, Delivered)]
     assert found == list(MessageClass)
+
+
+def test_a_session_forgotten_in_mid_message_begins_no_message_of_its_number():
+    a, b = join()
+    a.send(bytes(100_000), MessageClass.BULK)  # above the first window: it is not whole
+    for packet in a.packets():
+        b.receive(packet)
+    for packet in b.packets():
+        a.receive(packet)
+    for packet in a.packets():
+        b.receive(packet)
+    assert not [each for each in b.outcomes if isinstance(each, Delivered)]
+    a.session.close()
+    a.session = Session(a.own, a.session.peer, record=b.record)
+    a.send(bytes(80_000), MessageClass.BULK)
+    exchange(a, b, 10.0)
+    [told] = [each for each in b.outcomes if isinstance(each, Delivered)]
+    assert told.message == bytes(80_000)
