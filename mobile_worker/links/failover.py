@@ -43,11 +43,11 @@ def try_another(peer: PeerState, relays: "Sequence[RelayLink]") -> None:
 
     Without keys there are no probes: a relay that swallows our packets is found so.
     """
-    if len(relays) < 2 or peer.session.n_offers() < 2 or peer.direct is not None:
+    if len(relays) < 2 or peer.session.n_offers < 2 or peer.direct is not None:
         return
     ways = [relay for relay in relays if relay.up and _may_have(peer, relay)]
     if ways:
-        peer.chosen = ways[(peer.session.n_offers() - 1) % len(ways)]
+        peer.chosen = ways[(peer.session.n_offers - 1) % len(ways)]
 
 
 def _may_have(peer: PeerState, relay: "RelayLink") -> bool:

@@ -19,7 +19,7 @@ class Direct:
 
 
 def state(n_offers=0, **changes):
-    session = SimpleNamespace(n_offers=lambda: n_offers)
+    session = SimpleNamespace(n_offers=n_offers)
     return PeerState(session=session, **changes)
 
 
@@ -52,7 +52,7 @@ def test_a_handshake_that_is_repeated_goes_round_the_relays():
     assert peer.chosen is relays[0]
     tried = []
     for n_offers in range(2, 8):
-        peer.session.n_offers = lambda n=n_offers: n
+        peer.session.n_offers = n_offers
         try_another(peer, relays)
         tried.append(relays.index(peer.chosen))
     assert tried == [1, 2, 0, 1, 2, 0]
