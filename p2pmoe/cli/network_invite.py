@@ -30,7 +30,10 @@ Data = Annotated[
 Output = Annotated[
     Path | None,
     typer.Option(
-        "-o", "--output", metavar="FILE", help="Where to write it; one in FOLDER else."
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="Where to write it; in FOLDER/invites else.",
     ),
 ]
 Name = Annotated[
@@ -51,7 +54,9 @@ Rate = Annotated[
 ]
 Days = Annotated[
     int,
-    typer.Option(min=0, max=_MAX_DAYS, metavar="N", help="It ends then; 0: never."),
+    typer.Option(
+        min=0, max=_MAX_DAYS, metavar="N", help="For so many days; 0: without an end."
+    ),
 ]
 For = Annotated[
     str | None,
@@ -59,7 +64,10 @@ For = Annotated[
 ]
 Relay = Annotated[
     list[str] | None,
-    typer.Option(metavar="URL#ID", help="Join here; may be repeated. See above else."),
+    typer.Option(
+        metavar="URL#ID",
+        help="By this relay; repeatable. Those of the map else, or of invite.json.",
+    ),
 ]
 
 
