@@ -70,6 +70,7 @@ __all__ = ["Doorway", "Guest", "linger"]
 
 _LOG = logging.getLogger("p2pmoe.relay.websocket")
 _LOG.setLevel(logging.WARNING)
+_MAX_LAST_READS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -374,7 +375,7 @@ async def _close(knock: _Knock, code: int, reason: str) -> None:
 
 
 async def linger(transport: TcpStream) -> None:
-    """Half-close and read on for at most a second.
+    """Half-close and read on for at most a second, and a megabyte.
 
     Closing a socket with unread bytes resets the connection, and the reset may overtake
     the last words that were written.
@@ -382,7 +383,8 @@ async def linger(transport: TcpStream) -> None:
     with trio.move_on_after(CLOSE_TIMEOUT_S):
         try:
             await transport.send_eof()
-            while await transport.receive_some(READ_BYTES):
-                pass
+            for _ in range(_MAX_LAST_READS):
+                if not await transport.receive_some(READ_BYTES):
+                    return
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             return

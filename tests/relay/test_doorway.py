@@ -9,6 +9,7 @@ import trio
 
 from relay import connect
 from relay.config import RelayConfig
+from relay.doorway import linger
 from relay.endpoint import Endpoint
 from relay.errors import RelayUnreachable
 from relay.frame_types import FrameClass, Ping, Send
@@ -372,3 +373,21 @@ async def test_a_process_of_one_shard_serves_no_other_path() -> None:
             with pytest.raises(RelayUnreachable, match="HTTP 404"):
                 async with joined(Endpoint(url, relay.relay_id), key(1)):
                     pass
+
+
+@trio_test
+async def test_who_floods_is_not_read_for_long() -> None:
+    class Flooded:
+        n_reads = 0
+
+        async def send_eof(self) -> None:
+            await trio.lowlevel.checkpoint()
+
+        async def receive_some(self, n_bytes: int) -> bytes:
+            await trio.lowlevel.checkpoint()
+            self.n_reads += 1
+            return bytes(n_bytes)
+
+    transport = Flooded()
+    await linger(transport)
+    assert transport.n_reads == 16
