@@ -340,10 +340,11 @@ async def _read_request(knock: _Knock) -> Request:
     while True:
         events = await _receive(knock)
         if knock.protocol.handshake_exc is not None:
+            if not isinstance(knock.protocol.handshake_exc, SecurityError):
+                await _turn_away(knock, PageResponse(status=400), "request")
             await _flush(knock)
-            cause = knock.protocol.handshake_exc
-            too_long = isinstance(cause, SecurityError)
-            raise KnockRefused("request too long" if too_long else "request")
+            await linger(knock.transport)
+            raise KnockRefused("request too long")
         if events and isinstance(events[0], Request):
             return events[0]
 
