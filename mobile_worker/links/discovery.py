@@ -15,7 +15,14 @@ from typing import Final, NamedTuple
 
 from relay.keys import PeerId
 
-__all__ = ["Found", "Hints", "announced_hosts", "lan_name", "parse_found"]
+__all__ = [
+    "Found",
+    "Hints",
+    "announced_hosts",
+    "is_lan_name",
+    "lan_name",
+    "parse_found",
+]
 
 _PREFIX: Final = b"p2pmoe lan v1\0"
 _NAME_DIGITS: Final = 32
@@ -37,12 +44,17 @@ def lan_name(network: bytes, peer: PeerId) -> str:
     return hashlib.sha256(_PREFIX + network + peer).hexdigest()[:_NAME_DIGITS]
 
 
+def is_lan_name(name: str) -> bool:
+    """Tell whether `lan_name` may have made this name."""
+    return len(name) == _NAME_DIGITS and _HEX.issuperset(name)
+
+
 def parse_found(name: str, hosts: Sequence[str], port: int | None) -> Found | None:
     """Return what an announcement says, or None if it is none of ours.
 
     hosts: numeric addresses; those that no other host can reach are left out.
     """
-    if len(name) != _NAME_DIGITS or not _HEX.issuperset(name):
+    if not is_lan_name(name):
         return None
     if port is None or not 0 < port < 65_536:
         return None

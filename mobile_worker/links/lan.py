@@ -12,6 +12,7 @@ import ipaddress
 import logging
 import socket
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -22,6 +23,7 @@ from mobile_worker.errors import LanUnavailable
 from mobile_worker.links.discovery import (
     Found,
     announced_hosts,
+    is_lan_name,
     lan_name,
     parse_found,
 )
@@ -35,7 +37,8 @@ __all__ = ["Announced", "announcement", "check_lan", "search_lan"]
 _LOG = logging.getLogger("p2pmoe.links")
 _SERVICE: Final = "_p2pmoe._tcp.local."
 _MAX_PENDING: Final = 1024
-_ASK_MS: Final = 2000
+_ASK_S: Final = 2.0
+_ASK_SHARE: Final = 0.1
 _CLOSE_S: Final = 2.0
 
 
@@ -106,6 +109,8 @@ class _Search:
         self._pending: dict[str, Found] = {}
         self._zeroconf: Zeroconf | None = None
         self._is_closed = False
+        self._patience_s = _ASK_S
+        self._asked_at = time.monotonic()
 
     def open(self, announced: Announced | None) -> None:
         """Open sockets, search, and announce; takes a second or two."""
@@ -141,9 +146,11 @@ class _Search:
         state_change: "ServiceStateChange",
     ) -> None:
         own = name.removesuffix(f".{_SERVICE}").lower()
+        if len(own) == len(name) or not is_lan_name(own):
+            return  # zeroconf raises at some of those, and that ended its thread
         found: Found | None = Found(own, ())
         if state_change.name != "Removed":
-            info = zeroconf.get_service_info(service_type, name, _ASK_MS)
+            info = self._ask(zeroconf, service_type, name)
             hosts = [] if info is None else info.parsed_addresses()
             found = parse_found(own, hosts, None if info is None else info.port)
         if found is None:
@@ -154,6 +161,24 @@ class _Search:
             self._pending[found.name] = found
         with contextlib.suppress(trio.RunFinishedError):
             self._token.run_sync_soon(self._hand_over, idempotent=True)
+
+    def _ask(
+        self, zeroconf: "Zeroconf", service_type: str, name: str
+    ) -> "ServiceInfo | None":
+        """Return what an announcement says, at once if it came whole.
+
+        Announcements that say nothing keep those behind them waiting for 2 s in all,
+        and then for a tenth of the time.
+        """
+        began = time.monotonic()
+        earned_s = _ASK_SHARE * (began - self._asked_at)
+        self._patience_s = min(_ASK_S, self._patience_s + earned_s)
+        info = zeroconf.get_service_info(
+            service_type, name, max(1, int(1000 * self._patience_s))
+        )
+        self._asked_at = time.monotonic()
+        self._patience_s -= self._asked_at - began
+        return info
 
     def _hand_over(self) -> None:
         with self._lock:

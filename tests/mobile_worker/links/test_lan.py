@@ -135,6 +135,48 @@ async def test_a_flood_is_handed_over_once_a_name(network: Network) -> None:
     assert network.registered == []
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        f"bad\x01name.{SERVICE}",
+        "0" * 32,
+        f"{'0' * 32}._other._tcp.local.",
+        f"{'a' * 64}.{SERVICE}",
+        f".{SERVICE}",
+        SERVICE,
+        "",
+    ],
+)
+def test_names_that_are_none_of_ours_are_not_asked_for(name: str) -> None:
+    search = lan._Search(lambda _found: None, types.SimpleNamespace())
+    for change in ("Added", "Removed"):
+        state = types.SimpleNamespace(name=change)
+        search._changed(None, SERVICE, name, state)
+    assert search._pending == {}
+
+
+def test_names_that_say_nothing_keep_others_waiting_for_two_seconds_in_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now, asked_ms = [100.0], []
+
+    def ask(_service: str, _name: str, ms: int) -> None:
+        asked_ms.append(ms)
+        now[0] += ms / 1000
+
+    monkeypatch.setattr(lan.time, "monotonic", lambda: now[0])
+    search = lan._Search(lambda _found: None, types.SimpleNamespace())
+    zeroconf = types.SimpleNamespace(get_service_info=ask)
+    state = types.SimpleNamespace(name="Added")
+    for number in range(100):
+        search._changed(zeroconf, SERVICE, f"{number:032x}.{SERVICE}", state)
+    assert asked_ms[0] == 2000
+    assert sum(asked_ms) < 2500
+    now[0] += 60.0
+    search._changed(zeroconf, SERVICE, f"{1:032x}.{SERVICE}", state)
+    assert asked_ms[-1] == 2000
+
+
 def test_no_more_than_1024_names_wait() -> None:
     token = types.SimpleNamespace(run_sync_soon=lambda *_, **__: None)
     search = lan._Search(lambda _found: None, token)
