@@ -40,7 +40,7 @@ async def test_every_frame_comes_back() -> None:
 
 @trio_test(autojump=True)
 async def test_frames_that_the_relay_drops_are_counted_by_cause() -> None:
-    """Frames to a peer that is somewhere else now: the same key joined anew."""
+    """For a while the relay does not know the peer that the frames are for."""
     plan = ProbePlan(n_frames=4, frames_s=1.0)
     who = visitor(b"", seed=bytes([7]) * 32)
     async with running_relay() as relay:
