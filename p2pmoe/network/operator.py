@@ -23,9 +23,10 @@ from mobile_worker.contribute.memory_groups import free_in_groups
 from p2pmoe.errors import ConfigurationError
 from p2pmoe.market.price import DEFAULT_BASE_UC
 from p2pmoe.network.acme.settings import AcmeSettings
-from p2pmoe.network.folder import OperatorFolder
+from p2pmoe.network.errors import InviteBroken
+from p2pmoe.network.folder import OperatorFolder, locked
 from p2pmoe.network.hosted import HostedNetwork, hosted_network
-from p2pmoe.network.invite import MAX_RELAYS, Invite, write_invite
+from p2pmoe.network.invite import MAX_RELAYS, Invite, read_invite, write_invite
 from p2pmoe.network.invites import member_token
 from p2pmoe.network.live_files import LiveFiles
 from p2pmoe.network.running import on_hangup
@@ -148,15 +149,18 @@ async def run_operator(
                     status=None if config.neutral_page else source(hosted.network_id),
                 )
             )
-            await nursery.start(on_hangup, functools.partial(_reload, files, relay))
+            endpoint = _public_endpoint(config, relay)
+            invite = functools.partial(_invite, folder, hosted, endpoint, clock)
+            await nursery.start(
+                on_hangup, functools.partial(_reload, files, relay, invite)
+            )
             if together is not None and hosted.signer and relay.inside is not None:
                 await together.start(nursery, hosted.signer, relay.inside)
-            endpoint = _public_endpoint(config, relay)
             started(
                 Started(
                     relay=relay,
                     endpoint=endpoint,
-                    invite=_invite(folder, hosted, endpoint, live, clock),
+                    invite=invite(relay.live),
                     market=hosted.descriptor.market,
                     ledger=hosted.descriptor.ledger,
                 )
@@ -231,21 +235,46 @@ def _invite(
     folder: OperatorFolder,
     hosted: HostedNetwork,
     endpoint: Endpoint,
-    live: LiveSettings,
     clock: Clock,
+    live: LiveSettings,
 ) -> Path | None:
-    """Write what members are given: this relay, then the others of the map."""
+    """Write what members are given: this relay, then the others of the map.
+
+    Its token is another one if the last was revoked.
+    """
     if hosted.signer is None:
         return None
     entries = () if live.relay_map is None else live.relay_map.entries
-    others = [e.endpoint for e in entries if not e.draining and e.url != endpoint.url]
+    others = [e.endpoint for e in entries if not e.draining]
     token = member_token(
         folder, hosted.signer, live.revoked.tokens, now_us=clock.wall_us()
     )
-    relays = (endpoint, *others)[:MAX_RELAYS]
-    invite = Invite(relays=relays, network=hosted.network_id, token=token)
-    write_invite(folder.invite, invite)
+    with locked(folder):
+        others += _sister_shards(folder, hosted.network_id, endpoint)
+        named = {each.url: each for each in (endpoint, *others)}
+        relays = (endpoint, *(e for url, e in named.items() if url != endpoint.url))
+        invite = Invite(
+            relays=relays[:MAX_RELAYS], network=hosted.network_id, token=token
+        )
+        write_invite(folder.invite, invite)
     return folder.invite
+
+
+def _sister_shards(
+    folder: OperatorFolder, network: PeerId, own: Endpoint
+) -> tuple[Endpoint, ...]:
+    """Return the other shards behind our front that the invite names already."""
+    base, _, shard = own.url.rpartition("/")
+    if not shard.isdecimal():
+        return ()
+    try:
+        known = read_invite(folder.invite)
+    except InviteBroken:  # or there is none yet
+        return ()
+    if known.network != network:
+        return ()
+    halves = [(each, each.url.rpartition("/")) for each in known.relays]
+    return tuple(each for each, (b, _, n) in halves if b == base and n.isdecimal())
 
 
 def _status_alone(network: PeerId) -> StatusSource:
@@ -254,16 +283,26 @@ def _status_alone(network: PeerId) -> StatusSource:
     return lambda: section
 
 
-def _reload(files: LiveFiles, relay: RunningRelay) -> None:
-    """Take up what changed in the files, or nothing; say which, on one line."""
+def _reload(
+    files: LiveFiles,
+    relay: RunningRelay,
+    invite: Callable[[LiveSettings], Path | None],
+) -> None:
+    """Take up what changed in the files, or nothing; say which, on one line.
+
+    `invite` writes the members' invite anew, as it is by then.
+    """
     try:
         live = files.read(relay.live)
         renewed = relay.tls is not None and relay.tls.renew()
     except (ConfigurationError, RelayError) as exc:
-        advice = f"; {exc.advice}" if exc.advice else ""
-        _LOG.warning("nothing reloaded: %s%s", exc, advice)
+        _warn("nothing reloaded", exc)
         return
     applied = relay.apply(live)
+    try:
+        invite(live)
+    except (ConfigurationError, RelayError) as exc:
+        _warn("the invite is as it was", exc)
     _LOG.info(
         "reloaded: %d tokens and %d peers revoked, relay map %s%s; "
         "%d peers have new limits, %d were closed%s",
@@ -275,6 +314,11 @@ def _reload(files: LiveFiles, relay: RunningRelay) -> None:
         applied.n_revoked,
         "; the map wants this relay emptied" if applied.is_draining else "",
     )
+
+
+def _warn(what: str, exc: ConfigurationError | RelayError) -> None:
+    advice = f"; {exc.advice}" if exc.advice else ""
+    _LOG.warning("%s: %s%s", what, exc, advice)
 
 
 def _public_endpoint(config: OperatorConfig, relay: RunningRelay) -> Endpoint:

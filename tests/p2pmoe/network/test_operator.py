@@ -320,3 +320,22 @@ def test_queues_take_a_quarter_of_a_containers_memory(monkeypatch) -> None:
     ):
         monkeypatch.setattr(operator, "free_in_groups", lambda free=free: free)
         assert operator._queued_bytes() == wanted
+
+
+def test_shards_of_one_folder_stand_in_its_invite_together(tmp_path: Path) -> None:
+    async def check(started: Started) -> None:
+        del started
+
+    url = "wss://relay.example/relay"
+    only = {"only": True, "public_url": url}
+    with_network(config(tmp_path, shard=1, **only), check)
+    with_network(config(tmp_path, shard=2, **only), check)
+    with_network(config(tmp_path, shard=2, **only), check)
+    invite = read_invite(tmp_path / "invite.json")
+    assert [each.url for each in invite.relays] == [f"{url}/2", f"{url}/1"]
+    other = {"only": True, "public_url": "wss://elsewhere.example/relay"}
+    with_network(config(tmp_path, shard=3, **other), check)
+    invite = read_invite(tmp_path / "invite.json")
+    assert [each.url for each in invite.relays] == [
+        "wss://elsewhere.example/relay/3"
+    ]  # the front's name has changed
