@@ -59,7 +59,8 @@ class OperatorConfig:
     `acme`: the certificate is fetched before the relay is up, and kept renewed.
     only: market and ledger run elsewhere, under the ids given or those of the folder.
     opening_credit_uc: what the ledger gives a backbone without an account, once.
-    neutral_page: there is no status page, and / says nothing. limits: a file of limits
+    neutral_page: there is no status page, and / says nothing. metrics_token: the secret
+    that opens /metrics to others than loopback; empty for none. limits: a file of limits
     by rate class. trusted_proxies: fronts elsewhere whose word on a peer's address is
     believed. shard: this process serves the path /relay/<shard> alone.
     """
@@ -77,6 +78,7 @@ class OperatorConfig:
     opening_credit_uc: int = 0
     base_uc: int = DEFAULT_BASE_UC
     neutral_page: bool = False
+    metrics_token: str = dataclasses.field(default="", repr=False)
     limits: Path | None = None
     trusted_proxies: tuple[ProxyNetwork, ...] = ()
     shard: int | None = None
@@ -219,6 +221,7 @@ def _relay_config(
         shard=config.shard,
         live=live,
         inside=not config.only,
+        metrics_token=config.metrics_token,
         max_queued_bytes=_queued_bytes(),
     )
 
@@ -296,13 +299,13 @@ def _reload(
         live = files.read(relay.live)
         renewed = relay.tls is not None and relay.tls.renew()
     except (ConfigurationError, RelayError) as exc:
-        _warn("nothing reloaded", exc)
+        _LOG.warning("nothing reloaded: %s", _told(exc))
         return
     applied = relay.apply(live)
     try:
         invite(live)
     except (ConfigurationError, RelayError) as exc:
-        _warn("the invite is as it was", exc)
+        _LOG.warning("the invite stays as it was: %s", _told(exc))
     _LOG.info(
         "reloaded: %d tokens and %d peers revoked, relay map %s%s; "
         "%d peers have new limits, %d were closed%s",
@@ -316,9 +319,8 @@ def _reload(
     )
 
 
-def _warn(what: str, exc: ConfigurationError | RelayError) -> None:
-    advice = f"; {exc.advice}" if exc.advice else ""
-    _LOG.warning("%s: %s%s", what, exc, advice)
+def _told(exc: ConfigurationError | RelayError) -> str:
+    return f"{exc}; {exc.advice}" if exc.advice else str(exc)
 
 
 def _public_endpoint(config: OperatorConfig, relay: RunningRelay) -> Endpoint:

@@ -19,6 +19,7 @@ from p2pmoe.network.operator import OperatorConfig, Started, run_operator
 from p2pmoe.network.revoking import revoke
 from relay.errors import CertificateError, EndpointError, ListenError, TokenRefused
 from relay.relay_map import RelayEntry, RelayMap, sign_map
+from relay.revocations import token_hash
 from relay.server_tls import ServerTls
 from relay.tls import SelfSigned
 from relay.tokens import Role
@@ -157,6 +158,30 @@ def test_a_hangup_takes_up_what_was_revoked(tmp_path: Path, caplog) -> None:
     assert broken.startswith("nothing reloaded: limits file")
     assert "frames_s is not a number" in broken
     assert done.startswith("reloaded: 0 tokens and 1 peers revoked, relay map none")
+
+
+def test_a_hangup_replaces_an_invite_that_was_revoked(tmp_path: Path, caplog) -> None:
+    caplog.set_level(logging.INFO, "p2pmoe.network")
+
+    async def check(started: Started) -> None:
+        folder = OperatorFolder(tmp_path)
+        network = Network.load(folder.network_key)
+        before = read_invite(folder.invite)
+        await hang_up(caplog, 1)
+        assert read_invite(folder.invite) == before
+        revoke(folder, network, tokens=[token_hash(before.token)])
+        await hang_up(caplog, 2)
+        assert read_invite(folder.invite).token != before.token
+        async with open_node(member(started)):
+            pass
+        revoke(folder, network, tokens=[token_hash(read_invite(folder.invite).token)])
+        folder.invites.write_text("nonsense")
+        await hang_up(caplog, 3)
+        assert started.relay.live.revoked.version == 2
+
+    with_network(config(tmp_path, only=True), check)
+    (line,) = [r.getMessage() for r in caplog.records if "invite" in r.msg]
+    assert line.startswith("the invite stays as it was: ")
 
 
 @pytest.mark.parametrize("broken", [False, True])
@@ -299,6 +324,28 @@ def test_its_relay_shows_the_market_and_itself(tmp_path: Path) -> None:
         assert told["relay"]["roles"] == {"market": 1, "ledger": 1}
 
     with_network(config(tmp_path), check)
+
+
+def test_metrics_are_for_loopback_or_a_token(tmp_path: Path) -> None:
+    """A front on this host comes from loopback too: its header tells."""
+
+    async def check(started: Started) -> None:
+        url = f"https://127.0.0.1:{started.relay.port}/metrics"
+        elsewhere = {"X-Forwarded-For": "192.0.2.7"}
+        asked = (
+            (200, {}),
+            (404, elsewhere),
+            (404, {**elsewhere, "Authorization": "Bearer another"}),
+            (200, {**elsewhere, "Authorization": "Bearer s3cret"}),
+        )
+        # The certificate is the relay's own id, which no authority vouches for.
+        async with httpx.AsyncClient(trust_env=False, verify=False) as client:  # noqa: S501
+            for status, headers in asked:
+                assert (await client.get(url, headers=headers)).status_code == status
+
+    options = config(tmp_path, metrics_token="s3cret")
+    assert "s3cret" not in repr(options)
+    with_network(options, check)
 
 
 def test_a_neutral_page_has_no_status_behind_it(tmp_path: Path) -> None:
