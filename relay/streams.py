@@ -1,10 +1,11 @@
 """TCP as a trio stream, with a limit on writes that do not move, and a cheap wake-up.
 
-`TcpStream` differs from `trio.SocketStream` in three ways: it waits for readiness
+`TcpStream` differs from `trio.SocketStream` in four ways: it waits for readiness
 before it reads (one system call less per message); a send that fits into the kernel's
-buffer returns without going through the scheduler; and a send of which no byte leaves
-for `stall_s` raises `WriteStalled`. After any failed send the stream must be closed:
-part of the data may have left (faults B30).
+buffer returns without going through the scheduler; `send_at_once` does no more than
+that, and keeps what did not fit, which leaves before anything else; and a send of which
+no byte leaves for `stall_s` raises `WriteStalled`. After any failed send the stream
+must be closed: part of the data may have left (faults B30).
 """
 
 import contextlib
@@ -33,6 +34,11 @@ class Wakeup:
     def __init__(self) -> None:
         self._is_set = False
         self._task: trio.lowlevel.Task | None = None
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a task waits, and nobody has woken it yet."""
+        return self._task is not None
 
     def set(self) -> None:
         """Wake the waiting task, or the next one to wait."""
@@ -79,6 +85,7 @@ class TcpStream(trio.abc.HalfCloseableStream):
         _set_options(sock)
         self._sock = sock
         self._stall_s = stall_s
+        self._rest = b""
 
     @property
     def is_closed(self) -> bool:
@@ -130,6 +137,8 @@ class TcpStream(trio.abc.HalfCloseableStream):
             trio.BrokenResourceError: the connection is gone.
         """
         self._check_open()
+        if self._rest:
+            data, self._rest = self._rest + data, b""
         n_sent = self._send(data)
         if n_sent == len(data):
             return
@@ -144,6 +153,24 @@ class TcpStream(trio.abc.HalfCloseableStream):
             if n_sent:
                 rest = rest[n_sent:]
                 deadline = trio.current_time() + self._stall_s
+
+    def send_at_once(self, data: bytes) -> bool:
+        """Hand over what the kernel takes now; tell whether that is all.
+
+        If not, the rest is kept, and `send_all` must follow, be it with nothing. Not
+        for use while a `send_all` is under way.
+
+        Raises:
+            trio.BrokenResourceError: the connection is gone.
+        """
+        self._check_open()
+        if not self._rest:
+            n_sent = self._send(data)
+            if n_sent == len(data):
+                return True
+            data = data[n_sent:]
+        self._rest += data
+        return False
 
     def _send(self, data: bytes | bytearray | memoryview) -> int:
         try:

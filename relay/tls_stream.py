@@ -5,6 +5,8 @@ It does what `trio.SSLStream` does, in fewer steps a message, which is most of w
 costs a relay in Python. Rules:
 
 - bytes leave in the order in which TLS made them: one flush at a time;
+- `send_at_once` never waits: what the transport does not take now stays for the next
+  flush;
 - a flush that fails or is cancelled half-way has torn a record, so nothing is written
   behind it (faults B30);
 - an end without TLS's goodbye is an end all the same: the frames inside say for
@@ -20,6 +22,7 @@ import ssl
 import trio
 
 from relay.defaults import READ_BYTES
+from relay.streams import TcpStream
 
 __all__ = ["TlsStream"]
 
@@ -49,6 +52,7 @@ class TlsStream(trio.abc.Stream):
         )
         self._flushing = trio.Lock()
         self._is_torn = False
+        self._is_behind = False  # the transport keeps what it did not take at once
 
     async def do_handshake(self) -> None:
         """Agree on keys.
@@ -108,6 +112,29 @@ class TlsStream(trio.abc.Stream):
         Raises:
             trio.BrokenResourceError: the connection is gone, or was torn by a write.
         """
+        self._seal(data)
+        await self._flush()
+
+    def send_at_once(self, data: bytes) -> bool:
+        """Seal all of `data`; tell whether the transport took all of it now.
+
+        If not, `send_all` must follow, be it with nothing.
+
+        Raises:
+            trio.BrokenResourceError: the connection is gone, or was torn by a write.
+        """
+        self._seal(data)
+        if self._is_torn and not self._flushing.locked():
+            raise trio.BrokenResourceError("an earlier write was cut off")
+        transport = self._transport
+        if self._flushing.locked() or not isinstance(transport, TcpStream):
+            return False
+        self._is_torn = True  # for as long as the next line may fail
+        self._is_behind = not transport.send_at_once(self._outgoing.read())
+        self._is_torn = False
+        return not self._is_behind
+
+    def _seal(self, data: bytes | bytearray | memoryview) -> None:
         n_written = 0
         try:
             while n_written < len(data):
@@ -115,7 +142,6 @@ class TlsStream(trio.abc.Stream):
                 n_written += self._tls.write(rest)
         except ssl.SSLError as exc:
             raise trio.BrokenResourceError(str(exc)) from exc
-        await self._flush()
 
     async def wait_send_all_might_not_block(self) -> None:
         """Wait until the transport takes more."""
@@ -148,7 +174,8 @@ class TlsStream(trio.abc.Stream):
             if self._is_torn:
                 raise trio.BrokenResourceError("an earlier write was cut off")
             self._is_torn = True
-            while self._outgoing.pending:
+            while self._outgoing.pending or self._is_behind:
+                self._is_behind = False
                 await self._transport.send_all(self._outgoing.read())
             self._is_torn = False
         finally:

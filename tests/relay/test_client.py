@@ -302,3 +302,48 @@ async def test_nonsense_from_the_relay_ends_the_connection() -> None:
         relay.switch.registry.active[A.peer_id].wake()
         with pytest.raises(ConnectionLost, match="breaks the protocol"):
             await anext(a.events())
+
+
+@trio_test
+async def test_a_frame_leaves_in_the_turn_of_its_send_if_nothing_waits() -> None:
+    async with running_relay(tls_config()) as relay, joined(relay, A) as a:
+        await trio.testing.wait_all_tasks_blocked()
+        a.send(A.peer_id, b"at once", flow=1)
+        assert not a._queue
+        a.send(A.peer_id, bytes(60_000), flow=2)
+        a.send(A.peer_id, b"behind it", flow=3)
+        assert a._queue
+        events = a.events()
+        assert [(await anext(events)).flow for _ in range(3)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_a_frame_that_the_socket_takes_in_part_is_ended_by_the_writer(tls) -> None:
+    async def main() -> None:
+        config = tls_config() if tls else plain_config()
+        async with running_relay(config) as relay, joined(relay, A) as a:
+            await trio.testing.wait_all_tasks_blocked()
+            transport = a._transport
+            send = transport._send
+            transport._send = lambda data: send(memoryview(data)[:100])
+            a.send(A.peer_id, bytes(range(200)), flow=1)
+            transport._send = send
+            assert a._owes
+            a.send(A.peer_id, b"next", flow=2)
+            events = a.events()
+            assert (await anext(events)).payload == bytes(range(200))
+            assert (await anext(events)).payload == b"next"
+
+    trio.run(main)
+
+
+@trio_test
+async def test_a_send_that_fails_ends_the_connection() -> None:
+    async with running_relay() as relay, joined(relay, A) as a:
+        await trio.testing.wait_all_tasks_blocked()
+        a._transport.close()
+        a.send(A.peer_id, b"lost")
+        with pytest.raises(ConnectionLost):
+            a.send(A.peer_id, b"refused")
+        with pytest.raises(ConnectionLost):
+            await a.take_each(print)

@@ -128,3 +128,55 @@ async def test_a_full_inbox_waits_for_its_reader() -> None:
         await trio.testing.wait_all_tasks_blocked()
         await anext(inbox)
     assert not inbox.is_full
+
+
+@trio_test
+async def test_while_its_task_waits_a_message_is_taken_as_it_comes() -> None:
+    inbox = Inbox()
+    taken: list[bytes] = []
+
+    def take(event: object) -> None:
+        taken.append(event.payload)
+        if event.payload == b"second":
+            inbox.put_message(recv(b"its consequence"))
+            assert taken[-1] == b"second"
+
+    async def take_all() -> None:
+        with pytest.raises(ConnectionLost):
+            await inbox.take_each(take)
+
+    inbox.put_message(recv(b"first"))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(take_all)
+        await trio.testing.wait_all_tasks_blocked()
+        inbox.put_message(recv(b"second"))
+        assert taken == [b"first", b"second"]
+        inbox.put_message(recv(b"third"))  # keeps its place
+        assert taken == [b"first", b"second"]
+        await trio.testing.wait_all_tasks_blocked()
+        assert taken[2:] == [b"its consequence", b"third"]
+        inbox.put_message(recv(b"fourth"))
+        assert taken[-1] == b"fourth"
+        inbox.end(ConnectionLost("reset"))
+        inbox.put_message(recv(b"fifth"))
+    assert taken[-1] == b"fifth"
+    assert not inbox._n_bytes
+
+
+@trio_test
+async def test_what_the_taker_raises_ends_the_taking_not_the_bringing() -> None:
+    inbox = Inbox()
+
+    def take(event: object) -> None:
+        raise ZeroDivisionError
+
+    async def take_all() -> None:
+        with pytest.raises(ZeroDivisionError):
+            await inbox.take_each(take)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(take_all)
+        await trio.testing.wait_all_tasks_blocked()
+        inbox.put_message(recv(b"first"))
+    inbox.put_message(recv(b"second"))
+    assert (await anext(inbox)).payload == b"second"

@@ -154,3 +154,42 @@ async def test_a_wake_up_is_not_lost_and_wakes_once() -> None:
         await trio.testing.wait_all_tasks_blocked()
         wakeup.set()
     assert woken == [1]
+
+
+@trio_test
+async def test_a_send_at_once_never_waits_and_its_rest_leaves_first() -> None:
+    a, b = pair()
+    assert a.send_at_once(b"there")
+    assert await b.receive_some() == b"there"
+    first = bytes(range(256)) * 8_000
+    assert not a.send_at_once(first)
+    assert not a.send_at_once(b"more")  # waits behind the rest
+    received = bytearray()
+
+    async def read() -> None:
+        while len(received) < len(first) + 7:
+            received.extend(await b.receive_some())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(read)
+        await a.send_all(b"end")
+    assert received == first + b"moreend"
+    assert a.send_at_once(b"again")
+    b.close()
+    with pytest.raises(trio.BrokenResourceError):
+        a.send_at_once(b"x")
+    a.close()
+    with pytest.raises(trio.ClosedResourceError):
+        a.send_at_once(b"x")
+
+
+@trio_test
+async def test_a_wakeup_is_awaited_until_it_is_set() -> None:
+    wakeup = Wakeup()
+    assert not wakeup.is_awaited
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wakeup.wait)
+        await trio.testing.wait_all_tasks_blocked()
+        assert wakeup.is_awaited
+        wakeup.set()
+        assert not wakeup.is_awaited

@@ -1,5 +1,6 @@
 """TLS over memory streams: both ways, its ends, and writes that are cut off."""
 
+import socket
 import ssl
 
 import pytest
@@ -7,6 +8,7 @@ import trio
 import trio.testing
 
 from relay.keys import SigningKey
+from relay.streams import TcpStream
 from relay.tls import SelfSigned, pinning_context, server_context
 from relay.tls_stream import TlsStream
 from tests.support.trio_test import trio_test
@@ -14,8 +16,12 @@ from tests.support.trio_test import trio_test
 KEY = SigningKey.from_seed(b"t" * 32)
 
 
-async def _pair():
-    left, right = trio.testing.memory_stream_pair()
+def _sockets():
+    return tuple(TcpStream(end) for end in socket.socketpair())
+
+
+async def _pair(ends=None):
+    left, right = ends or trio.testing.memory_stream_pair()
     client = TlsStream(left, pinning_context(), server_hostname="localhost")
     server = TlsStream(right, server_context(SelfSigned(), KEY), server_side=True)
     async with trio.open_nursery() as nursery:
@@ -93,3 +99,45 @@ async def test_nothing_is_written_behind_a_write_that_was_cut_off():
         await client.send_all(b"more")
     await client.aclose()
     await server.aclose()
+
+
+@trio_test
+async def test_a_send_at_once_never_waits_and_its_rest_leaves_first():
+    client, server = await _pair(_sockets())
+    assert client.send_at_once(b"there")
+    assert await server.receive_some() == b"there"
+    first = bytes(range(256)) * 8_000
+    assert not client.send_at_once(first)
+    assert not client.send_at_once(b"more")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(client.send_all, b"")
+        assert await _read(server, len(first) + 4) == first + b"more"
+    assert client.send_at_once(b"again")
+    await client.aclose()
+    await server.aclose()
+
+
+@trio_test
+async def test_over_another_transport_nothing_leaves_at_once():
+    client, server = await _pair()
+    assert not client.send_at_once(b"later")
+    await client.send_all(b", this")
+    assert await _read(server, 11) == b"later, this"
+
+
+@trio_test
+async def test_a_send_at_once_waits_for_a_write_under_way_and_for_none_that_failed():
+    client, server = await _pair(_sockets())
+    first = bytes(1_000_000)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(client.send_all, first)
+        await trio.testing.wait_all_tasks_blocked()
+        assert not client.send_at_once(b"behind it")
+        read = await _read(server, len(first) + 9)
+    assert read == first + b"behind it"
+    await server.aclose()
+    with pytest.raises(trio.BrokenResourceError):
+        client.send_at_once(bytes(10))
+    with pytest.raises(trio.BrokenResourceError, match="cut off"):
+        client.send_at_once(bytes(10))
+    await client.aclose()
