@@ -29,6 +29,7 @@ from p2pmoe.cli.relay_options import (
     Limits,
     Listen,
     Market,
+    MetricsTokenFile,
     NeutralPage,
     Only,
     Open,
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
     from relay.tls import SelfSigned, TlsFiles
 
 __all__ = ["register"]
+
+_MAX_TOKEN_FILE_BYTES = 1024
 
 
 def register(app: typer.Typer) -> None:
@@ -78,6 +81,7 @@ def _relay(
     trusted_proxy: TrustedProxy = None,
     shard: Shard = None,
     neutral_page: NeutralPage = False,
+    metrics_token_file: MetricsTokenFile = None,
     acme: Acme = None,
     acme_email: AcmeEmail = "",
     acme_server: AcmeServer = None,
@@ -111,6 +115,7 @@ def _relay(
         opening_credit_uc=opening_credit * UC_PER_CREDIT,
         base_uc=price_uc,
         neutral_page=neutral_page,
+        metrics_token=_metrics_token(metrics_token_file),
         limits=limits,
         trusted_proxies=_networks(trusted_proxy or ()),
         shard=shard,
@@ -149,6 +154,21 @@ def _networks(texts: Iterable[str]) -> "tuple[ProxyNetwork, ...]":
             message = f"--trusted-proxy: {network} believes everybody"
             raise ConfigurationError(message, advice=advice)
     return networks
+
+
+def _metrics_token(path: Path | None) -> str:
+    from p2pmoe.errors import ConfigurationError
+    from p2pmoe.network.folder import read_bounded
+
+    if path is None:
+        return ""
+    token = (read_bounded(path, _MAX_TOKEN_FILE_BYTES) or b"").decode("latin-1").strip()
+    if not (token.isascii() and token.isprintable()) or not token:
+        raise ConfigurationError(
+            f"{path} holds no token for /metrics",
+            advice="write one line of letters and digits into it",
+        )
+    return token
 
 
 def _acme_of(

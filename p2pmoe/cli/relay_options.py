@@ -19,6 +19,7 @@ __all__ = [
     "Limits",
     "Listen",
     "Market",
+    "MetricsTokenFile",
     "NeutralPage",
     "Only",
     "Open",
@@ -136,6 +137,13 @@ Shard = Annotated[
         max=9999,
         metavar="N",
         help="Serve the path /relay/N alone, behind a front that routes by path.",
+    ),
+]
+MetricsTokenFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="File with the bearer token that opens /metrics to others than loopback.",
     ),
 ]
 NeutralPage = Annotated[

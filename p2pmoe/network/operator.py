@@ -60,9 +60,9 @@ class OperatorConfig:
     only: market and ledger run elsewhere, under the ids given or those of the folder.
     opening_credit_uc: what the ledger gives a backbone without an account, once.
     neutral_page: there is no status page, and / says nothing. metrics_token: the secret
-    that opens /metrics to others than loopback; empty for none. limits: a file of limits
-    by rate class. trusted_proxies: fronts elsewhere whose word on a peer's address is
-    believed. shard: this process serves the path /relay/<shard> alone.
+    that opens /metrics to others than loopback; empty for none. limits: a file of
+    limits by rate class. trusted_proxies: fronts elsewhere whose word on a peer's
+    address is believed. shard: this process serves the path /relay/<shard> alone.
     """
 
     folder: Path

@@ -114,6 +114,7 @@ def assert_one_line(shown, reason: str) -> None:
         (("--self-signed", "--trusted-proxy", "::/0"), "believes everybody"),
         ((*LOOPBACK, "--limits", "absent.toml"), "no limits file absent.toml"),
         (("--self-signed", "--shard", "10000"), "--shard"),
+        ((*LOOPBACK, "--metrics-token-file", "absent"), "absent holds no token"),
         ((*LOOPBACK, "--data", "/dev/null/x"), "cannot use /dev/null/x"),
     ],
 )
