@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from p2pmoe.cli.authority import CaFile, use_authorities
+from p2pmoe.cli.relay_probe import InviteFile, Url, relays_of
 
 if TYPE_CHECKING:
     from p2pmoe.doctor.findings import Finding
@@ -20,14 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
-Url = Annotated[
-    str | None,
-    typer.Argument(metavar="URL", help="wss://HOST/relay[#ID]; else the invite's."),
-]
-InviteFile = Annotated[
-    Path | None,
-    typer.Option("--invite", metavar="FILE", help="Invite file; else P2PMOE_INVITE."),
-]
 Data = Annotated[
     Path | None,
     typer.Option(metavar="FOLDER", help="Data folder to look at; else the worker's."),
@@ -87,7 +80,6 @@ def _membership(
     import datetime as dt
     import os
 
-    from p2pmoe.cli.relay_probe import relays_of
     from p2pmoe.doctor.findings import Finding, Verdict, fault_of
     from p2pmoe.doctor.membership import token as look_at_token
     from p2pmoe.errors import P2pmoeError

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from p2pmoe.probe.report import ProbePlan, RelayReport
     from relay.endpoint import Endpoint
 
-__all__ = ["register", "relays_of"]
+__all__ = ["InviteFile", "Url", "register", "relays_of"]
 
 _BAR_CELLS = 40
 
