@@ -28,6 +28,7 @@ __all__ = [
     "BETTER_FOR_S",
     "PeerState",
     "RelayPath",
+    "Way",
     "Windows",
     "choose_link",
     "is_absent",
@@ -43,7 +44,7 @@ _DIRECT_WINDOW: Final = 8 << 20
 _MAX_DIRECT_WINDOW: Final = 32 << 20
 _UNKNOWN: Final = float("inf")
 _NEVER: Final = float("-inf")
-_Way: TypeAlias = "DirectLink | RelayLink"
+Way: TypeAlias = "DirectLink | RelayLink"
 
 
 @dataclass(slots=True, eq=False)
@@ -73,10 +74,10 @@ class PeerState:
     session: Session
     links: list[DirectLink] = field(default_factory=list)
     relays: "dict[RelayLink, RelayPath]" = field(default_factory=dict)
-    chosen: "DirectLink | RelayLink | None" = None
+    chosen: "Way | None" = None
     kind: PathKind | None = None
     heard: PathKind | None = None
-    rival: "DirectLink | RelayLink | None" = None
+    rival: "Way | None" = None
     rival_since: float = 0.0
     used: bool = False
     used_at: float = float("-inf")
@@ -154,7 +155,7 @@ class PeerState:
                 return link
         return None
 
-    def meter_at(self, way: "DirectLink | RelayLink") -> Meter | None:
+    def meter_at(self, way: Way) -> Meter | None:
         """Return what is measured of a path; None if nothing is."""
         if isinstance(way, DirectLink):
             return way.meter
@@ -234,20 +235,20 @@ def windows_of(kind: PathKind, relay_queue_bytes: int) -> Windows:
     return Windows(first, max(first, relay_queue_bytes // 2))
 
 
-def _ways(peer: PeerState, relays: "Sequence[RelayLink]") -> Iterator[_Way]:
+def _ways(peer: PeerState, relays: "Sequence[RelayLink]") -> Iterator[Way]:
     """Yield the paths that count, direct ones first."""
-    ways: list[_Way] = [*peer.links, *relays]
+    ways: list[Way] = [*peer.links, *relays]
     for way in ways:
         if _counts(peer, way):
             yield way
 
 
-def _counts(peer: PeerState, way: _Way) -> bool:
+def _counts(peer: PeerState, way: Way) -> bool:
     meter = peer.meter_at(way)
     return (meter is None or not meter.doubted) and _is_open(peer, way)
 
 
-def _is_open(peer: PeerState, way: _Way) -> bool:
+def _is_open(peer: PeerState, way: Way) -> bool:
     """Tell whether a path is there, in doubt or not."""
     if isinstance(way, DirectLink):
         return way.proven and way in peer.links
@@ -257,13 +258,13 @@ def _is_open(peer: PeerState, way: _Way) -> bool:
     return path is None or (path.held_until is None and path.present is not False)
 
 
-def _trip(peer: PeerState, way: _Way) -> float:
+def _trip(peer: PeerState, way: Way) -> float:
     meter = peer.meter_at(way)
     found = None if meter is None else meter.round_trip_s
     return _UNKNOWN if found is None else found
 
 
-def _is_fresh(peer: PeerState, way: _Way) -> bool:
+def _is_fresh(peer: PeerState, way: Way) -> bool:
     """Tell whether it was measured again since it became the rival."""
     meter = peer.meter_at(way)
     return meter is not None and meter.answered_at > peer.rival_since
@@ -276,7 +277,7 @@ def _last_resort(peer: PeerState, relays: "Sequence[RelayLink]") -> Link | None:
     the handshake that proves it. A relay that says that the peer is gone says so again,
     and that ends what waits for it.
     """
-    ways: list[_Way] = [*peer.links, *relays]
+    ways: list[Way] = [*peer.links, *relays]
     doubted = [way for way in ways if _is_doubted(peer, way)]
     if doubted:
         return max(doubted, key=lambda way: _alive_at(peer, way))
@@ -287,11 +288,11 @@ def _last_resort(peer: PeerState, relays: "Sequence[RelayLink]") -> Link | None:
     return next((relay for relay in relays if relay.up), None)
 
 
-def _is_doubted(peer: PeerState, way: _Way) -> bool:
+def _is_doubted(peer: PeerState, way: Way) -> bool:
     meter = peer.meter_at(way)
     return meter is not None and meter.doubted and _is_open(peer, way)
 
 
-def _alive_at(peer: PeerState, way: _Way) -> float:
+def _alive_at(peer: PeerState, way: Way) -> float:
     meter = peer.meter_at(way)
     return _NEVER if meter is None else meter.alive_at

@@ -9,13 +9,13 @@ Then the path is doubted, within a second of the lost probe, and another carries
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from mobile_worker.clock import Clock
 from mobile_worker.links.direct import DirectLink
 from mobile_worker.links.link import Link
 from mobile_worker.links.meter import Meter
-from mobile_worker.links.paths import PeerState, prefer_proven, reconsider
+from mobile_worker.links.paths import PeerState, Way, prefer_proven, reconsider
 from mobile_worker.session.packets import Packet
 from relay.keys import PeerId
 
@@ -32,7 +32,6 @@ IN_USE_S: Final = 10.0  # so long after it was used a peer's paths are measured
 _MEASURE_S: Final = 2.0  # each path of a peer in use
 _MEASURE_IDLE_RELAY_S: Final = 4.0  # but a relay that is not: of many peers
 _PROVE_S: Final = 2.5
-_Way: TypeAlias = "DirectLink | RelayLink"
 
 
 class Prober:
@@ -61,7 +60,7 @@ class Prober:
         relays: "Sequence[RelayLink]",
     ) -> bool:
         """Take the answer to a probe; tell whether a direct link is proven by it."""
-        ways: list[_Way] = [*state.links, *relays]
+        ways: list[Way] = [*state.links, *relays]
         way = next((way for way in ways if way is link), None)
         meter = None if way is None else state.meter_at(way)
         if way is None or meter is None:
@@ -107,7 +106,7 @@ class Prober:
             reconsider(state, relays, now)
         return unsent
 
-    def _probe(self, way: _Way, peer: PeerId, meter: Meter, state: PeerState) -> None:
+    def _probe(self, way: Way, peer: PeerId, meter: Meter, state: PeerState) -> None:
         token = int.from_bytes(self._random_bytes(8), "big")
         probe = state.session.probe(token)
         if probe is not None and not way.crowded:
@@ -129,7 +128,7 @@ class Prober:
         return not was_doubted
 
     def _is_due(
-        self, way: _Way, meter: Meter, state: PeerState, *, in_use: bool
+        self, way: Way, meter: Meter, state: PeerState, *, in_use: bool
     ) -> bool:
         now = self._clock.monotonic()
         since_s = now - meter.probed_at
