@@ -4,10 +4,12 @@ Nothing here decides whom to trust: a link is handed on with the id that the oth
 claims, and the session proves it or the link is closed.
 """
 
+import contextlib
 import ipaddress
 import logging
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
 
 import trio
 
@@ -28,8 +30,11 @@ _LOG = logging.getLogger("p2pmoe.links")
 _CONNECT_TIMEOUT_S = 5.0
 _MAX_GREETINGS = 64
 _MAX_RESOLVED = 4
+_MAX_RESOLVERS = 8
 _FIRST_FREE_PORT = 1024
 _OPEN_PORTS = frozenset((80, 443))
+_resolvers: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("names")
+_Found: TypeAlias = tuple[int, int, int, str, Any]  # as getaddrinfo has it
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -147,10 +152,32 @@ def may_dial(ip: str, port: int, *, is_local: bool) -> bool:
     return not odd and (port >= _FIRST_FREE_PORT or port in _OPEN_PORTS)
 
 
+async def _look_up(host: str, port: int) -> Sequence[_Found]:
+    """Return the socket addresses of a host; of a numeric one at once.
+
+    Names are looked up in a few threads of their own: one that a peer made up may take
+    its thread for half a minute, and other work of this process needs threads too.
+    """
+
+    def look_up(flags: int = 0) -> Sequence[_Found]:
+        return socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM, flags=flags)
+
+    with contextlib.suppress(socket.gaierror):
+        return look_up(socket.AI_NUMERICHOST)
+    try:
+        resolvers = _resolvers.get()
+    except LookupError:
+        resolvers = trio.CapacityLimiter(_MAX_RESOLVERS)
+        _resolvers.set(resolvers)
+    return await trio.to_thread.run_sync(
+        look_up, abandon_on_cancel=True, limiter=resolvers
+    )
+
+
 async def _connect(address: str, *, is_local: bool) -> trio.SocketStream:
     host, port = split_address(address)
     try:
-        found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        found = await _look_up(host, port)
     except (UnicodeError, ValueError) as error:
         raise LinkLost("a host name that is none") from error
     for *_, sockaddr in found[:_MAX_RESOLVED]:

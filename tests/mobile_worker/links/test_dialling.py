@@ -1,9 +1,14 @@
 """Listening and dialling: addresses, greetings, refusals."""
 
+import functools
+import socket
+import threading
+
 import pytest
 import trio
 
 from mobile_worker.errors import ListenError
+from mobile_worker.links import dialling
 from mobile_worker.links.dialling import (
     accept_links,
     addresses_of,
@@ -12,7 +17,7 @@ from mobile_worker.links.dialling import (
     open_listener,
     split_address,
 )
-from tests.support.nodes import LOCAL, identity
+from tests.support.nodes import LOCAL, identity, until
 from tests.support.trio_test import trio_test
 
 ONE, OTHER = identity(1).peer_id, identity(2).peer_id
@@ -147,3 +152,33 @@ def test_whatever_a_peer_calls_its_address_is_no_more_than_no_link(host):
 )
 def test_where_a_peers_word_is_enough(ip, port, is_local, expected):
     assert may_dial(ip, port, is_local=is_local) is expected
+
+
+@trio_test
+async def test_names_that_take_long_keep_no_other_work_from_threads(monkeypatch):
+    asked, answer = [], threading.Event()
+    really = socket.getaddrinfo
+
+    def look_up(host, *args, **kinds):
+        if not host.endswith(".example") or kinds.get("flags"):
+            return really(host, *args, **kinds)
+        asked.append(host)
+        answer.wait(20)
+        raise socket.gaierror("no such name")
+
+    monkeypatch.setattr(dialling.socket, "getaddrinfo", look_up)
+    [listener] = await open_listener(LOCAL)
+    async with trio.open_nursery() as nursery:
+        for number in range(60):
+            dial = functools.partial(dial_any, is_local=True)
+            nursery.start_soon(dial, [f"{number}.example:7400"], ONE, OTHER)
+        await until(lambda: len(asked) == dialling._MAX_RESOLVERS)
+        threads = trio.to_thread.current_default_thread_limiter()
+        assert threads.borrowed_tokens == 0
+        with trio.fail_after(10):  # nor is a number looked up
+            _, port = listener.socket.getsockname()
+            stream = await dialling._connect(f"127.0.0.1:{port}", is_local=True)
+            await stream.aclose()
+        answer.set()
+        nursery.cancel_scope.cancel()
+    await listener.aclose()
