@@ -117,7 +117,7 @@ def parse_invite(text: str) -> Invite:
 def _checked(urls: Iterable[str], network: str, token: str) -> Invite:
     try:
         invite = Invite(
-            relays=tuple(parse_endpoint(url) for url in urls),
+            relays=tuple(dict.fromkeys(parse_endpoint(url) for url in urls)),
             network=peer_id_from_hex(network),
             token=base64.b64decode(token, validate=True),
         )

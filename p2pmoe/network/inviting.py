@@ -61,7 +61,7 @@ def relays_to_name(
             advice="the relay map tells members the rest: see `p2pmoe network relays`",
         )
     if given:
-        return tuple(parse_endpoint(text) for text in given)
+        return tuple(dict.fromkeys(parse_endpoint(text) for text in given))
     return _mapped(folder, network) or _own(folder)
 
 

@@ -40,6 +40,12 @@ def test_round_trip_through_a_file_of_mode_0600(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["invite.json"]
 
 
+def test_a_relay_that_is_named_twice_is_one() -> None:
+    doubled = {**MEMBERS, "p2pmoe_invite": 2, "relays": [URL, URL]}
+    del doubled["relay"]
+    assert parse_invite(json.dumps(doubled)) == INVITE
+
+
 def test_the_token_is_not_shown() -> None:
     assert INVITE.token.hex() not in repr(INVITE)
     assert repr(INVITE.token) not in repr(INVITE)

@@ -57,6 +57,7 @@ def test_relays_are_those_given_else_the_maps_else_the_folders_own(tmp_path) -> 
     )
     assert hosts(folder) == ["a", "c"]
     assert hosts(folder, url("x"), url("y")) == ["x", "y"]
+    assert hosts(folder, url("x"), url("y"), url("x")) == ["x", "y"]
 
 
 def test_a_map_that_is_not_ours_is_named(tmp_path: Path) -> None:
