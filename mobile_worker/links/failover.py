@@ -16,14 +16,17 @@ if TYPE_CHECKING:
 
     from mobile_worker.links.relay import RelayLink
 
-__all__ = ["FOLLOW_S", "follow", "try_another"]
+__all__ = ["FOLLOW_MESSAGE_S", "FOLLOW_S", "follow", "try_another"]
 
 FOLLOW_S: Final = 3.0  # paths in use are probed more often than this
+FOLLOW_MESSAGE_S: Final = 0.5
 
 
-def follow(peer: PeerState, link: Link, now: float) -> None:
+def follow(peer: PeerState, link: Link, now: float, *, is_message: bool) -> None:
     """Answer by the relay that the peer speaks over, if the one in use is silent.
 
+    Probes come by all relays, messages by the one that the peer found good: it may have
+    left the one in use because that swallows packets, and our answer would be lost.
     Both ends may do so at the same moment and cross; that costs nothing, since either
     relay works for them then.
     """
@@ -34,7 +37,7 @@ def follow(peer: PeerState, link: Link, now: float) -> None:
     peer.at(way).meter.alive_at = now
     if chosen is not None and chosen.kind is PathKind.RELAY:
         meter = peer.at(chosen).meter  # type: ignore[arg-type]  # likewise
-        if now - meter.alive_at > FOLLOW_S:
+        if now - meter.alive_at > (FOLLOW_MESSAGE_S if is_message else FOLLOW_S):
             peer.chosen = way
 
 

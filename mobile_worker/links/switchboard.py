@@ -157,7 +157,7 @@ class Switchboard:
     def _seen_by(self, link: Link, state: PeerState, packet: bytes, now: float) -> None:
         state.seen_by(link, packet, now)
         if len(self.relays) > 1:
-            follow(state, link, now)
+            follow(state, link, now, is_message=packets.carries_message(packet))
 
     def link_writable(self, link: Link) -> None:
         """Go on with what waits for this link."""

@@ -5,7 +5,12 @@ from types import SimpleNamespace
 import pytest
 
 from mobile_worker.links.events import PathKind
-from mobile_worker.links.failover import FOLLOW_S, follow, try_another
+from mobile_worker.links.failover import (
+    FOLLOW_MESSAGE_S,
+    FOLLOW_S,
+    follow,
+    try_another,
+)
 from mobile_worker.links.paths import PeerState
 
 
@@ -23,13 +28,17 @@ def state(n_offers=0, **changes):
     return PeerState(session=session, **changes)
 
 
+@pytest.mark.parametrize("is_message", [False, True])
 @pytest.mark.parametrize(("silent_s", "follows"), [(0.1, False), (1.1, True)])
-def test_a_peer_is_followed_once_the_relay_in_use_is_silent(silent_s, follows):
+def test_a_peer_is_followed_once_the_relay_in_use_is_silent(
+    is_message, silent_s, follows
+):
     one, other = Relay(), Relay()
     peer = state(chosen=one)
     now = 100.0
-    peer.at(one).meter.alive_at = now - silent_s * FOLLOW_S
-    follow(peer, other, now)
+    patience_s = FOLLOW_MESSAGE_S if is_message else FOLLOW_S
+    peer.at(one).meter.alive_at = now - silent_s * patience_s
+    follow(peer, other, now, is_message=is_message)
     assert peer.chosen is (other if follows else one)
     assert peer.at(other).meter.alive_at == now
 
@@ -37,11 +46,11 @@ def test_a_peer_is_followed_once_the_relay_in_use_is_silent(silent_s, follows):
 def test_a_direct_link_in_use_stays_and_is_not_followed():
     link, relay = Direct(), Relay()
     peer = state(chosen=link)
-    follow(peer, relay, 100.0)
-    follow(peer, link, 100.0)
+    follow(peer, relay, 100.0, is_message=True)
+    follow(peer, link, 100.0, is_message=True)
     assert peer.chosen is link
     peer = state(chosen=relay)
-    follow(peer, link, 100.0)
+    follow(peer, link, 100.0, is_message=True)
     assert peer.chosen is relay
 
 
