@@ -2,7 +2,9 @@
 
 Each connection is one task; a bug in one is logged and ends that one only. The gate is
 asked before anything is read; of a front's connection once its request was read. Where
-all places for handshakes are taken, the address that holds most gives one up.
+all places for handshakes are taken, the address that holds most gives one up; where
+nobody holds many, the oldest does if it has taken long: who has many addresses and says
+nothing keeps nobody out.
 """
 
 import errno
@@ -28,6 +30,7 @@ __all__ = ["Acceptor", "remote_of"]
 _LOG = logging.getLogger("p2pmoe.relay")
 _random: Final = SystemRandom().random
 _MAX_ACCEPTS: Final = 64
+_LONG_S: Final = 1.5  # a handshake that takes longer may give way
 _NO_RESOURCES: Final = frozenset(
     {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 )
@@ -118,7 +121,11 @@ class Acceptor:
             return True, None
         in_flight = list(self._in_flight)
         whose = [entrance.address for entrance in in_flight]
-        at = crowded_out(whose, address_key(remote))
+        newcomer = address_key(remote)
+        at = crowded_out(whose, newcomer)
+        if at is None and in_flight and whose[0] != newcomer:
+            is_long = trio.current_time() - in_flight[0].since >= _LONG_S
+            at = 0 if is_long else None
         return (False, None) if at is None else (True, in_flight[at])
 
     async def _serve_socket(

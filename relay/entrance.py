@@ -15,7 +15,7 @@ class Entrance:
 
     `remote`: the address it comes from. `is_front`: a front's, which says whose it is.
     `on_leave` is called once, with this, when it is no handshake in flight any more.
-    `scope`: cancelled, it ends the handshake.
+    `scope`: cancelled, it ends the handshake. `since`: when it came.
     """
 
     __slots__ = (
@@ -26,6 +26,7 @@ class Entrance:
         "is_front",
         "remote",
         "scope",
+        "since",
     )
 
     def __init__(
@@ -42,6 +43,7 @@ class Entrance:
         self._on_leave = on_leave
         self._left = False
         self.scope = trio.CancelScope()
+        self.since = trio.current_time()
         self.remote = remote
         self.is_front = is_front
         admitted.give_way = self.give_way

@@ -16,7 +16,8 @@ there fills the lane of its own address. Where all places are taken, the address
 holds most gives one up: one that dawdles there keeps nobody else out.
 
 A front's connections are counted at the address that the front names, once it is read
-(`settle`); for those of this host only the limit of all together holds.
+(`settle`). Those of this host have a limit like that of all together for themselves:
+who watches the relay, and its market, get in whoever else knocks.
 """
 
 import enum
@@ -159,6 +160,7 @@ class AddressGate:
     def __init__(self, limits: GateLimits, now: float) -> None:
         self._limits = limits
         self._all = Bucket(limits.all_s, limits.all_burst, now)
+        self._local = Bucket(limits.all_s, limits.all_burst, now)
         self._addresses = _Buckets(limits.per_address_s, limits.per_address_burst)
         self._lanes = _Buckets(limits.lane_address_s, limits.lane_address_burst)
         self._peers = _Buckets(limits.lane_peer_s, limits.lane_peer_burst)
@@ -169,7 +171,9 @@ class AddressGate:
         """Return the pass of a new connection, or None: close it at once."""
         if origin is Origin.FRONT:
             return Pass(settled=False)
-        return self._count(None if origin is Origin.LOCAL else address, now)
+        if origin is Origin.LOCAL:
+            return Pass() if self._local.try_take(1, now) else None
+        return self._count(address, now)
 
     def settle(self, admitted: Pass, address: str | None, now: float) -> bool:
         """Count a front's connection at the address that the front names, if any.

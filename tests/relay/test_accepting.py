@@ -58,6 +58,37 @@ async def test_a_fault_of_ours_ends_one_connection() -> None:
     assert relay.counters.refused == {"internal error": 1}
 
 
+@pytest.mark.parametrize("is_long", [True, False])
+def test_of_many_addresses_the_oldest_gives_way_if_it_took_long(
+    is_long: bool, monkeypatch
+) -> None:
+    addresses = iter([f"192.0.2.{number}" for number in range(4)])
+    monkeypatch.setattr(accepting, "origin_of", lambda *_, **__: Origin.PEER)
+    monkeypatch.setattr(accepting, "remote_of", lambda _: next(addresses))
+    monkeypatch.setattr(accepting, "_LONG_S", 0.0 if is_long else 1e9)
+
+    @trio_test
+    async def main() -> None:
+        async with running_relay(plain_config(max_handshakes=3)) as relay:
+            silent = [
+                await trio.open_tcp_stream("127.0.0.1", relay.port) for _ in range(3)
+            ]
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            if is_long:
+                async with joined(relay, key(1)):
+                    assert await silent[0].receive_some() == b""
+            else:
+                with pytest.raises(RelayUnreachable):
+                    async with joined(relay, key(1)):
+                        pass
+            cause = "crowded out" if is_long else "handshakes"
+            assert relay.counters.refused[cause] == 1
+            for stream in silent:
+                await stream.aclose()
+
+    main()
+
+
 def test_one_address_that_dawdles_does_not_keep_others_out(monkeypatch) -> None:
     addresses = iter(["192.0.2.1"] * 3 + ["192.0.2.2"])
     monkeypatch.setattr(accepting, "origin_of", lambda *_, **__: Origin.PEER)

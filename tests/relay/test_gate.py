@@ -85,6 +85,10 @@ def test_this_host_has_no_rate_of_its_own() -> None:
     assert len(passes) == 20
     for each in passes:
         at.leave(each, proven=False, now=0.0)
+    for number in range(50):  # the rest is for others, who leave this host its own
+        entered(at, f"192.0.2.{number}", 1, now=1.0)
+    assert not entered(at, PHONES, 1, now=1.0)
+    assert entered(at, "127.0.0.1", 1, now=1.0, origin=Origin.LOCAL)
 
 
 def test_what_is_refused_for_all_together_costs_its_address_nothing() -> None:
