@@ -13,6 +13,7 @@ import pytest
 
 from relay.backoff import Backoff
 from relay.gate import AddressGate, GateLimits, Origin
+from tests.support.joins import busiest_second
 
 N = 1000
 HANDSHAKE_S = 0.3  # the most that joining takes; nobody holds a place for longer
@@ -47,19 +48,10 @@ def storm(asked_s: list[float], down_s: float, seed: int) -> list[float]:
     return sorted(joined)
 
 
-def most_in_a_second(joined: list[float]) -> int:
-    most, first = 0, 0
-    for n, now in enumerate(joined):
-        while now - joined[first] >= 1.0:
-            first += 1
-        most = max(most, n - first + 1)
-    return most
-
-
 def check(joined: list[float]) -> None:
     assert len(joined) == N
     assert joined[-1] <= 60.0
-    assert most_in_a_second(joined) <= 100
+    assert busiest_second(joined) <= 100
 
 
 @pytest.mark.parametrize("down_s", [0.0, 1.0, 5.0, 20.0])

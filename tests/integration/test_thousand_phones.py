@@ -27,6 +27,7 @@ from relay.endpoint import Endpoint
 from relay.errors import RelayError
 from relay.events import RelayRestarting
 from relay.gate import GateLimits, Origin
+from tests.support.joins import busiest_second
 from tests.support.relays import plain_config, wall_us
 from tests.support.trio_test import trio_test
 
@@ -89,16 +90,6 @@ class Phones:
             self.none_up = trio.Event()
         elif not self.n_up:
             self.none_up.set()
-
-
-def busiest_second(times: list[float]) -> int:
-    """The most joins within any one second."""
-    ordered, first, most = sorted(times), 0, 0
-    for n, at in enumerate(ordered):
-        while ordered[first] <= at - 1:
-            first += 1
-        most = max(most, n - first + 1)
-    return most
 
 
 async def no_drain(_server: object) -> None:
