@@ -159,9 +159,15 @@ class Fleet:
         return True
 
     def failed(self, peer: PeerId, now: float, *, weight: int = 1) -> None:
-        """Demote a worker for a failure; a grave one has more `weight`."""
+        """Demote a worker for a failure; a grave one has more `weight`.
+
+        What else fails while it is demoted was asked before: a relay that stands still
+        for a second makes all of that late, and it counts once.
+        """
         worker = self.workers.get(peer)
         if worker is None or worker.status is Status.DROPPED:
+            return
+        if worker.status is Status.DEMOTED and weight == 1:
             return
         worker.failures += weight
         doublings = min(worker.failures - 1, MAX_DOUBLINGS)

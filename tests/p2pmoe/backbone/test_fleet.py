@@ -72,6 +72,15 @@ def test_b28_failures_demote_for_longer_each_time_until_a_valid_answer() -> None
     assert fleet.workers[ONE].until == 1.0
 
 
+def test_b28_all_that_was_under_way_when_a_worker_failed_counts_once() -> None:
+    fleet = live_fleet()
+    for now in (0.0, 0.1, 0.2):
+        fleet.failed(ONE, now)
+    assert fleet.workers[ONE].until == 1.0
+    fleet.failed(ONE, 0.5, weight=2)  # but a wrong answer is one of its own
+    assert fleet.workers[ONE].until == 4.5
+
+
 def test_b28_thousands_of_failures_are_no_overflow() -> None:
     fleet = live_fleet()
     for _ in range(2000):  # an unreachable worker that stays placed; a hostile one
