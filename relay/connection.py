@@ -1,7 +1,10 @@
 """An admitted peer's connection at the relay: one task reads, one owns every write.
 
 The reader hands each message to the switch and waits for nothing but its own peer's
-rate bucket. The writer takes from the peer's outbox, up to 64 KiB a write. A write that
+rate bucket. The writer takes from the peer's outbox, up to 64 KiB a write. While it has
+nothing to do, what a reader's turn brings for its peer is written at the end of that
+turn as far as the socket takes it at once: that never waits for the receiver, and the
+rest, and all that comes until it has left, is the writer's. A write that
 fails or moves no byte for 2 s ends the connection: half a frame may be on the wire, so
 nothing is ever written behind it (faults B30). Any received byte counts as life.
 """
@@ -22,7 +25,8 @@ from relay.frames import cut_utf8
 from relay.keys import short_id
 from relay.outbox import Batch
 from relay.registry import Peer
-from relay.streams import Wakeup, WriteStalled
+from relay.streams import TcpStream, Wakeup, WriteStalled
+from relay.tls_stream import TlsStream
 
 __all__ = ["PeerConnection"]
 
@@ -38,6 +42,7 @@ class PeerConnection:
         "_closing",
         "_detail",
         "_final_code",
+        "_has_joined",
         "_n_in_flight",
         "_peer",
         "_protocol",
@@ -46,6 +51,8 @@ class PeerConnection:
         "_stream",
         "_switch",
         "_transport",
+        "_turn",
+        "_unfinished",
         "_wakeup",
     )
 
@@ -62,7 +69,10 @@ class PeerConnection:
         self._reason = GoneReason.DISCONNECTED
         self._detail = "disconnected"
         self._n_in_flight = 0
-        peer.wake = self._wakeup.set
+        self._turn = switch.turn
+        self._has_joined = False  # is due at the end of this turn
+        self._unfinished: tuple[Batch, int] | None = None  # the writer ends it
+        peer.wake = self._wake
         peer.end = self.end
 
     async def run(self, early: Iterable[Frame]) -> None:
@@ -96,6 +106,7 @@ class PeerConnection:
         protocol = self._protocol
         peer = self._peer
         counters = self._switch.counters
+        turn = self._turn
         try:
             self._on_frames(early, trio.current_time())
             while protocol.state is State.OPEN and not self._closing:
@@ -106,7 +117,11 @@ class PeerConnection:
                 peer.last_read = now
                 counters.bytes_in += len(chunk)
                 protocol.receive_data(chunk)
-                n_frames = self._on_frames(protocol.events_received(), now)
+                turn.begin()
+                try:
+                    n_frames = self._on_frames(protocol.events_received(), now)
+                finally:
+                    turn.end()
                 if protocol.writes:
                     self._on_control_writes()
                 wait_s = peer.bytes_bucket.take(len(chunk), now)
@@ -149,6 +164,8 @@ class PeerConnection:
     async def _write_loop(self) -> None:
         try:
             while True:
+                if self._unfinished is not None:
+                    await self._finish(*self._unfinished)
                 batch = self._next_batch()
                 if batch.parts:
                     await self._write(batch)
@@ -181,17 +198,58 @@ class PeerConnection:
             self._switch.report(batch.expired)
         return batch
 
+    def _wake(self) -> None:
+        """Have what is new for our peer written: at the end of the turn, or soon."""
+        if self._has_joined:
+            return
+        if self._wakeup.is_awaited and self._turn.join(self._write_at_once):
+            self._has_joined = True
+        else:
+            self._wakeup.set()
+
+    def _write_at_once(self) -> None:
+        """Write for the writer, which waits, in another peer's turn; never wait."""
+        self._has_joined = False
+        stream = self._stream
+        if not self._wakeup.is_awaited or not isinstance(stream, TlsStream | TcpStream):
+            self._wakeup.set()
+            return
+        batch = self._next_batch()
+        if not batch.parts:
+            return
+        wire = b"".join(batch.parts)
+        self._n_in_flight = batch.n_frames
+        try:
+            if stream.send_at_once(wire):
+                self._note_written(batch, len(wire))
+            else:
+                self._unfinished = batch, len(wire)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            self._detail = "connection reset"
+            self._scope.cancel()
+            return
+        if self._unfinished is not None or batch.n_bytes >= BATCH_BYTES:
+            self._wakeup.set()
+
+    async def _finish(self, batch: Batch, n_bytes: int) -> None:
+        await self._stream.send_all(b"")
+        self._unfinished = None
+        self._note_written(batch, n_bytes)
+
     async def _write(self, batch: Batch) -> None:
         wire = b"".join(batch.parts)
         self._n_in_flight = batch.n_frames
         await self._stream.send_all(wire)
-        self._n_in_flight = 0
-        counters = self._switch.counters
-        counters.delivered += batch.n_frames
-        counters.bytes_out += len(wire)
-        counters.writes += 1
-        if batch.n_frames:
-            counters.delays[batch.age_ms.bit_length()] += 1
+        self._note_written(batch, len(wire))
         if batch.n_bytes >= BATCH_BYTES:
             # More waits, and a write that did not block gave no one else a turn.
             await trio.lowlevel.checkpoint()
+
+    def _note_written(self, batch: Batch, n_bytes: int) -> None:
+        self._n_in_flight = 0
+        counters = self._switch.counters
+        counters.delivered += batch.n_frames
+        counters.bytes_out += n_bytes
+        counters.writes += 1
+        if batch.n_frames:
+            counters.delays[batch.age_ms.bit_length()] += 1

@@ -43,6 +43,7 @@ from relay.outbox import Outbox
 from relay.queues import DestinationQueue, QueueBudget, Shed
 from relay.registry import Peer, Registry
 from relay.terms import Applied, Terms
+from relay.turns import Turn
 
 __all__ = ["Switch"]
 
@@ -61,6 +62,7 @@ class Switch:
         self.terms = terms
         self.counters = Counters()
         self.budget = budget
+        self.turn = Turn()
 
     def receive(self, source: Peer, message: bytes, now: float) -> None:
         """Handle one message of an authenticated peer.

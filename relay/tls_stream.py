@@ -52,6 +52,8 @@ class TlsStream(trio.abc.Stream):
         )
         self._flushing = trio.Lock()
         self._is_torn = False
+        self._failed: ssl.SSLError | None = None  # what came is no TLS
+        self._is_over = False  # the other side said its goodbye, or just left
         self._is_behind = False  # the transport keeps what it did not take at once
 
     async def do_handshake(self) -> None:
@@ -85,26 +87,49 @@ class TlsStream(trio.abc.Stream):
         return self._tls.getpeercert(binary_form=True)
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        """Wait for bytes and return them; b"" at the end.
+        """Wait for bytes and return all there are, of many records; b"" at the end.
 
         Raises:
             trio.BrokenResourceError: the connection is gone, or what came is no TLS.
         """
+        n_bytes = max_bytes or READ_BYTES
         while True:
-            try:
-                chunk = self._tls.read(max_bytes or READ_BYTES)
-            except ssl.SSLWantReadError:
-                if self._outgoing.pending:
-                    await self._flush()
-                await self._feed()
-            except _ENDED:
-                return b""
-            except ssl.SSLError as exc:
-                raise trio.BrokenResourceError(str(exc)) from exc
-            else:
-                if self._outgoing.pending:  # an answer to new keys
-                    await self._flush()
+            chunk = self._read(n_bytes)
+            if self._outgoing.pending:  # an answer to new keys
+                await self._flush()
+            if chunk is not None:
                 return chunk
+            await self._feed()
+
+    def _read(self, n_bytes: int) -> bytes | None:
+        """Open what is here: None if that is nothing yet, b"" at the end."""
+        if self._failed is not None:
+            raise trio.BrokenResourceError(str(self._failed)) from self._failed
+        if self._is_over:
+            return b""
+        chunks: list[bytes] = []
+        try:
+            while n_bytes > 0 and self._has_incoming:
+                chunk = self._tls.read(n_bytes)
+                if not chunk:  # the other side's goodbye
+                    self._is_over = True
+                    break
+                chunks.append(chunk)
+                n_bytes -= len(chunk)
+        except ssl.SSLWantReadError:
+            pass
+        except _ENDED:
+            self._is_over = True
+        except ssl.SSLError as exc:
+            self._failed = exc
+            if not chunks:
+                raise trio.BrokenResourceError(str(exc)) from exc
+        return b"".join(chunks) if chunks or self._is_over else None
+
+    @property
+    def _has_incoming(self) -> bool:
+        incoming = self._incoming
+        return incoming.pending > 0 or incoming.eof or self._tls.pending() > 0
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """Seal all of `data` and hand it to the transport.

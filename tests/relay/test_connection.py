@@ -29,6 +29,7 @@ from relay.frame_types import Gone, Send
 from relay.frames import encode_frame
 from relay.joining import join
 from relay.keys import PeerId
+from relay.streams import TcpStream
 from tests.support.relays import (
     credentials,
     joined,
@@ -411,3 +412,39 @@ async def test_counters_are_conserved_over_real_connections() -> None:
         counters = relay.counters
     assert counters.accepted == counters.n_settled > 0
     assert relay.switch.budget.n_bytes == 0
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_what_a_receiver_takes_in_part_is_ended_by_its_own_writer(
+    tls, monkeypatch
+) -> None:
+    n_sends = 0
+    whole = TcpStream._send
+
+    def send_in_part(stream: TcpStream, data: bytes) -> int:
+        nonlocal n_sends
+        n_sends += 1
+        return whole(stream, memoryview(data)[:700])
+
+    async def main() -> None:
+        config = tls_config() if tls else None
+        async with (
+            running_relay(config) as relay,
+            joined(relay, A) as a,
+            joined(relay, B) as b,
+        ):
+            events = b.events()
+            await trio.testing.wait_all_tasks_blocked()
+            monkeypatch.setattr(TcpStream, "_send", send_in_part)
+            for number in range(20):
+                a.send(B.peer_id, sealed(number, 5000))
+            for number in range(20):
+                event = await anext(events)
+                assert isinstance(event, Received)
+                assert event.payload == sealed(number, 5000)
+            monkeypatch.setattr(TcpStream, "_send", whole)
+            assert n_sends > 40
+            counters = relay.counters
+            assert counters.accepted == counters.n_settled == 20
+
+    trio.run(main)

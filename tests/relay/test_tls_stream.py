@@ -141,3 +141,28 @@ async def test_a_send_at_once_waits_for_a_write_under_way_and_for_none_that_fail
     with pytest.raises(trio.BrokenResourceError, match="cut off"):
         client.send_at_once(bytes(10))
     await client.aclose()
+
+
+@trio_test
+async def test_all_records_that_are_here_are_read_at_once_up_to_the_limit():
+    client, server = await _pair()
+    for part in (b"one", b"two", b"three"):
+        await client.send_all(part)
+    assert await server.receive_some(5) == b"onetw"
+    assert await server.receive_some() == b"othree"
+    await client.send_all(b"last words")
+    await client.aclose()
+    assert await server.receive_some() == b"last words"
+    assert await server.receive_some() == b""
+    assert await server.receive_some() == b""
+
+
+@trio_test
+async def test_what_came_before_nonsense_is_read_first():
+    client, server = await _pair()
+    await client.send_all(b"good")
+    await client._transport.send_all(b"\x17\x03\x03\x00\x20" + bytes(32))
+    assert await server.receive_some() == b"good"
+    for _ in range(2):
+        with pytest.raises(trio.BrokenResourceError):
+            await server.receive_some()
