@@ -317,5 +317,9 @@ class Tab:
             return True
         if chain.fresh_for(now) >= _VOUCHER_S:
             return True
-        float_leaves = self._allowances[-1].grant.float_leaves
+        # Grants are used oldest first: the next may name a larger float, but the one in
+        # use is what the backbone stops at, and then only a second brings a voucher.
+        roomy = [known for known in self._allowances if known.room_uc > 0]
+        in_use = roomy or self._allowances
+        float_leaves = min(known.grant.float_leaves for known in in_use)
         return chain.n_fresh > 0 and self._exposure.at_risk * 2 >= float_leaves

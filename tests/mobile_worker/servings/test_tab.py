@@ -191,6 +191,14 @@ def test_a_voucher_after_a_second_256_leaves_or_half_the_float(money: Money) -> 
     assert len(settle(tab, money, 30.0)) == 1
 
 
+def test_half_the_float_is_that_of_the_grant_in_use(money: Money) -> None:
+    tab = opened(money, float_leaves=64)
+    tab.allow(money.allowance(money.prices(), float_leaves=1000, serial=1))
+    serve(tab, 0, 32)  # at 64 the backbone stops: it uses the older grant up first
+    tab.accept([(0, 31)], 10.0)
+    assert len(settle(tab, money, 10.0)) == 1
+
+
 def test_vouchers_hold_exactly_the_accepted_leaves(tab: Tab, money: Money) -> None:
     serve(tab, 0, 4, rows=2)
     tab.accept([(2, 3)], 0.0)
