@@ -62,13 +62,15 @@ def public_definitions(tree: ast.Module) -> set[str]:
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=IDS)
-def test_each_module_opens_with_its_contract(path: Path) -> None:
-    assert ast.get_docstring(tree_of(path)), f"{path} has no module docstring"
-
-
-@pytest.mark.parametrize("path", SOURCES, ids=IDS)
-def test_all_is_sorted_and_complete(path: Path) -> None:
+def test_a_module_keeps_to_the_house_rules(path: Path) -> None:
     tree = tree_of(path)
+    assert ast.get_docstring(tree), f"{path} has no module docstring"
+    check_all_is_sorted_and_complete(path, tree)
+    check_sizes(path, tree)
+    check_it_is_mirrored(path)
+
+
+def check_all_is_sorted_and_complete(path: Path, tree: ast.Module) -> None:
     names = exported(tree)
     if path.name == "__init__.py" and names is None:
         assert not public_definitions(tree)
@@ -83,11 +85,10 @@ def test_all_is_sorted_and_complete(path: Path) -> None:
     assert not missing, f"__all__ of {path} lacks {sorted(missing)}"
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=IDS)
-def test_files_and_functions_keep_to_their_size(path: Path) -> None:
+def check_sizes(path: Path, tree: ast.Module) -> None:
     lines = len(path.read_text(encoding="utf-8").splitlines())
     assert lines <= MAX_FILE_LINES, f"{path} has {lines} lines"
-    for node in ast.walk(tree_of(path)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             length = (node.end_lineno or node.lineno) - node.lineno + 1
             name = f"{path.relative_to(ROOT)}::{node.name}"
@@ -95,8 +96,7 @@ def test_files_and_functions_keep_to_their_size(path: Path) -> None:
                 assert length <= MAX_FUNCTION_LINES, f"{name} has {length} lines"
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=IDS)
-def test_tests_mirror_the_code(path: Path) -> None:
+def check_it_is_mirrored(path: Path) -> None:
     relative = path.relative_to(ROOT)
     if path.name == "__init__.py" or str(relative) in UNMAPPED:
         return

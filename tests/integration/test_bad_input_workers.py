@@ -31,6 +31,12 @@ CHECKED = ("rows_turned", "one_bit")
 WITHIN_S = 60
 
 
+def first_is_quick(kinds: tuple[str, ...]) -> list[object]:
+    """The first of some alike cases in `make test`, the others in `make test-all`."""
+    slow = [pytest.param(kind, marks=pytest.mark.slow) for kind in kinds[1:]]
+    return [kinds[0], *slow]
+
+
 @dataclass(frozen=True)
 class Network:
     """A relay with market and ledger, and a backbone that needs other machines."""
@@ -112,7 +118,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
         relay.kill()
 
 
-@pytest.mark.parametrize("kind", REFUSED)
+@pytest.mark.parametrize("kind", first_is_quick(REFUSED))
 def test_b14_an_answer_that_is_none_is_refused_and_computed_elsewhere(
     network: Network, tmp_path: Path, kind: str
 ) -> None:
@@ -133,7 +139,7 @@ def test_b14_an_answer_that_is_none_is_refused_and_computed_elsewhere(
     main()
 
 
-@pytest.mark.parametrize("kind", CHECKED)
+@pytest.mark.parametrize("kind", first_is_quick(CHECKED))
 def test_b34_a_wrong_result_is_caught_by_the_check_and_ends_the_business(
     network: Network, tmp_path: Path, kind: str
 ) -> None:
