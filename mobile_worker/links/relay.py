@@ -32,6 +32,7 @@ from relay.errors import (
     RelayError,
     RelayUnreachable,
     SendQueueFull,
+    TokenRefused,
 )
 from relay.events import (
     Event,
@@ -61,6 +62,7 @@ _WORTH_READING: Final = (
 )
 StartError: TypeAlias = RelayError | RecordError
 _LASTED_S: Final = 5.0  # a connection that lived so long starts the delays anew
+_REFUSED_S: Final = 60.0  # before a token that was refused is shown again
 
 
 class RelayOwner(LinkOwner, Protocol):
@@ -211,11 +213,12 @@ class RelayLink:
                 error = exc
                 is_refusal = isinstance(exc, HandshakeRefused | RecordError)
                 level = logging.WARNING if is_refusal else logging.DEBUG
-                _LOG.log(level, "relay %s: %s", self.endpoint.address, exc)
+                hint = f"; {exc.advice}" if is_refusal and exc.advice else ""
+                _LOG.log(level, "relay %s: %s%s", self.endpoint.address, exc, hint)
             if not self._is_started:
                 self._is_started = True
                 task_status.started(error)
-            asked_s = error.retry_s if isinstance(error, RelayBusy) else self._asked_s
+            asked_s = _asked_s(error) or self._asked_s
             self._asked_s = 0.0
             delay_s = backoff.next_delay_s(asked_s=asked_s)
             if not await sleep_awake(delay_s, self._clock.wall_us):
@@ -303,3 +306,10 @@ class RelayLink:
             self._owner.relay_limits()
         elif isinstance(event, RelayRestarting):
             self._asked_s = event.reconnect_in_ms / 1000
+
+
+def _asked_s(error: StartError | None) -> float:
+    """Return the seconds for which a failed attempt forbids the next."""
+    if isinstance(error, RelayBusy):
+        return error.retry_s
+    return _REFUSED_S if isinstance(error, TokenRefused) else 0.0

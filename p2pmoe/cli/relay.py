@@ -179,11 +179,17 @@ def _acme_of(
     ca_file: Path | None,
 ) -> "AcmeSettings | None":
     from p2pmoe.cli.extras import check_extra
+    from p2pmoe.errors import ConfigurationError
     from p2pmoe.network.acme.settings import LETS_ENCRYPT, AcmeSettings
     from relay.listening import split_address
     from relay.tls import client_context
 
     if not domains:
+        if email or server or ca_file:
+            raise ConfigurationError(
+                "--acme-email, --acme-server and --acme-ca do nothing without --acme",
+                advice="name the relay's domain with --acme, or leave them out",
+            )
         return None
     client_context(ca_file)  # a file that is none is said now
     host, port = split_address(listen)

@@ -4,14 +4,21 @@ import trio
 
 from mobile_worker.clock import SystemClock
 from mobile_worker.errors import RecordError
+from mobile_worker.links import relay as relay_module
 from mobile_worker.links.relay import RelayLink, RelaySettings
 from mobile_worker.messages.classes import MessageClass
 from mobile_worker.session.packets import Packet
 from relay.client import ClientSettings
-from relay.errors import RelayUnreachable
+from relay.errors import RelayUnreachable, TokenRefused
 from relay.frame_types import NackReason
 from tests.support.nodes import until
-from tests.support.relays import credentials, key, plain_config, running_relay
+from tests.support.relays import (
+    NETWORK,
+    credentials,
+    key,
+    plain_config,
+    running_relay,
+)
 from tests.support.trio_test import trio_test
 
 
@@ -96,6 +103,31 @@ async def test_a_first_connection_that_fails_is_reported():
     assert not link.up
     link.send(key(2).peer_id, packet(b"nowhere"))
     link.watch([key(2).peer_id])
+
+
+def test_a_token_that_is_refused_is_shown_again_after_a_minute(caplog, monkeypatch):
+    waits: list[float] = []
+
+    async def recorded(delay_s, wall_us):
+        del wall_us
+        waits.append(delay_s)
+        await trio.sleep_forever()
+
+    monkeypatch.setattr(relay_module, "sleep_awake", recorded)
+
+    @trio_test
+    async def main():
+        config = plain_config(open=False, network=NETWORK.peer_id)
+        async with running_relay(config) as relay, trio.open_nursery() as nursery:
+            link, _ = make(relay, 1)
+            assert isinstance(await nursery.start(link.run), TokenRefused)
+            await until(lambda: waits)
+            link.stop()
+
+    with caplog.at_level("WARNING", logger="p2pmoe.links"):
+        main()
+    assert waits[0] >= 60
+    assert "; ask the operator" in caplog.messages[0]  # what to do is said too
 
 
 @trio_test

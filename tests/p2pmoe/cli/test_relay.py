@@ -113,6 +113,7 @@ def assert_one_line(shown, reason: str) -> None:
         (("--self-signed", "--trusted-proxy", "x"), "Write it as 10.0.0.0/8"),
         (("--self-signed", "--trusted-proxy", "::/0"), "believes everybody"),
         ((*LOOPBACK, "--limits", "absent.toml"), "no limits file absent.toml"),
+        (("--self-signed", "--acme-email", "a@b.example"), "nothing without --acme"),
         (("--self-signed", "--shard", "10000"), "--shard"),
         ((*LOOPBACK, "--metrics-token-file", "absent"), "absent holds no token"),
         ((*LOOPBACK, "--data", "/dev/null/x"), "cannot use /dev/null/x"),
