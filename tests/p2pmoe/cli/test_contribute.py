@@ -8,6 +8,7 @@ import pytest
 
 from p2pmoe.cli import contribute, extras
 from p2pmoe.cli.extras import ExtraMissing
+from tests.support.command_line import Outcome, assert_one_error, run_all
 from tests.support.worker_processes import Process, run_command
 
 MEGABYTE = 1 << 20
@@ -73,38 +74,50 @@ def test_a_hub_says_where_it_listens_and_an_interrupt_is_130(
     assert '"state": "draining"' in process.log.read_text()
 
 
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
-        ((), "no invite to a network was given"),
-        (("--invite", "absent.json"), "cannot read invite absent.json"),
-        (("http://x",), "http://x"),
-        (("wss://127.0.0.1:1/relay",), "cannot be reached"),
-        (("wss://127.0.0.1:1/relay", "--memory", "lots"), "--memory 'lots'"),
-        (("wss://127.0.0.1:1/relay", "--memory", "1000T"), "above 90 %"),
-        (("wss://127.0.0.1:1/relay", "--memory", "1M"), "too little"),
-        (("wss://127.0.0.1:1/relay", "--disk", "-1"), "--disk '-1'"),
-        (("wss://127.0.0.1:1/relay", "--threads", "0"), "0 threads"),
-        (("wss://127.0.0.1:1/relay", "--hub"), "--hub and --listen"),
-        (("wss://127.0.0.1:1/relay", "--listen", ":1"), "--hub and --listen"),
-        (("wss://127.0.0.1:1/relay", "--hub", "--listen", "x"), "is not HOST:PORT"),
-        (("wss://127.0.0.1:1/relay", "--domain", ""), "--domain ''"),
-        (("wss://127.0.0.1:1/relay", "--advertise", "h:1"), "for a --hub alone"),
-        ((*HUB, "--advertise", "nowhere"), "no such address: 'nowhere'"),
-        ((*HUB, "--advertise", "a b:1"), "--advertise 'a b:1' is no HOST:PORT"),
-        ((*HUB, *("--advertise", "h:1") * 9), "more than 8 times"),
-    ],
-)
-def test_each_wrong_option_is_one_line(
-    options: tuple[str, ...],
-    reason: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.delenv("P2PMOE_INVITE", raising=False)
-    shown = run_command("contribute", *options, "--yes", "--data", str(tmp_path / "d"))
-    assert_one_line(shown, reason)
-    assert shown.stdout == ""
+WRONG: list[tuple[tuple[str, ...], str]] = [
+    ((), "no invite to a network was given"),
+    (("--invite", "absent.json"), "cannot read invite absent.json"),
+    (("http://x",), "http://x"),
+    (("wss://127.0.0.1:1/relay",), "cannot be reached"),
+    (("wss://127.0.0.1:1/relay", "--memory", "lots"), "--memory 'lots'"),
+    (("wss://127.0.0.1:1/relay", "--memory", "1000T"), "above 90 %"),
+    (("wss://127.0.0.1:1/relay", "--memory", "1M"), "too little"),
+    (("wss://127.0.0.1:1/relay", "--disk", "-1"), "--disk '-1'"),
+    (("wss://127.0.0.1:1/relay", "--threads", "0"), "0 threads"),
+    (("wss://127.0.0.1:1/relay", "--hub"), "--hub and --listen"),
+    (("wss://127.0.0.1:1/relay", "--listen", ":1"), "--hub and --listen"),
+    (("wss://127.0.0.1:1/relay", "--hub", "--listen", "x"), "is not HOST:PORT"),
+    (("wss://127.0.0.1:1/relay", "--domain", ""), "--domain ''"),
+    (("wss://127.0.0.1:1/relay", "--advertise", "h:1"), "for a --hub alone"),
+    ((*HUB, "--advertise", "nowhere"), "no such address: 'nowhere'"),
+    ((*HUB, "--advertise", "a b:1"), "--advertise 'a b:1' is no HOST:PORT"),
+    ((*HUB, *("--advertise", "h:1") * 9), "more than 8 times"),
+]
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
+    """What became of each wrong command; they are run a few at a time."""
+    folder = tmp_path_factory.mktemp("wrong")
+    with pytest.MonkeyPatch.context() as environment:
+        environment.delenv("P2PMOE_INVITE", raising=False)
+        return run_all(
+            {
+                str(n): (
+                    "contribute",
+                    *options,
+                    "--yes",
+                    "--data",
+                    str(folder / f"{n}"),
+                )
+                for n, (options, _) in enumerate(WRONG)
+            }
+        )
+
+
+@pytest.mark.parametrize("number", range(len(WRONG)), ids=[why for _, why in WRONG])
+def test_each_wrong_option_is_one_line(shown: dict[str, Outcome], number: int) -> None:
+    assert_one_error(shown[str(number)], WRONG[number][1])
 
 
 def test_a_folder_that_cannot_be_used_is_one_line(tmp_path: Path) -> None:

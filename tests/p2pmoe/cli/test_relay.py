@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.command_line import Outcome, assert_one_error, run_all
 from tests.support.operator_processes import OperatorProcess, run_operator_command
 
 LOOPBACK = ("--self-signed", "--listen", "127.0.0.1:0")
@@ -99,29 +100,43 @@ def assert_one_line(shown, reason: str) -> None:
     assert "Traceback" not in shown.stderr
 
 
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
-        ((), "exactly one kind of TLS. Use --self-signed"),
-        (("--self-signed", "--behind-front"), "exactly one kind of TLS"),
-        (("--cert", "c.pem"), "--cert and --key belong together"),
-        (("--cert", "absent.pem", "--key", "absent.pem"), "cannot read absent.pem"),
-        (("--behind-front",), "Name it with --public-url"),
-        (("--self-signed", "--listen", "nonsense"), "names no port"),
-        (("--self-signed", "--only", "--market", "12"), "a peer id has 32 bytes"),
-        (("--self-signed", "--trusted-proxy", "10.0.0.1/8"), "has host bits set"),
-        (("--self-signed", "--trusted-proxy", "x"), "Write it as 10.0.0.0/8"),
-        (("--self-signed", "--trusted-proxy", "::/0"), "believes everybody"),
-        ((*LOOPBACK, "--limits", "absent.toml"), "no limits file absent.toml"),
-        (("--self-signed", "--acme-email", "a@b.example"), "nothing without --acme"),
-        (("--self-signed", "--shard", "10000"), "--shard"),
-        ((*LOOPBACK, "--metrics-token-file", "absent"), "absent holds no token"),
-        ((*LOOPBACK, "--data", "/dev/null/x"), "cannot use /dev/null/x"),
-    ],
-)
-def test_each_wrong_option_is_one_line(options, reason: str, tmp_path: Path) -> None:
-    data = () if "--data" in options else ("--data", str(tmp_path))
-    assert_one_line(run_operator_command("relay", *options, *data), reason)
+WRONG: list[tuple[tuple[str, ...], str]] = [
+    ((), "exactly one kind of TLS. Use --self-signed"),
+    (("--self-signed", "--behind-front"), "exactly one kind of TLS"),
+    (("--cert", "c.pem"), "--cert and --key belong together"),
+    (("--cert", "absent.pem", "--key", "absent.pem"), "cannot read absent.pem"),
+    (("--behind-front",), "Name it with --public-url"),
+    (("--self-signed", "--listen", "nonsense"), "names no port"),
+    (("--self-signed", "--only", "--market", "12"), "a peer id has 32 bytes"),
+    (("--self-signed", "--trusted-proxy", "10.0.0.1/8"), "has host bits set"),
+    (("--self-signed", "--trusted-proxy", "x"), "Write it as 10.0.0.0/8"),
+    (("--self-signed", "--trusted-proxy", "::/0"), "believes everybody"),
+    ((*LOOPBACK, "--limits", "absent.toml"), "no limits file absent.toml"),
+    (("--self-signed", "--acme-email", "a@b.example"), "nothing without --acme"),
+    (("--self-signed", "--shard", "10000"), "--shard"),
+    ((*LOOPBACK, "--metrics-token-file", "absent"), "absent holds no token"),
+    ((*LOOPBACK, "--data", "/dev/null/x"), "cannot use /dev/null/x"),
+]
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
+    """What became of each wrong command; they are run a few at a time."""
+    folder = tmp_path_factory.mktemp("wrong")
+    data = {
+        n: () if "--data" in options else ("--data", str(folder / f"{n}"))
+        for n, (options, _) in enumerate(WRONG)
+    }
+    return run_all(
+        {str(n): ("relay", *WRONG[n][0], *where) for n, where in data.items()}
+    )
+
+
+@pytest.mark.parametrize("number", range(len(WRONG)), ids=[why for _, why in WRONG])
+def test_each_wrong_option_is_one_line(
+    outcomes: dict[str, Outcome], number: int
+) -> None:
+    assert_one_error(outcomes[str(number)], WRONG[number][1])
 
 
 def test_a_url_that_is_none_is_one_line(tmp_path: Path) -> None:
