@@ -7,9 +7,8 @@ is silent, and a handshake that is not answered.
 
 from typing import TYPE_CHECKING, Final
 
-from mobile_worker.links.events import PathKind
 from mobile_worker.links.link import Link
-from mobile_worker.links.paths import PeerState
+from mobile_worker.links.paths import PeerState, is_relay
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,14 +30,13 @@ def follow(peer: PeerState, link: Link, now: float, *, is_message: bool) -> None
     relay works for them then.
     """
     chosen = peer.chosen
-    if link is chosen or link.kind is not PathKind.RELAY:
+    if link is chosen or not is_relay(link):
         return
-    way: RelayLink = link  # type: ignore[assignment]  # by its kind
-    peer.at(way).meter.alive_at = now
-    if chosen is not None and chosen.kind is PathKind.RELAY:
-        meter = peer.at(chosen).meter  # type: ignore[arg-type]  # likewise
-        if now - meter.alive_at > (FOLLOW_MESSAGE_S if is_message else FOLLOW_S):
-            peer.chosen = way
+    peer.at(link).meter.alive_at = now
+    if chosen is not None and is_relay(chosen):
+        silent_s = now - peer.at(chosen).meter.alive_at
+        if silent_s > (FOLLOW_MESSAGE_S if is_message else FOLLOW_S):
+            peer.chosen = link
 
 
 def try_another(peer: PeerState, relays: "Sequence[RelayLink]") -> None:

@@ -12,7 +12,7 @@ over from a relay that is not known to be quicker.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeGuard
 
 from mobile_worker.links.direct import DirectLink
 from mobile_worker.links.events import PathKind
@@ -32,6 +32,7 @@ __all__ = [
     "Windows",
     "choose_link",
     "is_absent",
+    "is_relay",
     "prefer_proven",
     "reconsider",
     "windows_of",
@@ -104,7 +105,7 @@ class PeerState:
         """Note that something authentic came by this link."""
         if link.kind is not self.heard and carries_message(packet):
             self.heard = link.kind
-        path = self.relays.get(link)  # type: ignore[call-overload]  # a direct one too
+        path = self.relays.get(link) if is_relay(link) else None
         if path is not None:
             path.held_until = None
             path.meter.alive_at = now
@@ -213,6 +214,11 @@ def reconsider(peer: PeerState, relays: "Sequence[RelayLink]", now: float) -> bo
         peer.chosen, peer.rival = best, None
         return True
     return False
+
+
+def is_relay(link: Link) -> "TypeGuard[RelayLink]":
+    """Tell whether a link is one by way of a relay."""
+    return link.kind is PathKind.RELAY
 
 
 def is_absent(peer: PeerState, relays: "Sequence[RelayLink]") -> bool:
