@@ -111,7 +111,9 @@ class Scattered:
 
     def has_joined(self, name: str) -> bool:
         """Say whether a worker has told that it is there."""
-        return any(self.temporary.rglob(f"{name}.ready.json"))
+        # Not rglob: it fails when a folder goes while it looks (as one of a key does).
+        looked_for = f"{name}.ready.json"
+        return any(looked_for in files for _, _, files in os.walk(self.temporary))
 
     def end(self) -> tuple[int, str, str]:
         """Return exit code, stdout and stderr."""

@@ -39,12 +39,20 @@ async def test_threads_hand_over_and_the_side_runs(tmp_path: Path) -> None:
             )
             async with attach(joining) as attached:
                 dispatcher = attached.joined.dispatcher
+                both_heard = trio.Event()
+
+                def hear(ticket: object, *, passed: bool) -> None:
+                    heard.append(passed)
+                    both_heard.set()
+
                 dispatcher.start = heard.append
-                dispatcher.checked = lambda ticket, *, passed: heard.append(passed)
+                dispatcher.checked = hear
                 network = attached.network
                 work, ticket = SimpleNamespace(), SimpleNamespace()
                 await trio.to_thread.run_sync(network.submit, work)
                 await trio.to_thread.run_sync(network.report, ticket, True)
+                with trio.fail_after(10):
+                    await both_heard.wait()
                 assert heard == [work, True]
                 assert network.fleet is attached.joined.fleet
                 while world.market.backbone is None:  # the side tells the market
