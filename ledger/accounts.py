@@ -8,10 +8,24 @@ account but `external` goes below zero. The book reads through its caches and co
 rows; `flush` writes them in the writer's transaction. After a transaction that failed
 the book is thrown away.
 
-    external -> client_deposit      fund     credit that the operator gives
-    client_deposit -> client_reserved   reserve  a grant's ceiling
-    client_reserved -> worker_pending   earn     what a filed voucher adds
-    client_reserved -> client_deposit   release  what is left of a grant
+    external -> client_deposit         fund     credit that the operator gives
+    client_deposit -> client_reserved  reserve  a grant's ceiling
+    client_reserved -> worker_pending  earn     what a filed voucher adds
+    client_reserved -> client_deposit  release  what is left of a grant
+    worker_pending -> fee              fee      the operator's part of a closed voucher
+    worker_pending -> worker_held      hold     the holdback of a closed voucher
+    worker_pending -> worker_available settle   the rest, after the dispute window
+    worker_pending -> client_deposit   reverse  instead: a dispute was upheld
+    worker_held -> worker_available    unhold   the holdback's time is over
+    worker_held -> penalty             forfeit  instead: it was lost
+    worker_available -> payout_clearing  pay    a payout is prepared
+    payout_clearing -> external        paid     it arrived
+    payout_clearing -> worker_available  unpay  instead: it did not
+    worker_available -> rounding       round    what is too small to pay, in the end
+
+Of two outcomes that exclude each other (`settle` and `reverse`, `unhold` and `forfeit`,
+`paid` and `unpay`) both have the same transfer id for one business key, so that the
+database itself refuses the second.
 """
 
 from collections.abc import Mapping
@@ -44,7 +58,7 @@ __all__ = [
     "transfer_id",
 ]
 
-EXTERNAL_OWNER = bytes(32)
+EXTERNAL_OWNER = bytes(32)  # also of fee, penalty and rounding: the operator's side
 _MAX_CACHED = 50_000
 
 
@@ -55,6 +69,12 @@ class AccountKind(StrEnum):
     CLIENT_DEPOSIT = "client_deposit"  # a backbone's free money
     CLIENT_RESERVED = "client_reserved"  # a backbone's money behind open grants
     WORKER_PENDING = "worker_pending"  # earned by signed vouchers
+    WORKER_HELD = "worker_held"  # kept back for a time against cheating
+    WORKER_AVAILABLE = "worker_available"  # may be paid out
+    PAYOUT_CLEARING = "payout_clearing"  # on its way; one for each worker
+    FEE = "fee"  # the operator's
+    PENALTY = "penalty"  # forfeited holdbacks
+    ROUNDING = "rounding"  # remainders that belong to nobody else
 
 
 class TransferCode(StrEnum):
@@ -64,6 +84,24 @@ class TransferCode(StrEnum):
     RESERVE = "reserve"
     EARN = "earn"
     RELEASE = "release"
+    FEE = "fee"
+    HOLD = "hold"
+    SETTLE = "settle"
+    REVERSE = "reverse"
+    UNHOLD = "unhold"
+    FORFEIT = "forfeit"
+    PAY = "pay"
+    PAID = "paid"
+    UNPAY = "unpay"
+    ROUND = "round"
+
+
+# The outcome that excludes another is numbered as if it were that other.
+_NUMBERED_AS = {
+    TransferCode.REVERSE: TransferCode.SETTLE,
+    TransferCode.FORFEIT: TransferCode.UNHOLD,
+    TransferCode.UNPAY: TransferCode.PAID,
+}
 
 
 @dataclass(slots=True)
@@ -101,7 +139,8 @@ class Posting:
 
 def transfer_id(code: TransferCode, key: bytes) -> bytes:
     """Return the first 16 bytes of SHA-256 over code and business key."""
-    return sha256(b"p2pmoe/transfer/v1\0" + code.encode() + b"\0" + key).digest()[:16]
+    named = _NUMBERED_AS.get(code, code).encode()
+    return sha256(b"p2pmoe/transfer/v1\0" + named + b"\0" + key).digest()[:16]
 
 
 class Book:

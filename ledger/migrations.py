@@ -11,11 +11,17 @@ from sqlalchemy import Connection, insert, inspect, select, update
 
 from ledger.errors import StoreUnavailable
 from ledger.schema import METADATA, SCHEMA_VERSION, schema_version
+from ledger.schema_closing import CLOSING_TABLES
 
 __all__ = ["STEPS", "migrate", "stored_version"]
 
+
+def _add_closing(connection: Connection) -> None:
+    METADATA.create_all(connection, tables=CLOSING_TABLES)
+
+
 # Version reached -> what takes a database there from the version before.
-STEPS: Mapping[int, Callable[[Connection], None]] = {}
+STEPS: Mapping[int, Callable[[Connection], None]] = {2: _add_closing}
 
 
 def stored_version(connection: Connection) -> int:

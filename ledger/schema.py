@@ -1,9 +1,10 @@
-"""The ledger's tables: integers, bytes and short texts; never a float.
+"""The ledger's first tables: what is filed and what it moves.
 
-Contract: portable SQL (SQLite now, PostgreSQL alike): BIGINT micro-credits and
-microseconds, bytes for keys and hashes. `transfer` and `filing` are append-only, held
-by triggers. One current voucher exists for each (worker, backbone, tab, price epoch).
-What a table means is said at the table. This module creates nothing by itself.
+Contract: portable SQL (SQLite and PostgreSQL alike): BIGINT micro-credits and
+microseconds, bytes for keys and hashes; never a float. `transfer` and `filing` are
+append-only, held by triggers. One current voucher exists for each (worker, backbone,
+tab, price epoch). What a table means is said at the table. What comes after a voucher's
+close has its tables in `ledger.schema_closing`. This module creates nothing by itself.
 """
 
 from sqlalchemy import (
@@ -25,7 +26,9 @@ from sqlalchemy import (
 __all__ = [
     "METADATA",
     "SCHEMA_VERSION",
+    "Id",
     "account",
+    "append_only",
     "filing",
     "grant",
     "identity",
@@ -37,9 +40,9 @@ __all__ = [
     "voucher",
 ]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 METADATA = MetaData()
-_Id = BigInteger().with_variant(Integer, "sqlite")  # so that it is SQLite's row id
+Id = BigInteger().with_variant(Integer, "sqlite")  # so that it is SQLite's row id
 
 # One row: how far the migrations have come.
 schema_version = Table(
@@ -59,7 +62,7 @@ identity = Table(
 account = Table(
     "account",
     METADATA,
-    Column("id", _Id, primary_key=True, autoincrement=False),
+    Column("id", Id, primary_key=True, autoincrement=False),
     Column("owner", LargeBinary, nullable=False),
     Column("kind", Text, nullable=False),
     Column("opened_us", BigInteger, nullable=False),
@@ -74,10 +77,10 @@ account = Table(
 transfer = Table(
     "transfer",
     METADATA,
-    Column("seq", _Id, primary_key=True, autoincrement=False),
+    Column("seq", Id, primary_key=True, autoincrement=False),
     Column("id", LargeBinary, nullable=False, unique=True),
-    Column("debit_id", _Id, ForeignKey("account.id"), nullable=False),
-    Column("credit_id", _Id, ForeignKey("account.id"), nullable=False),
+    Column("debit_id", Id, ForeignKey("account.id"), nullable=False),
+    Column("credit_id", Id, ForeignKey("account.id"), nullable=False),
     Column("amount_uc", BigInteger, nullable=False),
     Column("code", Text, nullable=False),
     Column("reference", LargeBinary, nullable=False),
@@ -127,7 +130,7 @@ grant = Table(
 voucher = Table(
     "voucher",
     METADATA,
-    Column("id", _Id, primary_key=True, autoincrement=False),
+    Column("id", Id, primary_key=True, autoincrement=False),
     Column("worker", LargeBinary, nullable=False),
     Column("backbone", LargeBinary, nullable=False),
     Column("tab", LargeBinary, nullable=False),
@@ -152,7 +155,7 @@ filing = Table(
     "filing",
     METADATA,
     Column("content_hash", LargeBinary, primary_key=True),
-    Column("voucher_id", _Id, ForeignKey("voucher.id"), nullable=False),
+    Column("voucher_id", Id, ForeignKey("voucher.id"), nullable=False),
     Column("number", BigInteger, nullable=False),
     Column("grant_hash", ForeignKey("granted.hash"), nullable=False),
     Column("leaves", BigInteger, nullable=False),
@@ -191,26 +194,35 @@ rejected = Table(
 leaf_file = Table(
     "leaf_file",
     METADATA,
-    Column("number", _Id, primary_key=True, autoincrement=False),
+    Column("number", Id, primary_key=True, autoincrement=False),
     Column("length_bytes", BigInteger, nullable=False),
 )
 
 
-def _append_only(table: Table) -> None:
-    """Make SQLite refuse every change of a row that was once written."""
+def append_only(table: Table) -> None:
+    """Make the database refuse every change of a row that was once written."""
 
     def create_triggers(_: Table, connection: Connection, **__: object) -> None:
-        if connection.dialect.name != "sqlite":
-            return
-        for action in ("update", "delete"):
-            connection.exec_driver_sql(
-                f"create trigger {table.name}_no_{action} before {action} "
-                f"on {table.name} begin select "
-                f"raise(abort, '{table.name} is append-only'); end"
-            )
+        for statement in _TRIGGERS[connection.dialect.name]:
+            connection.exec_driver_sql(statement.format(name=table.name))
 
     event.listen(table, "after_create", create_triggers)
 
 
-_append_only(transfer)
-_append_only(filing)
+_TRIGGERS = {
+    "sqlite": [
+        f"create trigger {{name}}_no_{action} before {action} on {{name}} "
+        "begin select raise(abort, '{name} is append-only'); end"
+        for action in ("update", "delete")
+    ],
+    "postgresql": [
+        "create or replace function {name}_is_append_only() returns trigger "
+        "language plpgsql as $$ begin "
+        "raise exception '{name} is append-only'; end $$",
+        "create trigger {name}_no_change before update or delete or truncate "
+        "on {name} for each statement execute function {name}_is_append_only()",
+    ],
+}
+
+append_only(transfer)
+append_only(filing)

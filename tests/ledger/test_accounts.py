@@ -118,3 +118,17 @@ def test_what_is_flushed_is_what_the_next_book_reads(connection):
     rows = connection.execute(select(transfer).order_by(transfer.c.seq)).all()
     assert [row.seq for row in rows] == [1, 2, 3, 4]
     assert [row.posted_us for row in rows] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (TransferCode.SETTLE, TransferCode.REVERSE),
+        (TransferCode.UNHOLD, TransferCode.FORFEIT),
+        (TransferCode.PAID, TransferCode.UNPAY),
+    ],
+)
+def test_outcomes_that_exclude_each_other_have_one_id(one, other):
+    assert transfer_id(one, b"key") == transfer_id(other, b"key")
+    codes = {transfer_id(code, b"key") for code in TransferCode}
+    assert len(codes) == len(TransferCode) - 3
