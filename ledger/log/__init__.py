@@ -1,0 +1,1 @@
+"""The public log of closed vouchers: tiles, checkpoints, witnesses."""
