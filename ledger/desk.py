@@ -108,6 +108,11 @@ class Desk:
         self._unfiled: set[bytes] = set()  # looked up, and not there
         self._file: int | None = None  # leaf file written to
 
+    @property
+    def connection(self) -> Connection:
+        """The writer's connection, in its open transaction while a job runs."""
+        return self._connection
+
     def begin(self, now_us: int, content_hashes: Sequence[bytes] = ()) -> None:
         """Start a group: its time, which never goes back, and the vouchers to come."""
         self.now_us = max(self.now_us, now_us)
@@ -319,6 +324,16 @@ class Desk:
         self._rows.flush(self._connection)
         if self._file is not None:
             self._write_length(self._file, self._files.length_bytes)
+
+    def write_out(self) -> None:
+        """Write what was collected so far; the group goes on, and reads it there.
+
+        Raises:
+            OSError, DBAPIError: as `flush`.
+        """
+        self.flush()
+        self._serials, self._filed = {}, {}
+        self._unfiled.clear()
 
     def committed(self) -> None:
         """Take the group as done.

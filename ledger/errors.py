@@ -16,6 +16,7 @@ one line and exits with `exit_code`.
         InsufficientFunds    an account would go below zero
         NotFound             no such account, tab, serving or grant
         PeriodRefused        a period that cannot be read
+        OperationRefused     a writing command that does not exist, or not so
         SpoolFull            the spool reached its bound
         SpoolCorrupt         a spool file is damaged before its end
         OutOfWindow          a tree insertion too far back; rebuild from the leaves
@@ -47,6 +48,7 @@ __all__ = [
     "LocalError",
     "NoLedger",
     "NotFound",
+    "OperationRefused",
     "OutOfWindow",
     "PeriodRefused",
     "ProofRefused",
@@ -122,6 +124,10 @@ class PeriodRefused(LocalError):
     """A period that cannot be read."""
 
     advice = "Write 2026, 2026-11, 2026-11-30 or 2026-11-01..2026-11-15 (UTC)."
+
+
+class OperationRefused(LocalError):
+    """A writing command that does not exist, or not with these parameters."""
 
 
 class SpoolFull(LocalError):

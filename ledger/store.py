@@ -6,7 +6,7 @@ the queue, so that threads share that work. Reading goes through `ledger.databas
 `Reader`, never through here. Closing finishes what was accepted.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +29,8 @@ from ledger.database import (
 )
 from ledger.desk import Desk
 from ledger.errors import LedgerError
+from ledger.office import Office
+from ledger.operations import run_operation
 from ledger.settlement import (
     GrantPolicy,
     file_claim,
@@ -130,6 +132,17 @@ class Store:
     def release_expired(self) -> Future[int]:
         """Give back what is left of expired grants; resolves to how many."""
         return self._writer.submit(lambda desk: release_expired(desk, self._policy))
+
+    def operate(
+        self, name: str, params: Mapping[str, object]
+    ) -> Future[Mapping[str, object]]:
+        """Run a named operation; see `ledger.operations`."""
+
+        def job(desk: Desk) -> Mapping[str, object]:
+            office = Office(desk=desk, sign=self._sign, policy=self._policy)
+            return run_operation(office, name, params)
+
+        return self._writer.submit(job)
 
     def close(self) -> None:
         """Finish what is queued, close the files and give the folder back."""
