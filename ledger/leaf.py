@@ -18,11 +18,19 @@ from dataclasses import dataclass
 from ledger.amounts import MAX_AMOUNT_UC
 from ledger.errors import FormatRefused
 
-__all__ = ["LEAF_BYTES", "LEAF_STRUCT", "LEAF_VERSION", "Leaf", "split_leaves"]
+__all__ = [
+    "LEAF_BYTES",
+    "LEAF_STRUCT",
+    "LEAF_VERSION",
+    "Leaf",
+    "LeafPacker",
+    "split_leaves",
+]
 
 LEAF_VERSION = 1
 LEAF_STRUCT = struct.Struct(">B8sIQHHHI16s16s8sq")
 LEAF_BYTES = LEAF_STRUCT.size  # 79
+_NO_HASH = bytes(16)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +102,58 @@ class Leaf:
         )
         _check_numbers(leaf.rows, leaf.amount_uc)
         return leaf
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeafPacker:
+    """Packs the leaves of one dispatch, which share these fields, without a `Leaf`."""
+
+    tab: bytes  # [8]
+    request: int  # u64
+    layer: int  # u16
+    price_epoch: int  # u32
+    nonce: bytes  # [8]
+
+    def __post_init__(self) -> None:
+        """Check the lengths."""
+        _check(self.tab, _NO_HASH, _NO_HASH, self.nonce)
+
+    def pack(
+        self, serving: int, call: tuple[int, int, int], x_hash: bytes, out_hash: bytes
+    ) -> bytes:
+        """Return the 79 bytes of one leaf.
+
+        Args:
+            serving: its number in the tab.
+            call: expert, rows and amount in micro-credits.
+            x_hash: 16 bytes.
+            out_hash: 16 bytes.
+
+        Raises:
+            FormatRefused: a field is out of its bounds.
+        """
+        expert, rows, amount_uc = call
+        if len(x_hash) != 16 or len(out_hash) != 16:
+            _check(self.tab, x_hash, out_hash, self.nonce)
+        if rows < 1 or not 0 <= amount_uc <= MAX_AMOUNT_UC:
+            _check_numbers(rows, amount_uc)
+        try:
+            return LEAF_STRUCT.pack(
+                LEAF_VERSION,
+                self.tab,
+                serving,
+                self.request,
+                self.layer,
+                expert,
+                rows,
+                self.price_epoch,
+                x_hash,
+                out_hash,
+                self.nonce,
+                amount_uc,
+            )
+        except struct.error as exc:
+            raise FormatRefused(f"leaf {serving}: {exc}") from exc
 
 
 def split_leaves(block: bytes) -> list[bytes]:

@@ -5,8 +5,9 @@ the sums as u64 big-endian, H = SHA-256, split at the largest power of two below
 size. The empty tree has the hash of no bytes and the sum 0. A sum above 2^63 - 1 is
 refused wherever it would arise. Pure.
 
-`MerkleSum` grows by one leaf at the amortised price of one node, and takes a late leaf
-in the middle as long as it falls into the window of leaf hashes kept in memory.
+`MerkleSum` grows by one leaf at the amortised price of one node, many leaves at once
+being quicker than one by one, and takes a late leaf in the middle as long as it falls
+into the window of leaf hashes kept in memory.
 
 Specification: RFC 6962, section 2.1 and RFC 9162, section 2.1.3; sums as in Maxwell's
 proof of liabilities, with both sums hashed (so that no node can hide one).
@@ -30,8 +31,10 @@ __all__ = [
     "verify_inclusion",
 ]
 
-_SUMS = struct.Struct(">QQ")
+_INNER = struct.Struct(">B32s32sQQ")
 _BLOCK = 256  # leaves between two marks
+
+Hashed = tuple[bytes, int]  # hash [32] and sum of a subtree
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +57,11 @@ def node(left: Node, right: Node) -> Node:
     """Return the parent of two subtrees.
 
     Raises:
+        ProofRefused: a hash is not 32 bytes long.
         AmountRefused: a sum is negative or the total above 2^63 - 1.
     """
+    if len(left.hash) != 32 or len(right.hash) != 32:
+        raise ProofRefused(f"hashes of {len(left.hash)} and {len(right.hash)} bytes")
     return Node(*_parent(left.hash, left.sum_uc, right.hash, right.sum_uc))
 
 
@@ -122,10 +128,11 @@ class MerkleSum:
         """Start empty; keep at least `window` leaf hashes for late insertions."""
         self._window = max(window, _BLOCK)
         self._size = 0
-        self._stack: list[tuple[bytes, int]] = []  # complete subtrees, largest first
+        self._total_uc = 0
+        self._stack: list[Hashed] = []  # complete subtrees, largest first
         self._base = 0  # first leaf whose hash is kept; a multiple of _BLOCK
-        self._recent: list[tuple[bytes, int]] = []
-        self._marks: list[tuple[tuple[bytes, int], ...]] = []  # stack at each block
+        self._recent: list[Hashed] = []
+        self._marks: list[tuple[Hashed, ...]] = []  # stack at each block
 
     def __len__(self) -> int:
         """Return the number of leaves."""
@@ -145,18 +152,27 @@ class MerkleSum:
         """Return an independent copy; O(window)."""
         twin = MerkleSum(self._window)
         twin._size, twin._base = self._size, self._base
+        twin._total_uc = self._total_uc
         twin._stack = self._stack.copy()
         twin._recent = self._recent.copy()
         twin._marks = self._marks.copy()
         return twin
 
     def append(self, leaf: bytes, amount_uc: int) -> None:
-        """Add a leaf at the end.
+        """Add a leaf at the end; see `extend`."""
+        self.extend([leaf], [amount_uc])
+
+    def extend(self, leaves: Sequence[bytes], amounts_uc: Sequence[int]) -> None:
+        """Add leaves at the end, as many amounts as leaves.
 
         Raises:
-            AmountRefused: the total would pass 2^63 - 1; the tree is then unusable.
+            AmountRefused: an amount is negative, or the total would pass 2^63 - 1;
+                nothing was changed.
         """
-        self._push(sha256(b"\x00" + leaf).digest(), amount_uc)
+        hashes = [sha256(b"\x00" + leaf).digest() for leaf in leaves]
+        hashed = list(zip(hashes, amounts_uc, strict=True))
+        self._total_uc = self._checked_total(amounts_uc)
+        self._push(hashed)
 
     def insert(self, items: Sequence[tuple[int, bytes, int]]) -> None:
         """Add leaves, each before the one that is now at its index; later ones move up.
@@ -166,42 +182,68 @@ class MerkleSum:
 
         Raises:
             OutOfWindow: the first place is no longer in memory; nothing was changed.
-            AmountRefused: as for `append`.
+            AmountRefused: as for `extend`; nothing was changed.
         """
         if not items:
             return
         first = items[0][0]
         if first < self._size and first < self._base:
             raise OutOfWindow(f"leaf {first}: kept are {self._base} to {self._size}")
-        block = (first - self._base) // _BLOCK
-        later: list[tuple[bytes, int]] = []
-        if first < self._size:
-            later = self._recent[block * _BLOCK :]
-            self._stack = list(self._marks[block])
-            self._size = self._base + block * _BLOCK
-            del self._recent[block * _BLOCK :]
-            del self._marks[block:]
-        start = self._size
-        at = 0
+        self._total_uc = self._checked_total([amount for _, _, amount in items])
+        later = self._cut(first)
+        start, at = self._size, 0
+        merged: list[Hashed] = []
         for index, leaf, amount_uc in items:
-            for hashed, amount in later[at : index - start]:
-                self._push(hashed, amount)
+            merged += later[at : index - start]
             at = index - start
-            self._push(leaf_hash(leaf), amount_uc)
-        for hashed, amount in later[at:]:
-            self._push(hashed, amount)
+            merged.append((leaf_hash(leaf), amount_uc))
+        self._push(merged + later[at:])
 
-    def _push(self, hashed: bytes, amount_uc: int) -> None:
-        if self._size % _BLOCK == 0:
-            self._mark()
-        self._recent.append((hashed, amount_uc))
-        stack, size = self._stack, self._size
+    def _cut(self, first: int) -> list[Hashed]:
+        """Go back to the last mark at or before leaf `first`; return what was after."""
+        if first >= self._size:
+            return []
+        block = (first - self._base) // _BLOCK
+        later = self._recent[block * _BLOCK :]
+        self._stack = list(self._marks[block])
+        self._size = self._base + block * _BLOCK
+        del self._recent[block * _BLOCK :]
+        del self._marks[block:]
+        return later
+
+    def _checked_total(self, amounts_uc: Sequence[int]) -> int:
+        total = self._total_uc + sum(amounts_uc)
+        if min(amounts_uc, default=0) < 0 or total > MAX_SUM_UC:
+            raise AmountRefused(f"sums {self._total_uc} and {total} overflow")
+        return total
+
+    def _push(self, leaves: Sequence[Hashed]) -> None:
+        """Add hashed leaves: the largest whole subtrees that fit, from left to right.
+
+        No subtree spans a mark, so that the stack at every mark is known.
+        """
+        start = 0
+        while start < len(leaves):
+            at = self._size % _BLOCK
+            if at == 0:
+                self._mark()
+            n_fit = min(len(leaves) - start, (at & -at) or _BLOCK)
+            n = 1 << (n_fit.bit_length() - 1)
+            part = leaves[start : start + n]
+            self._recent += part
+            self._carry(_whole(part), n)
+            start += n
+
+    def _carry(self, subtree: Hashed, n: int) -> None:
+        """Add a whole subtree of `n` leaves, a power of two that divides the size."""
+        hashed, sum_uc = subtree
+        size = self._size // n
         while size & 1:
-            left, sum_left = stack.pop()
-            hashed, amount_uc = _parent(left, sum_left, hashed, amount_uc)
+            left, sum_left = self._stack.pop()
+            hashed, sum_uc = _parent(left, sum_left, hashed, sum_uc)
             size >>= 1
-        stack.append((hashed, amount_uc))
-        self._size += 1
+        self._stack.append((hashed, sum_uc))
+        self._size += n
 
     def _mark(self) -> None:
         self._marks.append(tuple(self._stack))
@@ -211,8 +253,21 @@ class MerkleSum:
             self._base += _BLOCK
 
 
-def _parent(left: bytes, sum_l: int, right: bytes, sum_r: int) -> tuple[bytes, int]:
+def _whole(level: Sequence[Hashed]) -> Hashed:
+    """Return the root over a power of two of subtrees; their sums were checked."""
+    pack = _INNER.pack
+    while len(level) > 1:
+        level = [
+            (sha256(pack(1, left, right, sum_l, sum_r)).digest(), sum_l + sum_r)
+            for (left, sum_l), (right, sum_r) in zip(
+                level[::2], level[1::2], strict=True
+            )
+        ]
+    return level[0]
+
+
+def _parent(left: bytes, sum_l: int, right: bytes, sum_r: int) -> Hashed:
     total = sum_l + sum_r
     if sum_l < 0 or sum_r < 0 or total > MAX_SUM_UC:
         raise AmountRefused(f"sums {sum_l} and {sum_r} overflow")
-    return sha256(b"\x01" + left + right + _SUMS.pack(sum_l, sum_r)).digest(), total
+    return sha256(_INNER.pack(1, left, right, sum_l, sum_r)).digest(), total

@@ -7,19 +7,25 @@ next voucher (`draft`). It keeps no leaves: who holds them (spool, leaf file) fe
 again after a restart or an `OutOfWindow`. A refused block changes nothing. Pure.
 """
 
-from collections.abc import Iterable, Sequence
+import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import lru_cache
+from itertools import islice, pairwise
+from operator import lt, mul
 
 from ledger.amounts import MAX_AMOUNT_UC
 from ledger.errors import AmountRefused, ChainRefused, FormatRefused
-from ledger.leaf import LEAF_BYTES, LEAF_STRUCT, LEAF_VERSION
+from ledger.leaf import LEAF_BYTES, LEAF_VERSION
 from ledger.merkle import MerkleSum
 from ledger.prices import PriceTable
 from ledger.ranges import Ranges, contains, union
 from ledger.voucher import NO_VOUCHER, Voucher, voucher_hash
 
 __all__ = ["TabTerms", "Tally"]
+
+# Of a packed leaf: version, tab, serving, layer << 16 | expert, rows, epoch, amount.
+_COLUMNS = struct.Struct(">B8sI8xIHI40xq")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +52,42 @@ class TabTerms:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """Leaves side by side, checked, and their sums."""
+
+    servings: Sequence[int]
+    leaves: Sequence[bytes]
+    amounts_uc: Sequence[int]
+    rows: int
+    total_uc: int
+
+    def in_order(self) -> "_Column":
+        """Return the same leaves by ascending serving number."""
+        order = sorted(range(len(self.servings)), key=self.servings.__getitem__)
+        return _Column(
+            [self.servings[at] for at in order],
+            [self.leaves[at] for at in order],
+            [self.amounts_uc[at] for at in order],
+            self.rows,
+            self.total_uc,
+        )
+
+
+_NO_LEAVES = _Column((), (), (), 0, 0)
+
+
+class _UnitPrices(dict[int, int]):
+    """Unit prices by layer << 16 | expert, looked up in the table when first asked."""
+
+    def __init__(self, prices: PriceTable) -> None:
+        self._prices = prices
+
+    def __missing__(self, expert: int) -> int:
+        price = self[expert] = self._prices.unit_price(expert >> 16, expert & 0xFFFF)
+        return price
+
+
 class Tally:
     """Totals, ranges and root over the accepted leaves of one tab and epoch."""
 
@@ -58,9 +100,10 @@ class Tally:
         self.rows = 0
         self.amount_uc = 0
         self._tree = MerkleSum(window)
-        self._price_hash = prices.content_hash
+        self._price_hash = _price_hash(prices)
         self._ranges: list[tuple[int, int]] = []  # canonical
-        self._unit_prices: dict[int, int] = {}
+        self._unit_prices = _UnitPrices(prices)
+        self._peer = terms.worker
 
     @property
     def leaves(self) -> int:
@@ -94,23 +137,19 @@ class Tally:
             AmountRefused: an amount is not rows * unit price, or the sum overflows.
             OutOfWindow: a leaf belongs too far back; build a new tally from all leaves.
         """
-        new, rows, amount_uc = self._checked(block)
-        if not new:
+        new = self._checked(block)
+        if not new.servings:
             return
-        if self._ranges and new[0][0] < self._ranges[-1][1]:
-            places = _places(self._ranges, [serving for serving, _, _ in new])
+        if self._ranges and new.servings[0] < self._ranges[-1][1]:
+            places = _places(self._ranges, new.servings)
             self._tree.insert(
-                [
-                    (at, leaf, amount)
-                    for at, (_, leaf, amount) in zip(places, new, strict=True)
-                ]
+                list(zip(places, new.leaves, new.amounts_uc, strict=True))
             )
         else:
-            for _, leaf, amount in new:
-                self._tree.append(leaf, amount)
-        self._accept(serving for serving, _, _ in new)
-        self.rows += rows
-        self.amount_uc += amount_uc
+            self._tree.extend(new.leaves, new.amounts_uc)
+        self._accept(new.servings)
+        self.rows += new.rows
+        self.amount_uc += new.total_uc
 
     def check(self, voucher: Voucher) -> None:
         """Check that a voucher claims exactly these leaves.
@@ -170,61 +209,94 @@ class Tally:
             issued_us=issued_us,
         )
 
-    def _checked(self, block: bytes) -> tuple[list[tuple[int, bytes, int]], int, int]:
-        """Return (serving, leaf, amount) in order, all rows and the total."""
-        peer = self.terms.worker
-        if len(block) % LEAF_BYTES:
-            raise FormatRefused(f"{len(block)} bytes of leaves", peer=peer)
-        tab, epoch, prices = self.terms.tab, self.prices.epoch, self._unit_prices
-        new: list[tuple[int, bytes, int]] = []
-        all_rows = total = start = 0
-        for fields in LEAF_STRUCT.iter_unpack(block):
-            version, leaf_tab, serving, _, layer, expert, rows, leaf_epoch = fields[:8]
-            if version != LEAF_VERSION or leaf_tab != tab or leaf_epoch != epoch:
+    def _checked(self, block: bytes) -> _Column:
+        """Return a block's leaves in order of their serving numbers, checked."""
+        n, rest = divmod(len(block), LEAF_BYTES)
+        if rest:
+            raise FormatRefused(f"{len(block)} bytes of leaves", peer=self._peer)
+        if not n:
+            return _NO_LEAVES
+        # Column by column: several times as fast as leaf by leaf.
+        versions, tabs, servings, experts, rows, epochs, amounts_uc = zip(
+            *_COLUMNS.iter_unpack(block), strict=True
+        )
+        owed_uc = tuple(map(mul, rows, map(self._unit_prices.__getitem__, experts)))
+        if (
+            versions.count(LEAF_VERSION) != n
+            or tabs.count(self.terms.tab) != n
+            or epochs.count(self.prices.epoch) != n
+            or owed_uc != amounts_uc
+            or 0 in rows
+        ):
+            self._refuse_first_wrong(block)
+        total_uc = sum(amounts_uc)
+        if total_uc + self.amount_uc > MAX_AMOUNT_UC:
+            raise AmountRefused(
+                f"tab passes {MAX_AMOUNT_UC} micro-credits", peer=self._peer
+            )
+        leaves = [
+            block[at : at + LEAF_BYTES] for at in range(0, n * LEAF_BYTES, LEAF_BYTES)
+        ]
+        taken = _Column(servings, leaves, amounts_uc, sum(rows), total_uc)
+        if not all(map(lt, servings, islice(servings, 1, None))):
+            taken = taken.in_order()
+        self._refuse_repeats(taken.servings)
+        return taken
+
+    def _refuse_first_wrong(self, block: bytes) -> None:
+        """Name the first leaf of a block that is not as the terms and prices say."""
+        expected = (LEAF_VERSION, self.terms.tab, self.prices.epoch)
+        for fields in _COLUMNS.iter_unpack(block):
+            version, tab, serving, expert, rows, epoch, amount_uc = fields
+            if (version, tab, epoch) != expected:
                 raise FormatRefused(
-                    f"leaf {serving} is of another version, tab or epoch", peer=peer
+                    f"leaf {serving} is of another version, tab or epoch",
+                    peer=self._peer,
                 )
-            price = prices.get(layer << 16 | expert)
-            if price is None:
-                price = self.prices.unit_price(layer, expert)
-                prices[layer << 16 | expert] = price
-            amount_uc = fields[-1]
+            price = self._unit_prices[expert]
             if amount_uc != rows * price or not rows:
                 raise AmountRefused(
-                    f"leaf {serving}: {amount_uc} for {rows} rows at {price}", peer=peer
+                    f"leaf {serving}: {amount_uc} for {rows} rows at {price}",
+                    peer=self._peer,
                 )
-            new.append((serving, block[start : start + LEAF_BYTES], amount_uc))
-            all_rows += rows
-            total += amount_uc
-            start += LEAF_BYTES
-        if total + self.amount_uc > MAX_AMOUNT_UC:
-            raise AmountRefused(f"tab passes {MAX_AMOUNT_UC} micro-credits", peer=peer)
-        new.sort()
-        self._refuse_repeats(new)
-        return new, all_rows, total
 
-    def _refuse_repeats(self, new: list[tuple[int, bytes, int]]) -> None:
-        for (serving, _, _), (following, _, _) in pairwise(new):
+    def _refuse_repeats(self, servings: Sequence[int]) -> None:
+        for serving, following in pairwise(servings):
             if serving == following:
-                raise FormatRefused(f"serving {serving} twice", peer=self.terms.worker)
-        if not self._ranges or not new or new[0][0] > self._ranges[-1][1]:
+                raise FormatRefused(f"serving {serving} twice", peer=self._peer)
+        if not self._ranges or servings[0] > self._ranges[-1][1]:
             return
-        for serving, _, _ in new:
-            if contains(self._ranges, serving):
-                raise FormatRefused(f"serving {serving} twice", peer=self.terms.worker)
-
-    def _accept(self, servings: Iterable[int]) -> None:
-        """Add sorted serving numbers to the ranges."""
-        runs: list[tuple[int, int]] = []
         for serving in servings:
-            if runs and serving == runs[-1][1] + 1:
-                runs[-1] = (runs[-1][0], serving)
-            else:
-                runs.append((serving, serving))
+            if contains(self._ranges, serving):
+                raise FormatRefused(f"serving {serving} twice", peer=self._peer)
+
+    def _accept(self, servings: Sequence[int]) -> None:
+        """Add sorted serving numbers to the ranges."""
+        runs = _runs(servings)
         if self._ranges and runs[0][0] > self._ranges[-1][1]:
             self._ranges[-1:] = union(self._ranges[-1:], runs)
         else:
             self._ranges = list(union(self._ranges, runs))
+
+
+@lru_cache(maxsize=64)
+def _price_hash(prices: PriceTable) -> bytes:
+    """Return a table's name; packing a large one takes milliseconds."""
+    return prices.content_hash
+
+
+def _runs(servings: Sequence[int]) -> list[tuple[int, int]]:
+    """Return sorted numbers, none twice, as ranges."""
+    first, last = servings[0], servings[-1]
+    if last - first == len(servings) - 1:
+        return [(first, last)]
+    runs = [(first, first)]
+    for serving in servings[1:]:
+        if serving == runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], serving)
+        else:
+            runs.append((serving, serving))
+    return runs
 
 
 def _places(ranges: Sequence[tuple[int, int]], servings: Sequence[int]) -> list[int]:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ledger.errors import AmountRefused
-from ledger.leaf import Leaf
+from ledger.leaf import LeafPacker
 from ledger.ranges import contains, count
 from ledger.tally import TabTerms
 from mobile_worker.messages.serving import Dispatch
@@ -154,25 +154,25 @@ class Tab:
     ) -> None:
         """Build the leaves of an answer that is about to be sent."""
         dispatch = taken.dispatch
+        packer = LeafPacker(
+            tab=self.terms.tab,
+            request=dispatch.request,
+            layer=dispatch.layer,
+            price_epoch=dispatch.price_epoch,
+            nonce=dispatch.nonce,
+        )
         for at, (call, amount_uc) in enumerate(
             zip(dispatch.calls, taken.amounts_uc, strict=True)
         ):
             serving = dispatch.first_serving + at
-            leaf = Leaf(
-                tab=self.terms.tab,
-                serving=serving,
-                request=dispatch.request,
-                layer=dispatch.layer,
-                expert=call.index,
-                rows=len(call.rows),
-                price_epoch=dispatch.price_epoch,
-                x_hash=hashes[at].x,
-                out_hash=hashes[at].out,
-                nonce=dispatch.nonce,
-                amount_uc=amount_uc,
+            leaf = packer.pack(
+                serving,
+                (call.index, len(call.rows), amount_uc),
+                hashes[at].x,
+                hashes[at].out,
             )
             self._pending[serving] = _Pending(
-                leaf=leaf.pack(),
+                leaf=leaf,
                 amount_uc=amount_uc,
                 chain=taken.chain,
                 allowance=taken.allowance,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ledger.errors import LedgerError, RemoteError
-from ledger.leaf import LEAF_BYTES, LEAF_STRUCT, Leaf
+from ledger.leaf import LEAF_BYTES, LEAF_STRUCT, LeafPacker
 from ledger.prices import PriceTable
 from ledger.ranges import Ranges, count, subtract, union
 from ledger.tally import TabTerms, Tally
@@ -45,24 +45,27 @@ class Examined:
 
 def build_leaves(served: Served, prices: PriceTable) -> bytes:
     """Return the packed leaves of one accepted answer, 79 bytes each; hashes rows."""
+    packer = LeafPacker(
+        tab=served.slot.tab,
+        request=served.request,
+        layer=served.layer,
+        price_epoch=prices.epoch,
+        nonce=served.nonce,
+    )
     leaves = []
     for number, result in enumerate(served.results, start=served.slot.first):
         call = result.call
+        n_rows = len(call.rows)
+        amount_uc = prices.amount(served.layer, call.expert, n_rows)
         rows = served.rows.take(np.array(call.rows, np.int64))
-        leaf = Leaf(
-            tab=served.slot.tab,
-            serving=number,
-            request=served.request,
-            layer=served.layer,
-            expert=call.expert,
-            rows=len(call.rows),
-            price_epoch=prices.epoch,
-            x_hash=x_hash(rows),
-            out_hash=out_hash(result.coded),
-            nonce=served.nonce,
-            amount_uc=prices.amount(served.layer, call.expert, len(call.rows)),
+        leaves.append(
+            packer.pack(
+                number,
+                (call.expert, n_rows, amount_uc),
+                x_hash(rows),
+                out_hash(result.coded),
+            )
         )
-        leaves.append(leaf.pack())
     return b"".join(leaves)
 
 

@@ -1,11 +1,13 @@
 """The leaf: 79 bytes, one encoding."""
 
+import dataclasses
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.errors import FormatRefused
-from ledger.leaf import LEAF_BYTES, Leaf, split_leaves
+from ledger.leaf import LEAF_BYTES, Leaf, LeafPacker, split_leaves
 
 LEAVES = st.builds(
     Leaf,
@@ -87,3 +89,41 @@ def test_split():
     assert split_leaves(b"") == []
     with pytest.raises(FormatRefused):
         split_leaves(raw[:-1])
+
+
+def packed(leaf: Leaf) -> bytes:
+    packer = LeafPacker(
+        tab=leaf.tab,
+        request=leaf.request,
+        layer=leaf.layer,
+        price_epoch=leaf.price_epoch,
+        nonce=leaf.nonce,
+    )
+    call = (leaf.expert, leaf.rows, leaf.amount_uc)
+    return packer.pack(leaf.serving, call, leaf.x_hash, leaf.out_hash)
+
+
+@given(LEAVES)
+def test_a_packer_gives_the_same_bytes(leaf):
+    assert packed(leaf) == leaf.pack()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"rows": 0},
+        {"rows": 65536},
+        {"amount_uc": -1},
+        {"amount_uc": 1 << 53},
+        {"expert": 1 << 16},
+        {"serving": -1},
+        {"request": 1 << 64},
+        {"tab": bytes(7)},
+        {"nonce": bytes(9)},
+        {"x_hash": bytes(15)},
+        {"out_hash": bytes(17)},
+    ],
+)
+def test_a_packer_refuses_what_a_leaf_refuses(changes):
+    with pytest.raises(FormatRefused):
+        packed(dataclasses.replace(LEAF, **changes))
