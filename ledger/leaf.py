@@ -104,19 +104,21 @@ class Leaf:
         return leaf
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LeafPacker:
     """Packs the leaves of one dispatch, which share these fields, without a `Leaf`."""
 
-    tab: bytes  # [8]
-    request: int  # u64
-    layer: int  # u16
-    price_epoch: int  # u32
-    nonce: bytes  # [8]
+    def __init__(
+        self, *, tab: bytes, request: int, layer: int, price_epoch: int, nonce: bytes
+    ) -> None:
+        """Take what all leaves have in common; the widths are those of `Leaf`.
 
-    def __post_init__(self) -> None:
-        """Check the lengths."""
-        _check(self.tab, _NO_HASH, _NO_HASH, self.nonce)
+        Raises:
+            FormatRefused: tab or nonce are not 8 bytes.
+        """
+        if len(tab) != 8 or len(nonce) != 8:
+            _check(tab, _NO_HASH, _NO_HASH, nonce)
+        self._tab, self._nonce = tab, nonce
+        self._request, self._layer, self._epoch = request, layer, price_epoch
 
     def pack(
         self, serving: int, call: tuple[int, int, int], x_hash: bytes, out_hash: bytes
@@ -134,22 +136,22 @@ class LeafPacker:
         """
         expert, rows, amount_uc = call
         if len(x_hash) != 16 or len(out_hash) != 16:
-            _check(self.tab, x_hash, out_hash, self.nonce)
+            _check(self._tab, x_hash, out_hash, self._nonce)
         if rows < 1 or not 0 <= amount_uc <= MAX_AMOUNT_UC:
             _check_numbers(rows, amount_uc)
         try:
             return LEAF_STRUCT.pack(
                 LEAF_VERSION,
-                self.tab,
+                self._tab,
                 serving,
-                self.request,
-                self.layer,
+                self._request,
+                self._layer,
                 expert,
                 rows,
-                self.price_epoch,
+                self._epoch,
                 x_hash,
                 out_hash,
-                self.nonce,
+                self._nonce,
                 amount_uc,
             )
         except struct.error as exc:

@@ -11,24 +11,22 @@ rows and equal arithmetic give equal hashes (design/05, leaf).
 from hashlib import sha256
 
 import numpy as np
-import numpy.typing as npt
 
-from mobile_worker.arithmetic.coding import ExpertInput
+from mobile_worker.arithmetic.coding import ExpertInput, Floats
 
 __all__ = ["HASH_BYTES", "out_hash", "x_hash"]
 
 HASH_BYTES = 16
-_I8 = np.dtype(np.int8)
 _F32 = np.dtype("<f4")
+_IS_NATIVE = np.dtype(np.float32) == _F32  # else every float is turned around
 
 
 def x_hash(rows: ExpertInput) -> bytes:
     """Return the 16-byte hash of the rows of one call."""
-    raw = b""
-    if rows.coded is not None:
-        raw = _raw(rows.coded.codes, _I8) + _raw(rows.coded.scales, _F32)
-    if rows.floats is not None:
-        raw += _raw(rows.floats, _F32)
+    coded, floats = rows.coded, rows.floats
+    raw = b"" if coded is None else coded.codes.tobytes() + _raw(coded.scales)
+    if floats is not None:
+        raw += _raw(floats)
     return sha256(raw).digest()[:HASH_BYTES]
 
 
@@ -37,5 +35,5 @@ def out_hash(results: bytes | memoryview) -> bytes:
     return sha256(results).digest()[:HASH_BYTES]
 
 
-def _raw(values: npt.NDArray[np.generic], dtype: np.dtype[np.generic]) -> bytes:
-    return (values if values.dtype == dtype else values.astype(dtype)).tobytes()
+def _raw(floats: Floats) -> bytes:
+    return floats.tobytes() if _IS_NATIVE else floats.astype(_F32).tobytes()
