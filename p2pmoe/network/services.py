@@ -18,6 +18,7 @@ from mobile_worker.links import Node, NodeSettings, open_node
 from mobile_worker.session.descriptor import NetworkDescriptor
 from mobile_worker.session.identity import Identity
 from p2pmoe.errors import ConfigurationError
+from p2pmoe.ledgerd.control import serve_control
 from p2pmoe.ledgerd.service import LedgerService, open_store
 from p2pmoe.market.book import Book, MarketSettings
 from p2pmoe.market.price import DEFAULT_BASE_UC
@@ -138,8 +139,11 @@ async def run_ledger(
             opening_credit_uc=opening_credit_uc,
         )
         try:
-            task_status.started()
-            await LedgerService(node, store).run()
+            async with trio.open_nursery() as nursery:
+                await nursery.start(serve_control, store)
+                task_status.started()
+                await LedgerService(node, store).run()
+                nursery.cancel_scope.cancel()
         finally:
             store.close()
 

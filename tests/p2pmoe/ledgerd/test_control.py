@@ -1,0 +1,109 @@
+"""The control socket of a running store: answered, bounded, private, replaced."""
+
+import os
+import socket
+import stat
+
+import pytest
+import trio
+
+from ledger import operations
+from ledger.errors import OperationRefused
+from p2pmoe.ledgerd import control
+from p2pmoe.ledgerd.control import bound_socket, peer_uid, serve_control
+from p2pmoe.ledgerd.control_client import Unreachable, ask_control
+from p2pmoe.ledgerd.control_lines import socket_path
+from tests.support.ledger_world import World
+from tests.support.trio_test import trio_test
+
+
+async def ask(folder, name="ping", **params):
+    return await trio.to_thread.run_sync(ask_control, folder, name, params)
+
+
+@trio_test
+async def test_operations_are_answered_while_the_store_is_open(tmp_path):
+    world = World()
+    with world.open(tmp_path) as store:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(serve_control, store)
+            mode = (tmp_path / "control.sock").stat().st_mode
+            assert stat.S_IMODE(mode) == 0o600
+            assert (await ask(tmp_path))["ledger"] == world.ledger.id.hex()
+            with pytest.raises(OperationRefused, match="no operation 'pong'"):
+                await ask(tmp_path, "pong")
+            with pytest.raises(OperationRefused, match="takes no parameters"):
+                await ask(tmp_path, x=1)
+            nursery.cancel_scope.cancel()
+    assert not (tmp_path / "control.sock").exists()
+    with pytest.raises(Unreachable):
+        ask_control(tmp_path, "ping", {})
+
+
+@trio_test
+async def test_a_bug_in_an_operation_is_one_error(tmp_path, monkeypatch, caplog):
+    def fail(office, params):
+        raise ZeroDivisionError
+
+    monkeypatch.setitem(operations.OPERATIONS, "fail", fail)
+    with World().open(tmp_path) as store:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(serve_control, store)
+            with pytest.raises(Exception, match="see its log"):
+                await ask(tmp_path, "fail")
+            assert await ask(tmp_path)
+            nursery.cancel_scope.cancel()
+    assert "ZeroDivisionError" in caplog.text
+
+
+@trio_test
+async def test_nonsense_silence_and_strangers_harm_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(control, "_REQUEST_S", 0.05)
+    with World().open(tmp_path) as store:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(serve_control, store)
+            path = str(tmp_path / "control.sock")
+            async with await trio.open_unix_socket(path) as silent:
+                assert await silent.receive_some() == b""  # its time was over
+            monkeypatch.setattr(control, "_REQUEST_S", 10.0)
+            async with await trio.open_unix_socket(path) as noise:
+                await noise.send_all(b"GET / HTTP/1.1\n")
+                assert b"FormatRefused" in await noise.receive_some()
+            monkeypatch.setattr(control, "peer_uid", lambda _: 12345)
+            async with await trio.open_unix_socket(path) as stranger:
+                assert await stranger.receive_some() == b""
+            monkeypatch.undo()
+            assert await ask(tmp_path)
+            nursery.cancel_scope.cancel()
+
+
+@trio_test
+async def test_without_a_socket_the_ledger_says_so(tmp_path, monkeypatch, caplog):
+    def refuse(folder):
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(control, "bound_socket", refuse)
+    with World().open(tmp_path) as store:
+        await serve_control(store)
+    assert "no control socket: Operation not supported" in caplog.text
+
+
+def test_a_socket_left_by_a_killed_process_is_replaced(tmp_path):
+    left = socket.socket(socket.AF_UNIX)
+    left.bind(str(tmp_path / "control.sock"))
+    left.close()
+    with bound_socket(tmp_path), socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(tmp_path / "control.sock"))
+        assert peer_uid(client) in (os.geteuid(), None)
+
+
+def test_a_deep_folder_has_a_link(tmp_path):
+    deep = tmp_path / ("d" * 120)
+    deep.mkdir()
+    with bound_socket(deep), socket.socket(socket.AF_UNIX) as client:
+        short = socket_path(deep)
+        assert len(str(short)) < 100
+        assert stat.S_IMODE(short.parent.stat().st_mode) == 0o700
+        client.connect(str(short))
+    assert not short.parent.exists()
+    assert not (deep / "control.sock").is_symlink()

@@ -1,0 +1,75 @@
+"""Asking a ledger: who is not there, goes away, is slow, or is somebody else."""
+
+import socket
+import threading
+
+import pytest
+
+from ledger.errors import FormatRefused, StoreBusy
+from p2pmoe.ledgerd import control_client
+from p2pmoe.ledgerd.control_client import Unreachable, ask_control
+from p2pmoe.ledgerd.control_lines import pack_answer
+
+
+@pytest.fixture
+def listening(tmp_path):
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "control.sock"))
+        server.listen(1)
+        yield server
+
+
+def answering(server, *parts: bytes) -> threading.Thread:
+    def serve() -> None:
+        connected, _ = server.accept()
+        with connected:
+            connected.recv(1 << 16)
+            for part in parts:
+                connected.sendall(part)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    return thread
+
+
+def test_an_answer_may_come_in_parts(tmp_path, listening):
+    line = pack_answer({"n": 7})
+    thread = answering(listening, line[:5], line[5:])
+    assert ask_control(tmp_path, "ping", {}) == {"n": 7}
+    thread.join()
+
+
+@pytest.mark.parametrize(
+    ("parts", "error"),
+    [((), StoreBusy), ((b'{"ver',), StoreBusy), ((b"noise\n",), FormatRefused)],
+)
+def test_a_broken_answer_leaves_it_open(tmp_path, listening, parts, error):
+    thread = answering(listening, *parts)
+    with pytest.raises(error):
+        ask_control(tmp_path, "ping", {})
+    thread.join()
+
+
+def test_no_answer_in_time_says_so(tmp_path, listening):
+    with pytest.raises(StoreBusy, match="no answer to close") as caught:
+        ask_control(tmp_path, "close", {}, wait_s=0.01)
+    assert "nothing is done twice" in caught.value.advice
+
+
+def test_nobody_there(tmp_path):
+    with pytest.raises(Unreachable, match="no ledger answers"):
+        ask_control(tmp_path, "ping", {})
+
+
+def test_somebody_else(tmp_path, listening, monkeypatch):
+    monkeypatch.setattr(control_client, "peer_uid", lambda _: 12345)
+    with pytest.raises(Unreachable, match="of user 12345"):
+        ask_control(tmp_path, "ping", {})
+
+
+def test_an_answer_is_bounded(tmp_path, listening, monkeypatch):
+    monkeypatch.setattr(control_client, "MAX_LINE_BYTES", 10)
+    thread = answering(listening, b"x" * 100)
+    with pytest.raises(FormatRefused, match="over 10 bytes"):
+        ask_control(tmp_path, "ping", {})
+    thread.join()
