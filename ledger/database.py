@@ -1,11 +1,11 @@
 """Open the ledger's database: one writing engine, any number of short reads.
 
-Contract: SQLite in WAL mode with synchronous=FULL. A writing transaction begins with
-BEGIN IMMEDIATE, so it waits for its turn instead of failing half-way (a deferred one
-that reads first gets SQLITE_BUSY at once, whatever the timeout). Only one process opens
-a folder for writing; it holds a lock that the system drops with the process, kill -9
-included. Readers open the file read-only and see one moment of it. Faults of the
-machine (full, read-only, missing) become one-line `StoreUnavailable` errors.
+Contract: SQLite in the ledger's folder, or the PostgreSQL database that the folder's
+`database.url` names (`ledger.database_sqlite`, `ledger.database_postgres`); everything
+above sees no difference. Only one process opens a folder for writing; it holds a lock
+that the system drops with the process, kill -9 included. Each read session is one
+moment of the database. Faults of the machine (full, read-only, missing, server gone)
+become one-line `StoreUnavailable` errors.
 """
 
 import sqlite3
@@ -14,19 +14,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Engine,
-    create_engine,
-    event,
-    func,
-    select,
-)
-from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy import ColumnElement, Connection, Engine, func, select
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.pool import ConnectionPoolEntry, NullPool, StaticPool
 
+from ledger import database_postgres, database_sqlite
+from ledger.database_url import read_url
 from ledger.errors import (
     FolderInUse,
     LedgerError,
@@ -43,12 +35,13 @@ __all__ = [
     "LedgerIdentity",
     "Reader",
     "highest",
+    "open_reading_engine",
     "open_writing_engine",
     "store_error",
 ]
 
-_BUSY_TIMEOUT_MS = 5000
-_WAL_PAGES = 4096  # checkpoint at 16 MiB of log
+# What PostgreSQL calls a lock or its time not got in time, and a lost race: try again.
+_BUSY_STATES = frozenset({"55P03", "57014", "40001", "40P01"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,13 +61,28 @@ class LedgerFolder:
 
     @property
     def database(self) -> Path:
-        """The SQLite file."""
+        """The SQLite file; there is none where `database_url` is."""
         return self.path / "ledger.sqlite3"
+
+    @property
+    def database_url(self) -> Path:
+        """The file that names a PostgreSQL database instead (`ledger.database_url`)."""
+        return self.path / "database.url"
+
+    @property
+    def holds_ledger(self) -> bool:
+        """Whether there is a ledger here, in SQLite or elsewhere."""
+        return self.database.exists() or self.database_url.exists()
 
     @property
     def leaves(self) -> Path:
         """The folder of leaf files."""
         return self.path / "leaves"
+
+    @property
+    def log(self) -> Path:
+        """The folder of the public log: `checkpoint` and `tile/`."""
+        return self.path / "log"
 
     @property
     def lock(self) -> Path:
@@ -118,14 +126,13 @@ def open_writing_engine(folder: LedgerFolder, owner: LedgerIdentity) -> Engine:
 
     Raises:
         StoreUnavailable: it cannot be opened, or belongs to another ledger.
+        FolderInUse: another process writes the PostgreSQL database.
     """
-    engine = create_engine(
-        f"sqlite:///{folder.database}",
-        poolclass=StaticPool,
-        connect_args={"check_same_thread": False, "isolation_level": None},
-    )
-    event.listen(engine, "connect", _set_up_writer)
-    event.listen(engine, "begin", _begin_immediate)
+    url = read_url(folder.database_url)
+    if url is None:
+        engine = database_sqlite.writing_engine(folder.database)
+    else:
+        engine = database_postgres.writing_engine(url)
     try:
         with engine.begin() as connection:
             migrate(connection)
@@ -139,6 +146,21 @@ def open_writing_engine(folder: LedgerFolder, owner: LedgerIdentity) -> Engine:
     return engine
 
 
+def open_reading_engine(folder: LedgerFolder) -> Engine:
+    """Return an engine whose every transaction is one read-only moment.
+
+    Raises:
+        NoLedger: there is none in the folder.
+        StoreUnavailable: `database.url` cannot be used.
+    """
+    url = read_url(folder.database_url)
+    if url is not None:
+        return database_postgres.reading_engine(url)
+    if not folder.database.exists():
+        raise NoLedger(f"no ledger in {folder.path}")
+    return database_sqlite.reading_engine(folder.database)
+
+
 class Reader:
     """Read-only access; each `session` is one short transaction, one moment."""
 
@@ -150,14 +172,11 @@ class Reader:
             StoreUnavailable: it cannot be read, or is of another schema.
         """
         self.folder = LedgerFolder(path)
-        if not self.folder.database.exists():
-            raise NoLedger(f"no ledger in {path}")
-        self._engine = create_engine(
-            "sqlite://", creator=self._connect, poolclass=NullPool
-        )
-        event.listen(self._engine, "begin", _begin_deferred)
+        self._engine = open_reading_engine(self.folder)
         with self.session() as connection:
             version = stored_version(connection)
+            if version == 0:
+                raise NoLedger(f"no ledger in {path}: its database has no tables")
             if version != SCHEMA_VERSION:
                 raise StoreUnavailable(
                     f"ledger schema {version}, this program reads {SCHEMA_VERSION}"
@@ -180,25 +199,6 @@ class Reader:
         except DBAPIError as exc:
             raise store_error(exc, self.folder) from exc
 
-    def _connect(self) -> sqlite3.Connection:
-        uri = f"{self.folder.database.resolve().as_uri()}?mode=ro"
-        connection = sqlite3.connect(uri, uri=True, isolation_level=None)
-        try:
-            connection.execute("select 1 from sqlite_master").fetchall()
-        except sqlite3.OperationalError:
-            # A read-only folder has no room for the log's index; without a log there
-            # is nothing to miss.
-            connection.close()
-            log = self.folder.database.with_name(f"{self.folder.database.name}-wal")
-            if log.exists() and log.stat().st_size:
-                raise
-            connection = sqlite3.connect(
-                f"{uri}&immutable=1", uri=True, isolation_level=None
-            )
-        connection.execute(f"pragma busy_timeout = {_BUSY_TIMEOUT_MS}")
-        connection.execute("pragma query_only = 1")
-        return connection
-
 
 def highest(connection: Connection, column: ColumnElement[int]) -> int:
     """Return the greatest value of a column, 0 for an empty table."""
@@ -208,7 +208,12 @@ def highest(connection: Connection, column: ColumnElement[int]) -> int:
 def store_error(error: Exception, folder: LedgerFolder) -> LedgerError:
     """Translate a fault of the database or disk into the ledger's own error."""
     reason = _reason(error)
-    if "locked" in reason or "busy" in reason:
+    origin = error.orig if isinstance(error, DBAPIError) else error
+    state = getattr(origin, "sqlstate", None)
+    is_locked = isinstance(origin, sqlite3.Error) and (
+        "locked" in reason or "busy" in reason
+    )
+    if is_locked or state in _BUSY_STATES:
         return StoreBusy(f"ledger {folder.path}: {reason}")
     return StoreUnavailable(f"ledger {folder.path}: {reason}")
 
@@ -217,27 +222,6 @@ def _reason(error: Exception) -> str:
     origin = error.orig if isinstance(error, DBAPIError) and error.orig else error
     text = origin.strerror if isinstance(origin, OSError) else str(origin)
     return (text or type(origin).__name__).splitlines()[0]
-
-
-def _set_up_writer(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
-    cursor = connection.cursor()
-    for pragma in (
-        f"busy_timeout = {_BUSY_TIMEOUT_MS}",
-        "journal_mode = wal",
-        "synchronous = full",
-        "foreign_keys = 1",
-        f"wal_autocheckpoint = {_WAL_PAGES}",
-    ):
-        cursor.execute(f"pragma {pragma}")
-    cursor.close()
-
-
-def _begin_immediate(connection: Connection) -> None:
-    connection.exec_driver_sql("begin immediate")
-
-
-def _begin_deferred(connection: Connection) -> None:
-    connection.exec_driver_sql("begin")
 
 
 def _claim(connection: Connection, owner: LedgerIdentity, folder: LedgerFolder) -> None:

@@ -1,6 +1,41 @@
-"""What all tests share: a property test never fails because the machine is busy."""
+"""What all tests share: a property test never fails because the machine is busy.
 
+`ledger_database` is a ledger's folder, once for SQLite and once for PostgreSQL: a test
+that takes it runs on both. `ledger_databases` makes more of the same kind.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from tests.support.postgres import Server
 
 settings.register_profile("p2pmoe", deadline=None)
 settings.load_profile("p2pmoe")
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator["Server"]:
+    """A PostgreSQL server of this run, started by the first test that asks for it."""
+    from tests.support.postgres import running_server
+
+    with running_server() as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def ledger_databases(request: pytest.FixtureRequest) -> Callable[[Path], Path]:
+    """Make a folder ready for a new ledger in SQLite or PostgreSQL; returns it."""
+    if request.param == "sqlite":
+        return lambda folder: folder
+    return request.getfixturevalue("postgres_server").prepare
+
+
+@pytest.fixture
+def ledger_database(ledger_databases: Callable[[Path], Path], tmp_path: Path) -> Path:
+    """A folder for a new ledger, in SQLite and in PostgreSQL."""
+    return ledger_databases(tmp_path / "ledger")

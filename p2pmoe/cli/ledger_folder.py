@@ -68,7 +68,7 @@ def open_reader(data: Path | None) -> "Reader":
     from p2pmoe.network.folder import OperatorFolder, default_folder
 
     inner = OperatorFolder(data or default_folder()).ledger
-    if data is None or LedgerFolder(inner).database.exists():
+    if data is None or LedgerFolder(inner).holds_ledger:
         return Reader(inner)
     return Reader(data)
 

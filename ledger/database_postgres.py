@@ -1,0 +1,108 @@
+"""The ledger's database in PostgreSQL, by psycopg 3.
+
+Contract: one connection writes. It holds an advisory lock of its session, so that two
+processes never write one ledger, whichever machines they run on; the lock goes with the
+connection, and a connection made anew after a fault must get it again. A commit waits
+for the disk whatever the server's default is. Readers get repeatable-read, read-only
+transactions: one moment of the database. Sums of BIGINT come as PostgreSQL's numeric;
+they are read as integers, and a fraction is refused, so that no Decimal meets money.
+Sources: PostgreSQL 15 manual, 9.27.10 (advisory locks), 20.5 (synchronous_commit).
+"""
+
+import functools
+
+from sqlalchemy import URL, Engine, create_engine, event
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.pool import ConnectionPoolEntry, NullPool, QueuePool
+
+from ledger.errors import FolderInUse, StoreUnavailable
+
+__all__ = ["reading_engine", "writing_engine"]
+
+_CONNECT_TIMEOUT_S = 10
+_LOCK_TIMEOUT_MS = 5000
+_OFF = frozenset({"off", "local"})
+# Of the database and its schema: another ledger in the same database has another key.
+_TAKE_LOCK = (
+    "select pg_try_advisory_lock(hashtextextended("
+    "'p2pmoe ledger ' || current_schema(), 0))"
+)
+
+
+def writing_engine(url: URL) -> Engine:
+    """Return an engine with one connection, which holds the writer's lock.
+
+    Connecting raises `FolderInUse` where another process holds it.
+
+    Raises:
+        StoreUnavailable: psycopg is not installed.
+    """
+    engine = _engine(url, poolclass=QueuePool, pool_size=1, max_overflow=0)
+    event.listen(engine, "connect", _read_numbers_as_integers)
+    event.listen(engine, "connect", _set_up_writer)
+    return engine
+
+
+def reading_engine(url: URL) -> Engine:
+    """Return an engine whose every transaction is one read-only moment.
+
+    Raises:
+        StoreUnavailable: psycopg is not installed.
+    """
+    engine = _engine(
+        url,
+        poolclass=NullPool,
+        isolation_level="REPEATABLE READ",
+        execution_options={"postgresql_readonly": True},
+    )
+    event.listen(engine, "connect", _read_numbers_as_integers)
+    return engine
+
+
+def _engine(url: URL, **options: object) -> Engine:
+    query = {"connect_timeout": str(_CONNECT_TIMEOUT_S), **url.query}
+    try:
+        return create_engine(url.set(query=query), **options)
+    except ModuleNotFoundError as exc:
+        error = StoreUnavailable("a ledger in PostgreSQL needs the package psycopg")
+        error.advice = "Install it: pip install 'p2pmoe[postgres]'"
+        raise error from exc
+
+
+def _read_numbers_as_integers(
+    connection: DBAPIConnection, _: ConnectionPoolEntry
+) -> None:
+    connection.adapters.register_loader("numeric", _loader_of_whole_numbers())
+
+
+@functools.cache
+def _loader_of_whole_numbers() -> type:
+    from psycopg.adapt import Loader  # noqa: PLC0415  an extra, and slow to load
+
+    class WholeNumber(Loader):
+        """Loads PostgreSQL's numeric; a fraction raises ValueError."""
+
+        def load(self, data: bytes | bytearray | memoryview) -> int:
+            return int(bytes(data))
+
+    return WholeNumber
+
+
+def _set_up_writer(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
+    cursor = connection.cursor()
+    try:
+        cursor.execute(_TAKE_LOCK)
+        if not _only(cursor.fetchone()):
+            raise FolderInUse("another process writes this ledger's database")
+        cursor.execute("show synchronous_commit")
+        if _only(cursor.fetchone()) in _OFF:
+            cursor.execute("set synchronous_commit = on")
+        cursor.execute(f"set lock_timeout = {_LOCK_TIMEOUT_MS}")
+    finally:
+        cursor.close()
+    connection.commit()
+
+
+def _only(row: object) -> object:
+    """Return the one value of a one-row answer."""
+    return row[0] if isinstance(row, tuple) and row else None
