@@ -15,6 +15,8 @@ one line and exits with `exit_code`.
         TransferConflict     one transfer id, two different bodies
         InsufficientFunds    an account would go below zero
         NotFound             no such account, tab, serving or grant
+          LeavesPruned       the leaves asked for were pruned by the policy
+        LogUnavailable       the log's files cannot be read, or not where they should be
         PeriodRefused        a period that cannot be read
         OperationRefused     a writing command that does not exist, or not so
         SpoolFull            the spool reached its bound
@@ -28,7 +30,10 @@ one line and exits with `exit_code`.
         AmountRefused        an amount or price that does not add up
         ProofRefused         a path that does not lead to the root
         ChainRefused         a voucher that does not extend the one before it
+        ClosedRefused        a voucher of a tab that is closed
         EquivocationFound    one signer, one number, two different vouchers
+        LogRefused           a log that went back or shows another past (exit code 1)
+        DisputeRefused       a claim or answer that is not taken, or comes too late
         GrantRefused         a grant that does not cover what is claimed
           CeilingReached     more is claimed than the grant reserved
 """
@@ -37,15 +42,20 @@ __all__ = [
     "AmountRefused",
     "CeilingReached",
     "ChainRefused",
+    "ClosedRefused",
     "DifferenceFound",
+    "DisputeRefused",
     "EquivocationFound",
     "FolderInUse",
     "FormatRefused",
     "GrantRefused",
     "InsufficientFunds",
     "KeyRefused",
+    "LeavesPruned",
     "LedgerError",
     "LocalError",
+    "LogRefused",
+    "LogUnavailable",
     "NoLedger",
     "NotFound",
     "OperationRefused",
@@ -120,6 +130,18 @@ class NotFound(LocalError):
     """There is no such account, tab, serving, grant or file."""
 
 
+class LeavesPruned(NotFound):
+    """The leaves asked for were pruned; their voucher's root and sums remain."""
+
+    advice = "The policy says how long leaves are kept: p2pmoe ledger policy show."
+
+
+class LogUnavailable(LocalError):
+    """The log's checkpoint or tiles cannot be read."""
+
+    advice = "Check the address or folder of the log, then try again."
+
+
 class PeriodRefused(LocalError):
     """A period that cannot be read."""
 
@@ -176,8 +198,25 @@ class ChainRefused(RemoteError):
     """A voucher that does not extend the one before it, or not these leaves."""
 
 
+class ClosedRefused(RemoteError):
+    """A voucher of a key that is closed: nothing is added to it any more."""
+
+
 class EquivocationFound(RemoteError):
     """One signer, same key and number, different bytes."""
+
+
+class DisputeRefused(RemoteError):
+    """A dispute's claim, answer or judgement that is not taken."""
+
+    advice = "See where it stands: p2pmoe ledger dispute list."
+
+
+class LogRefused(RemoteError):
+    """A log that went back, or whose past is not the one that was seen before."""
+
+    advice = "Keep the state folder: it holds both checkpoints, which prove it."
+    exit_code = 1
 
 
 class GrantRefused(RemoteError):
