@@ -12,11 +12,12 @@ kept nothing. Both papers have one canonical encoding and are named by their SHA
             | issued_us u64 | leaf 79 | opener 32 | opening
     answer  magic "PMDA" | version u8 | network 32 | claim 32 | issued_us u64
             | respondent 32 | opening
-    opening form u8 | n_bytes u32 | bytes
+    opening half u8 | n_bytes u32 | bytes
 
-`voucher` is the content hash of the voucher that closed the tab. `form` says what the
-rows consist of: 1 codes and scales, 2 floats, 3 both; 0 for results. The opened bytes
-are what `x_hash` or `out_hash` is taken over, nothing else. Signed bytes:
+`voucher` is the content hash of the voucher that closed the tab. `half` is 0 for
+results, 1 for rows; the opened bytes are what `out_hash` or `x_hash` is taken over,
+nothing else: what rows consist of follows from their length alone, so that nobody can
+have them read as something they were not. Signed bytes:
 `"p2pmoe/dispute-claim/v1\0" || claim`, `"p2pmoe/dispute-answer/v1\0" || answer`. As a
 file: the paper, then the 64-byte signature. Pure; only received bytes are verified.
 """
@@ -38,7 +39,7 @@ __all__ = [
     "MAX_PAPER_BYTES",
     "DisputeAnswer",
     "DisputeClaim",
-    "Form",
+    "Half",
     "Opening",
     "Reason",
     "sign_dispute_answer",
@@ -67,20 +68,18 @@ class Reason(IntEnum):
     UNKNOWN_ROWS = 2  # by the worker: show the rows that these results are of
 
 
-class Form(IntEnum):
-    """What opened bytes consist of, one after the other."""
+class Half(IntEnum):
+    """Which half of a leaf is opened."""
 
-    RESULTS = 0
-    CODED = 1  # codes i8, scales f32
-    FLOATS = 2  # f32
-    BOTH = 3  # codes, scales, floats
+    RESULTS = 0  # what came out: out_hash
+    ROWS = 1  # what went in: x_hash
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
     """The bytes that one hash of a leaf is taken over."""
 
-    form: Form
+    half: Half
     raw: bytes
 
     def __post_init__(self) -> None:
@@ -91,39 +90,38 @@ class Opening:
             )
 
     def check(self, leaf: Leaf) -> None:
-        """Check that the bytes open the leaf's half that the form says.
+        """Check that the bytes open this half of the leaf.
 
         Raises:
             ProofRefused: they have another hash.
         """
-        is_results = self.form is Form.RESULTS
+        is_results = self.half is Half.RESULTS
         wanted = leaf.out_hash if is_results else leaf.x_hash
         found = sha256(self.raw).digest()[:_HASH_BYTES]
         if found != wanted:
-            half = "results" if is_results else "rows"
             raise ProofRefused(
-                f"the opened {half} have hash {found.hex()}, serving {leaf.serving} "
-                f"has {wanted.hex()}"
+                f"the opened {self.half.name.lower()} have hash {found.hex()}, "
+                f"serving {leaf.serving} has {wanted.hex()}"
             )
 
     def pack(self) -> bytes:
         """Return the canonical bytes."""
-        return _OPENING.pack(self.form, len(self.raw)) + self.raw
+        return _OPENING.pack(self.half, len(self.raw)) + self.raw
 
     @staticmethod
     def parse(raw: bytes) -> "Opening":
         """Read canonical bytes back.
 
         Raises:
-            FormatRefused: an unknown form, or another length than is said.
+            FormatRefused: an unknown half, or another length than is said.
         """
         if len(raw) < _OPENING.size:
             raise FormatRefused(f"an opening of {len(raw)} bytes")
-        form, length = _OPENING.unpack_from(raw)
+        half, length = _OPENING.unpack_from(raw)
         opened = raw[_OPENING.size :]
-        if form not in list(Form) or length != len(opened):
-            raise FormatRefused(f"form {form}, {length} bytes in {len(opened)}")
-        return Opening(Form(form), opened)
+        if half not in list(Half) or length != len(opened):
+            raise FormatRefused(f"half {half}, {length} bytes in {len(opened)}")
+        return Opening(Half(half), opened)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,10 +144,10 @@ class DisputeClaim:
         """
         _check_keys(self.network, self.voucher, self.opener)
         _check_time(self.issued_us)
-        opens_rows = self.opening.form is not Form.RESULTS
+        opens_rows = self.opening.half is Half.ROWS
         if opens_rows != (self.reason is Reason.WRONG_RESULTS):
             raise FormatRefused(
-                f"{self.reason.name} with the form {self.opening.form.name}",
+                f"{self.reason.name} with opened {self.opening.half.name}",
                 peer=self.opener,
             )
         self.opening.check(self.leaf)
@@ -222,7 +220,7 @@ class DisputeAnswer:
         peer = self.respondent
         if self.claim != claim.content_hash or self.network != claim.network:
             raise ProofRefused("the answer is to another claim", peer=peer)
-        if (self.opening.form is Form.RESULTS) == (claim.opening.form is Form.RESULTS):
+        if self.opening.half is claim.opening.half:
             raise ProofRefused("the answer opens the half that is open", peer=peer)
         self.opening.check(claim.leaf)
 

@@ -3,7 +3,7 @@
 from ledger.dispute_papers import (
     DisputeAnswer,
     DisputeClaim,
-    Form,
+    Half,
     Opening,
     Reason,
     sign_dispute_answer,
@@ -25,12 +25,12 @@ __all__ = [
 
 def opened_rows(serving: int) -> Opening:
     """What the x_hash of `TabSide.leaf` is taken over."""
-    return Opening(Form.CODED, b"x%d" % serving)
+    return Opening(Half.ROWS, b"x%d" % serving)
 
 
 def opened_results(serving: int) -> Opening:
     """What the out_hash of `TabSide.leaf` is taken over."""
-    return Opening(Form.RESULTS, b"y%d" % serving)
+    return Opening(Half.RESULTS, b"y%d" % serving)
 
 
 def claim_of(
