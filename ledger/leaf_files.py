@@ -5,19 +5,35 @@ the database says which bytes belong to which filing and how long each file is. 
 are synced before the database commits; whatever lies beyond the committed length was
 never acknowledged and is cut off at opening. One file serves all tabs, so a group of
 filings costs one sync; a file is closed at 64 MiB, so that old ones can be pruned.
+
+A closed file may be packed (`NNNNNNNN.packed`, compressed; layout in
+`ledger.leaf_packs`) or, when its time is over, pruned: then `NNNNNNNN.pruned` stands in
+its place, one line with the SHA-256 of the plain bytes in hex. Where two forms of a
+number lie side by side, as after a crash, the plainer one counts.
 """
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ledger.errors import DifferenceFound, StoreUnavailable
+from ledger.errors import DifferenceFound, LeavesPruned, StoreUnavailable
 from ledger.folders import sync_folder
+from ledger.leaf_packs import packed_length, read_packed
 
-__all__ = ["LeafFiles", "LeafPlace", "read_leaves"]
+__all__ = [
+    "LeafFiles",
+    "LeafPlace",
+    "leaf_path",
+    "mark_pruned",
+    "packed_path",
+    "pruned_path",
+    "read_leaves",
+]
 
 _FILE_BYTES = 64 << 20
+_NAME = re.compile(r"([0-9]{8,12})\.(leaves|packed|pruned)(\.tmp)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +118,7 @@ class LeafFiles:
 
     def _open(self) -> None:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-        path = _path(self._folder, self.file)
+        path = leaf_path(self._folder, self.file)
         is_new = not path.exists()
         self._handle = os.open(path, flags, 0o600)
         if is_new:
@@ -110,30 +126,36 @@ class LeafFiles:
 
     def _recover(self, committed: Mapping[int, int]) -> None:
         for number, length in committed.items():
-            path = _path(self._folder, number)
-            size = path.stat().st_size if path.exists() else 0
-            if size < length:
+            path = leaf_path(self._folder, number)
+            size = _plain_length(self._folder, number)
+            if size is None:
+                continue
+            if size < length or (size > length and not path.exists()):
                 raise DifferenceFound(f"{path} has {size} bytes, needs {length}")
             if size > length:
                 os.truncate(path, length)
-        for path in self._folder.glob("*.leaves"):
-            if int(path.stem) not in committed:
+        for path in self._folder.iterdir():
+            name = _NAME.fullmatch(path.name)
+            if name and (name[3] or int(name[1]) not in committed):
                 path.unlink()
 
 
 def read_leaves(folder: Path, place: LeafPlace, n_bytes: int) -> bytes:
-    """Return `n_bytes` of leaves at a place.
+    """Return `n_bytes` of leaves at a place, from a plain or a packed file.
 
     Raises:
-        DifferenceFound: the file is missing or ends before.
+        LeavesPruned: the file was pruned, its time being over.
+        DifferenceFound: the file is missing, damaged, or ends before.
     """
-    path = _path(folder, place.file)
     if n_bytes == 0:
         return b""
+    path = leaf_path(folder, place.file)
     try:
         with path.open("rb") as file:
             file.seek(place.offset)
             block = file.read(n_bytes)
+    except FileNotFoundError as exc:
+        return _read_replacement(folder, place, n_bytes, exc)
     except OSError as exc:
         raise DifferenceFound(f"leaf file {path}: {exc.strerror}") from exc
     if len(block) != n_bytes:
@@ -144,5 +166,60 @@ def read_leaves(folder: Path, place: LeafPlace, n_bytes: int) -> bytes:
     return block
 
 
-def _path(folder: Path, number: int) -> Path:
+def leaf_path(folder: Path, number: int) -> Path:
+    """Return where a plain leaf file lies."""
     return folder / f"{number:08d}.leaves"
+
+
+def packed_path(folder: Path, number: int) -> Path:
+    """Return where a packed leaf file lies."""
+    return folder / f"{number:08d}.packed"
+
+
+def pruned_path(folder: Path, number: int) -> Path:
+    """Return where the mark of a pruned leaf file lies."""
+    return folder / f"{number:08d}.pruned"
+
+
+def mark_pruned(folder: Path, number: int, digest: bytes) -> None:
+    """Put the mark of a pruned file in its place, durably, and remove its leaves.
+
+    Raises:
+        OSError: the folder refused; nothing is removed before the mark stands.
+    """
+    mark = pruned_path(folder, number)
+    if not mark.exists():
+        partial = mark.with_name(f"{mark.name}.tmp")
+        with partial.open("w", encoding="ascii") as file:
+            file.write(f"{digest.hex()}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(mark)
+        sync_folder(folder)
+    for path in (leaf_path(folder, number), packed_path(folder, number)):
+        path.unlink(missing_ok=True)
+
+
+def _plain_length(folder: Path, number: int) -> int | None:
+    """Return how long a file's plain bytes are; None for a pruned one."""
+    path, packed = leaf_path(folder, number), packed_path(folder, number)
+    if path.exists():
+        return path.stat().st_size
+    if packed.exists():
+        return packed_length(packed)
+    return None if pruned_path(folder, number).exists() else 0
+
+
+def _read_replacement(
+    folder: Path, place: LeafPlace, n_bytes: int, missing: OSError
+) -> bytes:
+    """Read where there is no plain file."""
+    try:
+        return read_packed(packed_path(folder, place.file), place.offset, n_bytes)
+    except FileNotFoundError:
+        path = leaf_path(folder, place.file)
+        if pruned_path(folder, place.file).exists():
+            raise LeavesPruned(f"the leaves of {path} are pruned") from missing
+        raise DifferenceFound(f"leaf file {path}: {missing.strerror}") from missing
+    except OSError as exc:
+        raise DifferenceFound(f"leaf file {place.file}: {exc.strerror}") from exc

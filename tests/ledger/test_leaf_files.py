@@ -5,8 +5,17 @@ import os
 import pytest
 
 from ledger import leaf_files as module
-from ledger.errors import DifferenceFound, StoreUnavailable
-from ledger.leaf_files import LeafFiles, LeafPlace, read_leaves
+from ledger.errors import DifferenceFound, LeavesPruned, StoreUnavailable
+from ledger.leaf_files import (
+    LeafFiles,
+    LeafPlace,
+    leaf_path,
+    mark_pruned,
+    packed_path,
+    pruned_path,
+    read_leaves,
+)
+from ledger.leaf_packs import pack_leaf_file
 
 
 def test_blocks_read_back_from_their_places(tmp_path):
@@ -67,3 +76,36 @@ def test_a_short_write_goes_on(tmp_path, monkeypatch):
     monkeypatch.undo()
     assert read_leaves(tmp_path, place, 79) == bytes(range(79))
     files.close()
+
+
+def test_packed_leaves_read_as_plain_ones(tmp_path):
+    plain = bytes(range(79)) * 3
+    leaf_path(tmp_path, 1).write_bytes(plain)
+    pack_leaf_file(leaf_path(tmp_path, 1), packed_path(tmp_path, 1), len(plain))
+    leaf_path(tmp_path, 1).unlink()
+    assert read_leaves(tmp_path, LeafPlace(1, 79), 79) == plain[79:158]
+    LeafFiles(tmp_path, {1: len(plain), 2: 0}).close()  # as long as committed
+    with pytest.raises(DifferenceFound, match="has 237 bytes, needs 316"):
+        LeafFiles(tmp_path, {1: 316, 2: 0})
+    with pytest.raises(DifferenceFound, match="has 237 bytes, needs 79"):
+        LeafFiles(tmp_path, {1: 79, 2: 0})
+
+
+def test_pruned_leaves_are_named_as_such(tmp_path):
+    leaf_path(tmp_path, 1).write_bytes(bytes(79))
+    mark_pruned(tmp_path, 1, b"d" * 32)
+    mark_pruned(tmp_path, 1, b"d" * 32)
+    assert [path.name for path in tmp_path.iterdir()] == ["00000001.pruned"]
+    assert pruned_path(tmp_path, 1).read_text() == "64" * 32 + "\n"
+    with pytest.raises(LeavesPruned, match="pruned"):
+        read_leaves(tmp_path, LeafPlace(1, 0), 79)
+    LeafFiles(tmp_path, {1: 79, 2: 0}).close()
+
+
+def test_what_was_left_half_written_goes_and_strangers_stay(tmp_path):
+    names = ("00000001.packed.tmp", "00000009.packed", "notes.leaves", "README")
+    for name in names:
+        (tmp_path / name).write_bytes(b"x")
+    LeafFiles(tmp_path, {}).close()
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"00000001.leaves", "notes.leaves", "README"}
