@@ -1,0 +1,1 @@
+"""The referee of a dispute: whoever has the expert recomputes its results."""
