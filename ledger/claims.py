@@ -1,9 +1,10 @@
 """What is handed to the ledger and what it answers.
 
-Contract: a `Claim` exists only with both signatures verified over the received bytes;
-`verify_claim` is its one maker. Bytes that fail there become a `Refusal`, which the
-store keeps with its reason. `Filed` is the answer; its status numbers are those of the
-FILED message. Pure.
+Contract: a `Claim` exists only with its signatures verified over the received bytes;
+`verify_claim` is its one maker. It has both, but for a final voucher, of which either
+may be missing: `ledger.filings` joins the halves. Bytes that fail there become a
+`Refusal`, which the store keeps with its reason. `Filed` is the answer; its status
+numbers are those of the FILED message. Pure.
 """
 
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from ledger.errors import (
     AmountRefused,
     CeilingReached,
     ChainRefused,
+    ClosedRefused,
     EquivocationFound,
     FormatRefused,
     GrantRefused,
@@ -55,6 +57,7 @@ class RejectReason(StrEnum):
     CEILING = "ceiling"
     CHAIN = "chain"
     EQUIVOCATION = "equivocation"
+    CLOSED = "closed"
 
 
 _REASONS: dict[type[RemoteError], RejectReason] = {
@@ -66,12 +69,13 @@ _REASONS: dict[type[RemoteError], RejectReason] = {
     CeilingReached: RejectReason.CEILING,
     ChainRefused: RejectReason.CHAIN,
     EquivocationFound: RejectReason.EQUIVOCATION,
+    ClosedRefused: RejectReason.CLOSED,
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A doubly signed voucher with the leaves that were not filed before."""
+    """A signed voucher with the leaves that were not filed before."""
 
     signed: SignedVoucher
     voucher: Voucher
@@ -97,7 +101,7 @@ class Filed:
 
     voucher_hash: bytes  # [32]
     status: FiledStatus
-    reason: str = ""  # a RejectReason, "leaves" or "busy" to try again, else empty
+    reason: str = ""  # a RejectReason; "leaves" or "busy" to try again; "held"
     detail: str = ""  # one sentence for people
 
 
@@ -134,15 +138,16 @@ def reason_of(error: RemoteError) -> RejectReason:
 def verify_claim(
     signed: SignedVoucher, leaves: bytes, filed_by: bytes
 ) -> Claim | Refusal:
-    """Check both signatures over the received bytes, before anything else.
+    """Check the signatures over the received bytes, before anything else.
 
-    Anyone can write a worker's key into bytes: what is refused is put down to a worker
-    only if it signed them or sent them.
+    Both must be there, but for a final voucher, of which one may be empty. Anyone can
+    write a worker's key into bytes: what is refused is put down to a worker only if it
+    signed them or sent them.
     """
     voucher: Voucher | None = None
     try:
         voucher = Voucher.parse(signed.raw)
-        signed.verified()
+        _verify(signed, voucher)
     except RemoteError as exc:
         return Refusal(
             reason=reason_of(exc),
@@ -158,6 +163,16 @@ def verify_claim(
         leaves=leaves,
         filed_by=filed_by,
     )
+
+
+def _verify(signed: SignedVoucher, voucher: Voucher) -> None:
+    """Check what signatures there are; a final needs one of them, others both."""
+    if (signed.worker_signature and signed.backbone_signature) or not voucher.final:
+        signed.verified()
+    elif signed.backbone_signature:
+        verify_voucher(signed.raw, signed.backbone_signature, voucher.backbone)
+    else:
+        verify_voucher(signed.raw, signed.worker_signature, voucher.worker)
 
 
 def _is_of_worker(

@@ -4,16 +4,21 @@ Contract: only the writer's thread touches a desk. Reads go through caches that 
 what is committed plus what this group has decided; `flush` syncs the leaf files, then
 writes the collected rows in the open transaction, and `committed` is called after. Upon
 any fault of disk or database the desk is thrown away and a new one opened from what is
-committed. It knows no rules of value: those are in `ledger.settlement`.
+committed. Grants, closings and one-sided finals have drawers of their own. It knows no
+rules of value: those are in `ledger.settlement`, `ledger.filings`, `ledger.closing`.
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    Row,
+    Select,
+    exists,
     func,
     insert,
     literal,
@@ -22,27 +27,24 @@ from sqlalchemy import (
 )
 
 from ledger.accounts import Book
-from ledger.claims import Claim, IssuedGrant, Refusal
+from ledger.claims import Claim, Refusal
+from ledger.closings import Closings
 from ledger.database import LedgerFolder, LedgerIdentity, highest
-from ledger.grant import Grant
+from ledger.errors import NotFound
+from ledger.experts import ExpertSum, ExpertSums
+from ledger.grants import Grants
 from ledger.leaf import LEAF_BYTES
 from ledger.leaf_files import LeafFiles, LeafPlace, read_leaves
+from ledger.one_sided import OneSided
 from ledger.prices import PriceTable
 from ledger.refusals import Refusals
 from ledger.rows import Rows, filing_row, voucher_row
-from ledger.schema import (
-    filing,
-    grant,
-    leaf_file,
-    price_table,
-    rejected,
-    transfer,
-    voucher,
-)
+from ledger.schema import filing, grant, leaf_file, rejected, transfer, voucher
+from ledger.schema_closing import closing
 from ledger.tally import TabTerms, Tally
-from ledger.voucher import Voucher, VoucherKey
+from ledger.voucher import SignedVoucher, Voucher, VoucherKey, voucher_hash
 
-__all__ = ["Desk", "GrantState", "VoucherState"]
+__all__ = ["Desk", "StoredVoucher", "VoucherState"]
 
 _MAX_CACHED = 1024
 _MAX_ASKED = 500  # hashes in one query
@@ -50,22 +52,24 @@ _TALLY_WINDOW = 512  # leaves back that a late one may belong before a rebuild
 
 
 @dataclass(slots=True, kw_only=True)
-class GrantState:
-    """A grant and how much of it is used."""
-
-    grant: Grant
-    hash: bytes
-    issued: IssuedGrant
-    used_uc: int
-    is_open: bool
-
-
-@dataclass(slots=True, kw_only=True)
-class VoucherState:
-    """The current voucher of a key and the tally of its leaves."""
+class StoredVoucher:
+    """The current voucher of a key and what its leaves add up to by expert."""
 
     id: int
     voucher: Voucher
+    signed: SignedVoucher
+    experts: ExpertSums
+
+    @property
+    def hash(self) -> bytes:
+        """The 32-byte name of the voucher's bytes."""
+        return voucher_hash(self.signed.raw)
+
+
+@dataclass(slots=True, kw_only=True)
+class VoucherState(StoredVoucher):
+    """The same with the tally of its leaves, to take more."""
+
     tally: Tally
 
 
@@ -89,21 +93,20 @@ class Desk:
         self._lengths = {row.number: row.length_bytes for row in rows}
         self._files = LeafFiles(folder.leaves, self._lengths)
         self.now_us = max(
-            highest(connection, column)
-            for column in (
-                transfer.c.posted_us,
-                filing.c.posted_us,
-                rejected.c.seen_us,
-            )
+            highest(connection, filing.c.posted_us),
+            highest(connection, rejected.c.seen_us),
+            _last_posting(connection),
         )
         self._next_voucher = 1 + highest(connection, voucher.c.id)
         self._rows = Rows()
         self._refusals = Refusals(connection, self._rows)
-        self._prices: OrderedDict[bytes, PriceTable] = OrderedDict()
-        self._grants: OrderedDict[bytes, GrantState] = OrderedDict()
+        self.grants = Grants(connection, self._rows)
+        self.closings = Closings(connection, self._rows)
+        self.halves = OneSided(connection, self._rows)
+        # Keys of an earlier program may lack a closing: these are looked through once.
+        self._unseen = range(1, self._next_voucher)
         self._vouchers: OrderedDict[VoucherKey, VoucherState] = OrderedDict()
         # What this group decided, for reads within it.
-        self._serials: dict[tuple[bytes, bytes], GrantState] = {}
         self._filed: dict[tuple[int, int], tuple[LeafPlace, int]] = {}
         self._unfiled: set[bytes] = set()  # looked up, and not there
         self._file: int | None = None  # leaf file written to
@@ -124,92 +127,9 @@ class Desk:
             ).scalars()
             self._unfiled.update(set(part) - set(found))
 
-    # -- prices and grants ----------------------------------------------------
-
     def prices(self, content_hash: bytes) -> PriceTable | None:
         """Return a known price table."""
-        found = self._prices.get(content_hash)
-        if found is None:
-            raw = self._connection.execute(
-                select(price_table.c.raw).where(price_table.c.hash == content_hash)
-            ).scalar_one_or_none()
-            if raw is None:
-                return None
-            found = self._prices[content_hash] = PriceTable.parse(raw)
-        return found
-
-    def add_prices(self, table: PriceTable, raw: bytes, signature: bytes) -> bytes:
-        """Keep a price table whose signature was checked; return its hash."""
-        content_hash = table.content_hash
-        if self.prices(content_hash) is None:
-            self._prices[content_hash] = table
-            self._rows.prices[content_hash] = {
-                "hash": content_hash,
-                "epoch": table.epoch,
-                "manifest_hash": table.manifest_hash,
-                "raw": raw,
-                "signature": signature,
-                "seen_us": self.now_us,
-            }
-        return content_hash
-
-    def grant(self, content_hash: bytes) -> GrantState | None:
-        """Return a grant by its hash."""
-        found = self._grants.get(content_hash)
-        return found or self._read_grant(grant.c.hash == content_hash)
-
-    def grant_by_serial(self, backbone: bytes, serial: bytes) -> GrantState | None:
-        """Return a backbone's grant by its serial."""
-        found = self._serials.get((backbone, serial))
-        return found or self._read_grant(
-            (grant.c.backbone == backbone) & (grant.c.serial == serial)
-        )
-
-    def expired_grants(self, before_us: int) -> list[GrantState]:
-        """Return open grants that expired before an instant."""
-        hashes = self._connection.execute(
-            select(grant.c.hash).where(
-                grant.c.state == "open", grant.c.expiry_us < before_us
-            )
-        ).scalars()
-        states = [self.grant(content_hash) for content_hash in hashes.all()]
-        return [state for state in states if state is not None and state.is_open]
-
-    def add_grant(self, issued: IssuedGrant, issued_grant: Grant) -> GrantState:
-        """Keep a grant that the ledger signed."""
-        state = GrantState(
-            grant=issued_grant,
-            hash=issued_grant.content_hash,
-            issued=issued,
-            used_uc=0,
-            is_open=True,
-        )
-        self._grants[state.hash] = state
-        self._serials[issued_grant.backbone, issued_grant.serial] = state
-        self._rows.new_grants[state.hash] = {
-            "hash": state.hash,
-            "worker": issued_grant.worker,
-            "backbone": issued_grant.backbone,
-            "serial": issued_grant.serial,
-            "price_table_hash": issued_grant.price_table_hash,
-            "ceiling_uc": issued_grant.ceiling_uc,
-            "used_uc": 0,
-            "expiry_us": issued_grant.expiry_us,
-            "raw": issued.raw,
-            "signature": issued.signature,
-            "state": "open",
-            "posted_us": self.now_us,
-        }
-        return state
-
-    def change_grant(self, state: GrantState, used_uc: int, *, is_open: bool) -> None:
-        """Note how much of a grant is used, and whether it is open."""
-        state.used_uc, state.is_open = used_uc, is_open
-        self._rows.changed_grants[state.hash] = {
-            "grant_hash": state.hash,
-            "new_used_uc": used_uc,
-            "new_state": "open" if is_open else "released",
-        }
+        return self.grants.prices(content_hash)
 
     def pair_leaves(self, worker: bytes, backbone: bytes) -> int:
         """Return how many servings of the pair were countersigned and committed."""
@@ -229,7 +149,7 @@ class Desk:
             self._vouchers.move_to_end(key)
             return found
         row = self._connection.execute(
-            select(voucher.c.id, voucher.c.raw).where(
+            select(voucher).where(
                 voucher.c.worker == key.worker,
                 voucher.c.backbone == key.backbone,
                 voucher.c.tab == key.tab,
@@ -239,11 +159,66 @@ class Desk:
         if row is None:
             return None
         current = Voucher.parse(row.raw)
+        leaves = self.all_leaves(row.id)
         tally = self.new_tally(current)
-        tally.add(self.all_leaves(row.id))
-        found = VoucherState(id=row.id, voucher=current, tally=tally)
+        tally.add(leaves)
+        found = VoucherState(
+            id=row.id,
+            voucher=current,
+            signed=_signed(row),
+            experts=ExpertSums().add(leaves),
+            tally=tally,
+        )
         self._vouchers[key] = found
         return found
+
+    def stored_voucher(self, voucher_id: int) -> StoredVoucher:
+        """Return a key's current voucher, written out, without a tally of its leaves.
+
+        Raises:
+            NotFound: there is no such key.
+            DifferenceFound: its leaves are not there.
+        """
+        row = self._connection.execute(
+            select(voucher).where(voucher.c.id == voucher_id)
+        ).one_or_none()
+        if row is None:
+            raise NotFound(f"no voucher {voucher_id}")
+        current = Voucher.parse(row.raw)
+        cached = self._vouchers.get(current.key)
+        if cached is not None:
+            return cached
+        experts = ExpertSums()
+        for block in self._leaf_blocks(voucher_id):
+            experts.add(block)
+        return StoredVoucher(
+            id=voucher_id, voucher=current, signed=_signed(row), experts=experts
+        )
+
+    def expert_table(self, current: StoredVoucher) -> list[ExpertSum]:
+        """Return what a key's leaves add up to, by expert."""
+        prices = self.prices(current.voucher.price_table_hash)
+        if prices is None:
+            raise LookupError(current.voucher.price_table_hash.hex())
+        return list(current.experts.table(prices))
+
+    def unclosed_of(self, worker: bytes, backbone: bytes) -> list[int]:
+        """Return the keys of a pair that should be closed; reads what is written."""
+        of_pair = (voucher.c.worker == worker) & (voucher.c.backbone == backbone)
+        return self._ids(_UNCLOSED.where(of_pair))
+
+    def next_unclosed(self, n_keys: int) -> list[int]:
+        """Return which of the next so many keys should be closed; reads as above."""
+        keys, self._unseen = self._unseen[:n_keys], self._unseen[n_keys:]
+        if not keys:
+            return []
+        seen = voucher.c.id.between(keys[0], keys[-1])
+        return self._ids(_UNCLOSED.where(seen))
+
+    @property
+    def has_seen_all(self) -> bool:
+        """Whether `next_unclosed` went through all keys."""
+        return not self._unseen
 
     def new_tally(self, claimed: Voucher) -> Tally:
         """Return an empty tally for a voucher whose price table is known."""
@@ -254,20 +229,7 @@ class Desk:
 
     def all_leaves(self, voucher_id: int) -> bytes:
         """Return every leaf filed under a voucher's key, this group's included."""
-        columns = (filing.c.leaf_file, filing.c.leaf_offset, filing.c.leaves)
-        committed = self._connection.execute(
-            select(*columns).where(filing.c.voucher_id == voucher_id)
-        ).all()
-        places = [(row[0], row[1], row[2]) for row in committed]
-        places += [
-            (place.file, place.offset, n_leaves)
-            for (owner, _), (place, n_leaves) in self._filed.items()
-            if owner == voucher_id
-        ]
-        return b"".join(
-            read_leaves(self._folder.leaves, LeafPlace(file, at), n * LEAF_BYTES)
-            for file, at, n in places
-        )
+        return b"".join(self._leaf_blocks(voucher_id))
 
     def has_filing(self, content_hash: bytes) -> bool:
         """Say whether this very voucher was stored."""
@@ -285,7 +247,7 @@ class Desk:
 
     def store(
         self, claim: Claim, current: VoucherState | None, tally: Tally, leaves: bytes
-    ) -> None:
+    ) -> VoucherState:
         """Make a claim's voucher the current one of its key and keep its new leaves.
 
         Raises:
@@ -297,8 +259,16 @@ class Desk:
             self._next_voucher += 1
         place = self._files.append(leaves)
         self._file = place.file
-        state = VoucherState(id=voucher_id, voucher=claimed, tally=tally)
+        experts = current.experts if current else ExpertSums()
+        state = VoucherState(
+            id=voucher_id,
+            voucher=claimed,
+            signed=claim.signed,
+            experts=experts.add(leaves),
+            tally=tally,
+        )
         self._vouchers[claimed.key] = state
+        self._unfiled.discard(claim.content_hash)
         self._filed[voucher_id, claimed.number] = place, len(leaves) // LEAF_BYTES
         self._rows.filings[claim.content_hash] = filing_row(
             claim, current.voucher if current else None, place, self.now_us
@@ -306,6 +276,7 @@ class Desk:
         self._rows.set_voucher(
             voucher_id, voucher_row(claim, self.now_us), is_new=current is None
         )
+        return state
 
     def reject(self, refusal: Refusal) -> None:
         """Keep a refused voucher, as received, once, while there is room for it."""
@@ -332,8 +303,11 @@ class Desk:
             OSError, DBAPIError: as `flush`.
         """
         self.flush()
-        self._serials, self._filed = {}, {}
+        self._filed = {}
         self._unfiled.clear()
+        self.grants.written()
+        self.closings.written()
+        self.halves.written()
 
     def committed(self) -> None:
         """Take the group as done.
@@ -341,11 +315,13 @@ class Desk:
         Raises:
             OSError: the next leaf file cannot be made; throw the desk away.
         """
-        self._serials, self._filed, self._file = {}, {}, None
+        self._filed, self._file = {}, None
         self._unfiled.clear()
-        for cache in (self._prices, self._grants, self._vouchers):
-            while len(cache) > _MAX_CACHED:
-                cache.popitem(last=False)
+        self.grants.committed()
+        self.closings.written()
+        self.halves.written()
+        while len(self._vouchers) > _MAX_CACHED:
+            self._vouchers.popitem(last=False)
         self._files.commit()
 
     def close(self) -> None:
@@ -362,22 +338,52 @@ class Desk:
             )
         self._lengths[file] = length_bytes
 
-    def _read_grant(self, condition: ColumnElement[bool]) -> GrantState | None:
-        row = self._connection.execute(select(grant).where(condition)).one_or_none()
-        if row is None:
-            return None
-        if row.hash in self._grants:
-            return self._grants[row.hash]
-        state = GrantState(
-            grant=Grant.parse(row.raw),
-            hash=row.hash,
-            issued=IssuedGrant(raw=row.raw, signature=row.signature),
-            used_uc=row.used_uc,
-            is_open=row.state == "open",
-        )
-        self._grants[state.hash] = state
-        return state
+    def _leaf_blocks(self, voucher_id: int) -> Iterator[bytes]:
+        columns = (filing.c.leaf_file, filing.c.leaf_offset, filing.c.leaves)
+        committed = self._connection.execute(
+            select(*columns).where(filing.c.voucher_id == voucher_id)
+        ).all()
+        places = [(row[0], row[1], row[2]) for row in committed]
+        places += [
+            (place.file, place.offset, n_leaves)
+            for (owner, _), (place, n_leaves) in self._filed.items()
+            if owner == voucher_id
+        ]
+        for file, at, n in places:
+            place = LeafPlace(file, at)
+            yield read_leaves(self._folder.leaves, place, n * LEAF_BYTES)
+
+    def _ids(self, statement: Select[int]) -> list[int]:
+        return list(self._connection.execute(statement).scalars())
 
     def _exists(self, condition: ColumnElement[bool]) -> bool:
         statement = select(literal(1)).where(condition).limit(1)
         return self._connection.execute(statement).scalar_one_or_none() is not None
+
+
+def _signed(row: Row[Any]) -> SignedVoucher:
+    return SignedVoucher(
+        raw=row.raw,
+        worker_signature=row.worker_signature,
+        backbone_signature=row.backbone_signature,
+    )
+
+
+def _last_posting(connection: Connection) -> int:
+    """Return when the last transfer was posted, 0 before the first."""
+    latest = select(transfer.c.posted_us).order_by(transfer.c.seq.desc()).limit(1)
+    return connection.execute(latest).scalar_one_or_none() or 0
+
+
+# Keys without a closing that are final, or that no open grant covers any more.
+_UNCLOSED = (
+    select(voucher.c.id)
+    .where(~exists().where(closing.c.voucher_id == voucher.c.id))
+    .where(
+        (voucher.c.final == 1)
+        | ~exists()
+        .where(filing.c.voucher_id == voucher.c.id)
+        .where(filing.c.grant_hash == grant.c.hash, grant.c.state == "open")
+    )
+    .order_by(voucher.c.id)
+)

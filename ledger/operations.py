@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from ledger.errors import OperationRefused
 from ledger.office import Office, Operation
+from ledger.policies import policy_set
 
 __all__ = ["OPERATIONS", "run_operation"]
 
@@ -24,6 +25,7 @@ def _ping(office: Office, params: Mapping[str, object]) -> Mapping[str, object]:
 
 OPERATIONS: dict[str, Operation] = {
     "ping": _ping,
+    "policy.set": policy_set,
 }
 
 

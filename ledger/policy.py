@@ -9,7 +9,7 @@ What a closed voucher earned is split in whole micro-credits, rounded down in fa
 the worker: `fee = amount * fee_ppm // 10^6`, `held = (amount - fee) * holdback_ppm //
 10^6`, the rest is net. The policy that holds is the newest when a voucher closes; no
 later one touches what is closed. `since_us` is when it was set, so that the same terms
-set again have a name of their own. Signed bytes: `"p2pmoe/policy/v1\0" || policy`. Pure.
+set again have a name of their own. Signed: `"p2pmoe/policy/v1\0" || policy`. Pure.
 """
 
 import struct

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, bindparam, insert, update
 from ledger.claims import Claim, Refusal
 from ledger.leaf_files import LeafPlace
 from ledger.schema import filing, grant, price_table, rejected, voucher
+from ledger.schema_closing import closing, one_sided, policy, voucher_expert
 from ledger.voucher import Voucher
 
 __all__ = ["Row", "Rows", "filing_row", "rejected_row", "voucher_row"]
@@ -49,6 +50,12 @@ class Rows:
         self.changed_vouchers: dict[int, Row] = {}
         self.filings: dict[bytes, Row] = {}
         self.rejected: dict[object, Row] = {}
+        self.policies: list[Row] = []
+        self.new_closings: dict[int, Row] = {}
+        self.changed_closings: dict[int, Row] = {}
+        self.experts: list[Row] = []
+        self.new_finals: dict[bytes, Row] = {}
+        self.ended_finals: dict[bytes, Row] = {}
 
     def set_voucher(self, voucher_id: int, row: Row, *, is_new: bool) -> None:
         """Make a row the current voucher of its key."""
@@ -56,6 +63,26 @@ class Rows:
             self.new_vouchers[voucher_id] = {"id": voucher_id, **row}
         else:
             self.changed_vouchers[voucher_id] = row
+
+    def change_closing(self, voucher_id: int, changes: Row) -> None:
+        """Change columns of a closing, written or not."""
+        if voucher_id in self.new_closings:
+            self.new_closings[voucher_id] |= changes
+        else:
+            self.changed_closings[voucher_id] = {"closing_id": voucher_id} | {
+                f"new_{name}": value for name, value in changes.items()
+            }
+
+    def end_final(self, content_hash: bytes, state: str) -> None:
+        """Drop a one-sided final's leaves and change its state, written or not."""
+        if content_hash in self.new_finals:
+            self.new_finals[content_hash] |= {"leaves": b"", "state": state}
+        else:
+            self.ended_finals[content_hash] = {
+                "final_hash": content_hash,
+                "new_leaves": b"",
+                "new_state": state,
+            }
 
     def flush(self, connection: Connection) -> None:
         """Write everything in the open transaction."""
@@ -65,11 +92,20 @@ class Rows:
             (voucher, self.new_vouchers),
             (filing, self.filings),
             (rejected, self.rejected),
+            (policy, dict(enumerate(self.policies))),
+            (closing, self.new_closings),
+            (voucher_expert, dict(enumerate(self.experts))),
+            (one_sided, self.new_finals),
         ):
             if rows:
                 connection.execute(insert(table), list(rows.values()))
-        if self.changed_grants:
-            connection.execute(_UPDATE_GRANT, list(self.changed_grants.values()))
+        for statement, changes in (
+            (_UPDATE_GRANT, self.changed_grants),
+            (_UPDATE_CLOSING, self.changed_closings),
+            (_UPDATE_FINAL, self.ended_finals),
+        ):
+            if changes:
+                connection.execute(statement, list(changes.values()))
         if self.changed_vouchers:
             connection.execute(
                 _UPDATE_VOUCHER,
@@ -151,4 +187,19 @@ _UPDATE_VOUCHER = (
     update(voucher)
     .where(voucher.c.id == bindparam("voucher_id"))
     .values({name: bindparam(f"new_{name}") for name in _CURRENT_VOUCHER})
+)
+_UPDATE_CLOSING = (
+    update(closing)
+    .where(closing.c.voucher_id == bindparam("closing_id"))
+    .values(
+        {
+            name: bindparam(f"new_{name}")
+            for name in ("state", "released_us", "holdback", "holdback_us")
+        }
+    )
+)
+_UPDATE_FINAL = (
+    update(one_sided)
+    .where(one_sided.c.content_hash == bindparam("final_hash"))
+    .values(leaves=bindparam("new_leaves"), state=bindparam("new_state"))
 )

@@ -1,49 +1,32 @@
-"""The rules of value: credit, grants, and what a filed voucher moves.
+"""The rules of credit and grants: what a backbone may owe, and what is given back.
 
 Contract: everything here runs on the writer's desk, decides first and acts after; a
-`LedgerError` means that nothing was changed. A `Claim` has both signatures verified, so
-no answer, "duplicate" included, is given on unsigned bytes. A voucher moves exactly the
-increase of its cumulative amount, once for each (worker, backbone, tab, price epoch,
-number), from the backbone's reserve to the worker. What it claims is re-derived from
-its leaves: ranges, sums, prices and root. Refused vouchers are kept with a reason.
+`LedgerError` means that nothing was changed. A grant is signed only once its ceiling is
+reserved. When a grant is released, so is what is left of it, and the keys that no open
+grant covers any more are closed. What a filed voucher moves is in `ledger.filings`,
+what a closed one does in `ledger.closing`.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 
+from sqlalchemy import func, select
+
 from ledger.accounts import EXTERNAL_OWNER, AccountKind, Posting, TransferCode
-from ledger.claims import (
-    Claim,
-    Filed,
-    FiledStatus,
-    GrantOrder,
-    IssuedGrant,
-    Refusal,
-    reason_of,
-)
-from ledger.desk import Desk, GrantState, VoucherState
-from ledger.errors import (
-    CeilingReached,
-    ChainRefused,
-    EquivocationFound,
-    FormatRefused,
-    GrantRefused,
-    OutOfWindow,
-    RemoteError,
-)
+from ledger.claims import GrantOrder, IssuedGrant
+from ledger.closing import close_unfinished
+from ledger.desk import Desk
+from ledger.errors import GrantRefused
 from ledger.grant import Grant, sign_grant
-from ledger.keys import parse_key, short
-from ledger.leaf import LEAF_BYTES, split_leaves
+from ledger.grants import GrantState
+from ledger.keys import parse_key
 from ledger.prices import PriceTable, verify_price_table
-from ledger.ranges import contains, count, subtract
-from ledger.tally import Tally
-from ledger.voucher import Voucher, VoucherKey, check_extends
+from ledger.schema import account, transfer
 
 __all__ = [
+    "OPENING_NOTE",
     "GrantPolicy",
-    "earn_key",
-    "file_claim",
     "float_leaves",
     "fund",
     "fund_key",
@@ -52,8 +35,8 @@ __all__ = [
 ]
 
 _HOUR_US = 3_600_000_000
-_SERVING = slice(9, 13)  # where a packed leaf has its serving number
-_MAX_NEW_LEAVES = 1 << 17  # in one filing: about half a second of the one writer
+_DAY_US = 24 * _HOUR_US
+OPENING_NOTE = "opening credit"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +44,7 @@ class GrantPolicy:
     """The operator's choices about grants."""
 
     opening_credit_uc: int = 0  # given once to a backbone that has no account
+    openings_of_day: int = 100  # new keys cost nothing: so many get it in a UTC day
     term_us: int = 24 * _HOUR_US  # how long a grant may be served against
     release_after_us: int = 48 * _HOUR_US  # after expiry, for late vouchers
     first_float: int = 64  # servings without a voucher, for a new pair
@@ -70,19 +54,6 @@ class GrantPolicy:
 def float_leaves(policy: GrantPolicy, countersigned: int) -> int:
     """Return how many unsigned servings a pair may have, given its history."""
     return max(policy.first_float, min(policy.max_float, countersigned // 4))
-
-
-def earn_key(key: VoucherKey, number: int) -> bytes:
-    """Return the business key of what voucher `number` of a key adds."""
-    return b"".join(
-        (
-            key.worker,
-            key.backbone,
-            key.tab,
-            key.price_epoch.to_bytes(4, "big"),
-            number.to_bytes(4, "big"),
-        )
-    )
 
 
 def fund_key(owner: bytes, note: str) -> bytes:
@@ -122,7 +93,7 @@ def issue_grant(
     """
     prices = _checked_prices(desk, order)
     serial = _serial(order)
-    earlier = desk.grant_by_serial(order.backbone, serial)
+    earlier = desk.grants.by_serial(order.backbone, serial)
     if earlier is not None:
         if earlier.is_open and not earlier.used_uc and _is_young(desk, earlier, policy):
             return earlier.issued
@@ -152,164 +123,48 @@ def issue_grant(
     desk.book.post(reserve, desk.now_us)
     raw = issued_grant.pack()
     issued = IssuedGrant(raw=raw, signature=sign_grant(raw, sign))
-    desk.add_prices(prices, order.price_table, order.price_signature)
-    desk.add_grant(issued, issued_grant)
+    desk.grants.add_prices(
+        prices, order.price_table, order.price_signature, desk.now_us
+    )
+    desk.grants.add(issued, issued_grant, desk.now_us)
     return issued
 
 
 def release_expired(desk: Desk, policy: GrantPolicy) -> int:
-    """Give back what is left of grants past expiry and grace; return how many."""
-    expired = desk.expired_grants(desk.now_us - policy.release_after_us)
+    """Give back what is left of grants past expiry and grace; return how many.
+
+    Keys of theirs that no open grant covers are closed with what was filed.
+    """
+    expired = desk.grants.expired(desk.now_us - policy.release_after_us)
     for state in expired:
-        rest = state.grant.ceiling_uc - state.used_uc
-        if rest:
-            backbone = state.grant.backbone
-            posting = Posting(
-                code=TransferCode.RELEASE,
-                key=state.hash,
-                debit=(backbone, AccountKind.CLIENT_RESERVED),
-                credit=(backbone, AccountKind.CLIENT_DEPOSIT),
-                amount_uc=rest,
-                reference=state.hash,
-            )
-            desk.book.post(posting, desk.now_us)
-        desk.change_grant(state, state.used_uc, is_open=False)
+        _release(desk, state)
+    if not expired:
+        return 0
+    desk.write_out()  # closing reads what is written
+    for state in expired:
+        worker, backbone = state.grant.worker, state.grant.backbone
+        desk.halves.expire(worker, backbone, state.hash)
+    for worker, backbone in sorted(
+        {(state.grant.worker, state.grant.backbone) for state in expired}
+    ):
+        close_unfinished(desk, worker, backbone)
     return len(expired)
 
 
-def file_claim(desk: Desk, claim: Claim) -> Filed:
-    """Store a voucher and move what it adds, or say why not; never raises for bytes."""
-    try:
-        return _file(desk, claim)
-    except RemoteError as exc:
-        refusal = Refusal(
-            reason=reason_of(exc),
-            detail=str(exc),
-            signed=claim.signed,
-            voucher=claim.voucher,
-            filed_by=claim.filed_by,
+def _release(desk: Desk, state: GrantState) -> None:
+    rest = state.grant.ceiling_uc - state.used_uc
+    if rest:
+        backbone = state.grant.backbone
+        posting = Posting(
+            code=TransferCode.RELEASE,
+            key=state.hash,
+            debit=(backbone, AccountKind.CLIENT_RESERVED),
+            credit=(backbone, AccountKind.CLIENT_DEPOSIT),
+            amount_uc=rest,
+            reference=state.hash,
         )
-        desk.reject(refusal)
-        return _answer(claim, FiledStatus.REJECTED, refusal.reason, refusal.detail)
-
-
-def _file(desk: Desk, claim: Claim) -> Filed:
-    claimed = claim.voucher
-    if desk.has_filing(claim.content_hash):
-        return _answer(claim, FiledStatus.DUPLICATE)
-    state = _covering_grant(desk, claimed)
-    current = desk.voucher(claimed.key)
-    if current is not None and _is_superseded(desk, current, claimed):
-        return _answer(
-            claim,
-            FiledStatus.DUPLICATE,
-            detail=f"voucher {current.voucher.number} covers it",
-        )
-    added_uc = claimed.amount_uc - (current.voucher.amount_uc if current else 0)
-    used_uc = state.used_uc + added_uc
-    if used_uc > state.grant.ceiling_uc:  # before any leaf is looked at
-        raise CeilingReached(
-            f"{used_uc} of {state.grant.ceiling_uc} micro-credits granted",
-            peer=claimed.worker,
-        )
-    tally = current.tally.copy() if current else desk.new_tally(claimed)
-    leaves = _missing_leaves(tally, claim)
-    if leaves is None:
-        return _answer(claim, FiledStatus.RETRY, "leaves", "leaves are missing")
-    tally = _grown(desk, current, tally, leaves)
-    tally.check(claimed)
-    if added_uc:
-        # A key's numbers only go up, so this number never earned before.
-        earning = _earning(claimed, claim.content_hash, added_uc)
-        desk.book.post(earning, desk.now_us, is_new=True)
-        desk.change_grant(state, used_uc, is_open=True)
-    desk.store(claim, current, tally, leaves)
-    return _answer(claim, FiledStatus.STORED)
-
-
-def _earning(claimed: Voucher, content_hash: bytes, added_uc: int) -> Posting:
-    return Posting(
-        code=TransferCode.EARN,
-        key=earn_key(claimed.key, claimed.number),
-        debit=(claimed.backbone, AccountKind.CLIENT_RESERVED),
-        credit=(claimed.worker, AccountKind.WORKER_PENDING),
-        amount_uc=added_uc,
-        reference=content_hash,
-    )
-
-
-def _covering_grant(desk: Desk, claimed: Voucher) -> GrantState:
-    state = desk.grant(claimed.grant_hash)
-    if state is None:
-        raise GrantRefused(
-            f"grant {short(claimed.grant_hash)} is unknown", peer=claimed.worker
-        )
-    granted = state.grant
-    for name in ("network", "manifest_hash", "worker", "backbone", "price_table_hash"):
-        if getattr(granted, name) != getattr(claimed, name):
-            raise GrantRefused(f"grant is for another {name}", peer=claimed.worker)
-    if not state.is_open:
-        raise GrantRefused(
-            f"grant {short(state.hash)} was released", peer=claimed.worker
-        )
-    return state
-
-
-def _is_superseded(desk: Desk, current: VoucherState, claimed: Voucher) -> bool:
-    """Say whether a later voucher covers this one; refuse what does not fit."""
-    newest = current.voucher
-    if claimed.number > newest.number:
-        check_extends(newest, claimed)
-        return False
-    if claimed.number == newest.number or desk.has_number(current.id, claimed.number):
-        raise EquivocationFound(
-            f"another voucher {claimed.number} was filed", peer=claimed.worker
-        )
-    if (
-        subtract(claimed.ranges, newest.ranges)
-        or claimed.amount_uc > newest.amount_uc
-        or claimed.price_table_hash != newest.price_table_hash
-    ):
-        raise ChainRefused(
-            f"voucher {claimed.number} is not part of {newest.number}",
-            peer=claimed.worker,
-        )
-    return True
-
-
-def _missing_leaves(tally: Tally, claim: Claim) -> bytes | None:
-    """Return the claim's leaves that are new, or None if some are not there."""
-    missing = subtract(claim.voucher.ranges, tally.ranges)
-    n_missing = count(missing)
-    n_leaves = max(n_missing, len(claim.leaves) // LEAF_BYTES)
-    if n_leaves > _MAX_NEW_LEAVES:
-        raise FormatRefused(
-            f"{n_leaves} leaves in one filing, at most {_MAX_NEW_LEAVES}",
-            peer=claim.voucher.worker,
-        )
-    if len(claim.leaves) == n_missing * LEAF_BYTES:
-        return claim.leaves
-    wanted: dict[int, bytes] = {}
-    for leaf in split_leaves(claim.leaves):
-        serving = int.from_bytes(leaf[_SERVING], "big")
-        if contains(missing, serving):
-            wanted[serving] = leaf
-    if len(wanted) < n_missing:
-        return None
-    return b"".join(wanted[serving] for serving in sorted(wanted))
-
-
-def _grown(
-    desk: Desk, current: VoucherState | None, tally: Tally, leaves: bytes
-) -> Tally:
-    try:
-        tally.add(leaves)
-    except OutOfWindow:
-        if current is None:
-            raise
-        tally = desk.new_tally(current.voucher)
-        tally.add(desk.all_leaves(current.id) + leaves)
-    return tally
+        desk.book.post(posting, desk.now_us)
+    desk.grants.change(state, state.used_uc, is_open=False)
 
 
 def _checked_prices(desk: Desk, order: GrantOrder) -> PriceTable:
@@ -345,16 +200,32 @@ def _serial(order: GrantOrder, extra: bytes = b"") -> bytes:
 
 
 def _open_client(desk: Desk, backbone: bytes, policy: GrantPolicy) -> None:
+    """Lend a backbone without an account its opening credit, while the day has some."""
     if policy.opening_credit_uc <= 0:
         return
-    account = desk.book.find(backbone, AccountKind.CLIENT_DEPOSIT)
-    if account is None or account.credits_uc == 0:  # it may have come before in vain
-        fund(desk, backbone, policy.opening_credit_uc, "opening credit")
+    account_of = desk.book.find(backbone, AccountKind.CLIENT_DEPOSIT)
+    if account_of is not None and account_of.credits_uc:
+        return  # an account may have been opened before in vain
+    if _openings_of_day(desk) >= policy.openings_of_day:
+        raise GrantRefused(
+            f"{policy.openings_of_day} backbones got their opening credit today, try "
+            "tomorrow",
+            peer=backbone,
+        )
+    fund(desk, backbone, policy.opening_credit_uc, OPENING_NOTE)
 
 
-def _answer(
-    claim: Claim, status: FiledStatus, reason: str = "", detail: str = ""
-) -> Filed:
-    return Filed(
-        voucher_hash=claim.content_hash, status=status, reason=reason, detail=detail
+def _openings_of_day(desk: Desk) -> int:
+    desk.write_out()
+    today_us = desk.now_us - desk.now_us % _DAY_US
+    given = (
+        select(func.count())
+        .select_from(transfer)
+        .join(account, account.c.id == transfer.c.debit_id)
+        .where(account.c.kind == AccountKind.EXTERNAL.value)
+        .where(transfer.c.code == TransferCode.FUND.value)
+        .where(transfer.c.reference == OPENING_NOTE.encode())
+        .where(transfer.c.posted_us >= today_us)
     )
+    count: int = desk.connection.execute(given).scalar_one()
+    return count

@@ -6,6 +6,7 @@ the queue, so that threads share that work. Reading goes through `ledger.databas
 `Reader`, never through here. Closing finishes what was accepted.
 """
 
+import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -29,15 +30,13 @@ from ledger.database import (
 )
 from ledger.desk import Desk
 from ledger.errors import LedgerError
+from ledger.filings import file_claim
 from ledger.office import Office
 from ledger.operations import run_operation
-from ledger.settlement import (
-    GrantPolicy,
-    file_claim,
-    fund,
-    issue_grant,
-    release_expired,
-)
+from ledger.policies import ensure_policy
+from ledger.policy import Policy
+from ledger.settlement import GrantPolicy, fund, issue_grant, release_expired
+from ledger.tending import Tended, tend
 from ledger.voucher import SignedVoucher, voucher_hash
 from ledger.writer import Writer, WriterSettings
 
@@ -49,6 +48,7 @@ class StoreSettings:
     """The operator's choices."""
 
     policy: GrantPolicy = field(default_factory=GrantPolicy)
+    terms: Policy = field(default_factory=Policy)  # of a new ledger; later by command
     writer: WriterSettings = field(default_factory=WriterSettings)
 
 
@@ -81,6 +81,7 @@ class Store:
         self.owner = owner
         self._sign = sign
         self._policy = settings.policy
+        self._tending = threading.Lock()
         self._lock = FolderLock(self.folder.lock)
         try:
             self._engine = open_writing_engine(self.folder, owner)
@@ -89,6 +90,12 @@ class Store:
             )
         except LedgerError:
             self._lock.release()
+            raise
+        terms = settings.terms
+        try:
+            self._writer.submit(lambda desk: ensure_policy(desk, terms, sign)).result()
+        except BaseException:
+            self.close()
             raise
 
     def __enter__(self) -> Self:
@@ -132,6 +139,25 @@ class Store:
     def release_expired(self) -> Future[int]:
         """Give back what is left of expired grants; resolves to how many."""
         return self._writer.submit(lambda desk: release_expired(desk, self._policy))
+
+    def tend(self) -> Tended:
+        """Do everything that is due by now, then publish what closed; blocks.
+
+        Grants are released, keys closed, vouchers and holdbacks settled, job by job,
+        so that filings find their turn in between. Called every few seconds.
+
+        Returns:
+            How much was done in all.
+
+        Raises:
+            LedgerError: a job failed; what was done before stays done.
+        """
+        with self._tending:
+            total = Tended(is_done=False)
+            while not total.is_done:
+                part = self._writer.submit(lambda desk: tend(desk, self._policy))
+                total = total.plus(part.result())
+            return total
 
     def operate(
         self, name: str, params: Mapping[str, object]

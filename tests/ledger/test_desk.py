@@ -58,8 +58,8 @@ def test_refused_vouchers_are_kept(desk, connection):
 
 def test_unknown_things_are_not_found(desk):
     assert desk.prices(bytes(32)) is None
-    assert desk.grant(bytes(32)) is None
-    assert desk.grant_by_serial(bytes(32), bytes(8)) is None
+    assert desk.grants.find(bytes(32)) is None
+    assert desk.grants.by_serial(bytes(32), bytes(8)) is None
     assert not desk.has_filing(bytes(32))
     assert not desk.has_number(1, 1)
     assert desk.all_leaves(1) == b""
