@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from ledger.errors import OperationRefused
 from ledger.office import Office, Operation
+from ledger.periods_closing import PERIOD_OPERATIONS
 from ledger.policies import policy_set
 
 __all__ = ["OPERATIONS", "run_operation"]
@@ -26,6 +27,7 @@ def _ping(office: Office, params: Mapping[str, object]) -> Mapping[str, object]:
 OPERATIONS: dict[str, Operation] = {
     "ping": _ping,
     "policy.set": policy_set,
+    **PERIOD_OPERATIONS,
 }
 
 
