@@ -14,20 +14,14 @@ from pathlib import Path
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from ledger.errors import StoreUnavailable
+from ledger.errors import DatabaseUrlRefused
 from ledger.folders import sync_folder
 
-__all__ = ["DatabaseUrlRefused", "parse_url", "read_url", "write_url"]
+__all__ = ["parse_url", "read_url", "write_url"]
 
 _MAX_BYTES = 4096
 _DRIVER = "postgresql+psycopg"
 _SCHEMES = frozenset({"postgresql", "postgres", _DRIVER})
-
-
-class DatabaseUrlRefused(StoreUnavailable):
-    """A database URL that cannot be used."""
-
-    advice = "Write one line: postgresql://USER@HOST/DATABASE, the file with mode 600."
 
 
 def parse_url(text: str, name: str = "database URL") -> URL:

@@ -10,6 +10,9 @@ one line and exits with `exit_code`.
       LocalError
         StoreUnavailable     the data folder cannot be used (full, read-only, missing)
           NoLedger           there is no ledger in the folder
+          DatabaseUrlRefused  `database.url` names nothing that can be used
+          TargetNotEmpty     where to copy or restore to there is something already
+          BackupRefused      a backup that is not whole, or none at all
         StoreBusy            a write did not get through in time; may be retried
         FolderInUse          another process writes this folder
         TransferConflict     one transfer id, two different bodies
@@ -40,9 +43,11 @@ one line and exits with `exit_code`.
 
 __all__ = [
     "AmountRefused",
+    "BackupRefused",
     "CeilingReached",
     "ChainRefused",
     "ClosedRefused",
+    "DatabaseUrlRefused",
     "DifferenceFound",
     "DisputeRefused",
     "EquivocationFound",
@@ -68,6 +73,7 @@ __all__ = [
     "SpoolFull",
     "StoreBusy",
     "StoreUnavailable",
+    "TargetNotEmpty",
     "TransferConflict",
 ]
 
@@ -96,6 +102,24 @@ class StoreUnavailable(LocalError):
     """The data folder cannot be used; nothing that was acknowledged is lost."""
 
     advice = "Check free space and permissions of the data folder, then start again."
+
+
+class DatabaseUrlRefused(StoreUnavailable):
+    """A database URL that cannot be used; its text is not repeated."""
+
+    advice = "Write one line: postgresql://USER@HOST/DATABASE, the file with mode 600."
+
+
+class TargetNotEmpty(StoreUnavailable):
+    """Where to copy or restore to, there is something already."""
+
+    advice = "Name a new place: nothing is ever written over."
+
+
+class BackupRefused(StoreUnavailable):
+    """A backup that is damaged, not whole, or no backup at all."""
+
+    advice = "Take another backup; this one cannot be restored."
 
 
 class NoLedger(StoreUnavailable):

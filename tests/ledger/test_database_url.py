@@ -3,7 +3,8 @@
 import pytest
 from sqlalchemy import make_url
 
-from ledger.database_url import DatabaseUrlRefused, parse_url, read_url, write_url
+from ledger.database_url import parse_url, read_url, write_url
+from ledger.errors import DatabaseUrlRefused
 
 
 def test_without_the_file_there_is_no_url(tmp_path):
