@@ -4,7 +4,7 @@ Everything is derived from a seed, so that the same test sees the same bytes. Ti
 integers that the test moves by hand.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from ledger.claims import Filed, GrantOrder, IssuedGrant
 from ledger.database import LedgerIdentity
 from ledger.grant import Grant
 from ledger.leaf import Leaf
+from ledger.policy import Policy
 from ledger.prices import PriceTable, sign_price_table
 from ledger.settlement import GrantPolicy
 from ledger.store import Store, StoreSettings
@@ -74,10 +75,13 @@ class World:
         *,
         credit_uc: int = 1_000_000_000,
         window_s: float = 0.0,
+        terms: Policy | None = None,
         **policy: int,
     ) -> Store:
+        """Open a store; `terms` count only for a new ledger."""
         settings = StoreSettings(
             policy=GrantPolicy(opening_credit_uc=credit_uc, **policy),
+            terms=terms or Policy(),
             writer=WriterSettings(window_s=window_s),
         )
         return Store(
@@ -205,6 +209,39 @@ class TabSide:
             raw=raw,
             worker_signature=sign_voucher(raw, self.worker.sign),
             backbone_signature=sign_voucher(raw, self.backbone.sign),
+        )
+
+    def one_sided(
+        self, *servings: int, n_skipped: int = 1
+    ) -> tuple[SignedVoucher, bytes]:
+        """A final that only the backbone signed, and the leaves it adds.
+
+        Its number leaves room for a proposal that the worker may have signed.
+        """
+        block = self.serve(*servings)
+        drafted = self.draft(final=True)
+        final = replace(
+            drafted,
+            number=drafted.number + n_skipped,
+            previous=drafted.previous
+            if drafted.number > 1
+            else sha256(b"lost").digest(),
+        )
+        self.previous = final
+        raw = final.pack()
+        signed = SignedVoucher(
+            raw=raw,
+            worker_signature=b"",
+            backbone_signature=sign_voucher(raw, self.backbone.sign),
+        )
+        return signed, block
+
+    def worker_half(self, final: SignedVoucher) -> SignedVoucher:
+        """The same final with the worker's signature alone."""
+        return SignedVoucher(
+            raw=final.raw,
+            worker_signature=sign_voucher(final.raw, self.worker.sign),
+            backbone_signature=b"",
         )
 
     def next(self, *servings: int, final: bool = False) -> tuple[SignedVoucher, bytes]:
