@@ -110,6 +110,10 @@ def _ids(folder: "OperatorFolder", network: "Network") -> dict[str, object]:
         "network": network.network_id.hex(),
         "relay": load_key(relay).peer_id.hex() if relay.exists() else "",
         **{
+            f"relay/{shard}": load_key(folder.shard_key(shard)).peer_id.hex()
+            for shard in folder.shards()
+        },
+        **{
             service.value: folder.service_id(service).hex()
             if folder.knows(service)
             else ""

@@ -71,6 +71,17 @@ class OperatorFolder:
         """The relay's key file."""
         return self.path / "relay.key"
 
+    def shard_key(self, shard: int) -> Path:
+        """Return the key file of a shard: in map and invites it is a relay itself."""
+        return self.path / f"relay-{shard}.key"
+
+    def shards(self) -> list[int]:
+        """Return the numbers of the shards that have a key, in order."""
+        numbers = (
+            path.stem.removeprefix("relay-") for path in self.path.glob("relay-*.key")
+        )
+        return sorted(int(number) for number in numbers if number.isdecimal())
+
     @property
     def network_key(self) -> Path:
         """The network's key file."""

@@ -206,10 +206,10 @@ def _relay_config(
     hosted: HostedNetwork,
     live: LiveSettings,
 ) -> RelayConfig:
-    # A shard is a relay of its own in map and invites, so it has an identity too.
-    name = "relay.key" if config.shard is None else f"relay-{config.shard}.key"
+    shard = config.shard
+    key = folder.relay_key if shard is None else folder.shard_key(shard)
     return RelayConfig(
-        identity=load_or_create_key(folder.path / name),
+        identity=load_or_create_key(key),
         host=config.host,
         port=config.port,
         tls=config.tls,

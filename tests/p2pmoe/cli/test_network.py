@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from relay.keys import load_or_create_key
 from tests.support.command_line import assert_one_error, run
 
 
@@ -17,6 +18,15 @@ def test_create_makes_all_identities_once_and_show_tells_them(tmp_path: Path) ->
     shown = json.loads(run("network", "show", *data, "--json").out)
     assert {name: shown[name] for name in ids} == ids
     assert (shown["invites"], shown["revocations"]) == ([], 0)
+
+
+def test_shards_are_shown_by_number(tmp_path: Path) -> None:
+    data = ("--data", str(tmp_path / "net"))
+    run("network", "create", *data)
+    keys = {n: load_or_create_key(tmp_path / "net" / f"relay-{n}.key") for n in (10, 2)}
+    shown = json.loads(run("network", "show", *data, "--json").out)
+    assert [name for name in shown if "/" in name] == ["relay/2", "relay/10"]
+    assert shown["relay/2"] == keys[2].peer_id.hex()
 
 
 def test_none_is_made_in_the_folder_of_another_networks_relay(tmp_path: Path) -> None:
