@@ -88,7 +88,7 @@ class Desk:
         self.owner = owner
         self.book = Book(connection)
         self._connection = connection
-        self._folder = folder
+        self.folder = folder
         rows = connection.execute(select(leaf_file)).all()
         self._lengths = {row.number: row.length_bytes for row in rows}
         self._files = LeafFiles(folder.leaves, self._lengths)
@@ -351,7 +351,7 @@ class Desk:
         ]
         for file, at, n in places:
             place = LeafPlace(file, at)
-            yield read_leaves(self._folder.leaves, place, n * LEAF_BYTES)
+            yield read_leaves(self.folder.leaves, place, n * LEAF_BYTES)
 
     def _ids(self, statement: Select[int]) -> list[int]:
         return list(self._connection.execute(statement).scalars())
