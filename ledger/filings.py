@@ -31,6 +31,7 @@ from ledger.grants import GrantState
 from ledger.keys import short
 from ledger.leaf import LEAF_BYTES, split_leaves
 from ledger.one_sided import MAX_HELD_LEAVES
+from ledger.penalties import note_conflict
 from ledger.ranges import contains, count, subtract
 from ledger.tally import Tally
 from ledger.voucher import SignedVoucher, Voucher, VoucherKey, check_extends
@@ -68,6 +69,7 @@ def file_claim(desk: Desk, claim: Claim) -> Filed:
             filed_by=claim.filed_by,
         )
         desk.reject(refusal)
+        note_conflict(desk, claim)  # two bodies of one number convict who signed both
         return _answer(claim, FiledStatus.REJECTED, refusal.reason, refusal.detail)
 
 

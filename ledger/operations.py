@@ -9,6 +9,7 @@ writer's thread. An operation that is repeated does nothing twice. Where money m
 
 from collections.abc import Mapping
 
+from ledger.dispute_operations import DISPUTE_OPERATIONS
 from ledger.errors import OperationRefused
 from ledger.office import Office, Operation
 from ledger.periods_closing import PERIOD_OPERATIONS
@@ -27,6 +28,7 @@ def _ping(office: Office, params: Mapping[str, object]) -> Mapping[str, object]:
 OPERATIONS: dict[str, Operation] = {
     "ping": _ping,
     "policy.set": policy_set,
+    **DISPUTE_OPERATIONS,
     **PERIOD_OPERATIONS,
 }
 

@@ -1,4 +1,4 @@
-"""What a ledger does by itself as time goes by: release, close, settle, give back.
+"""What a ledger does by itself as time goes by: release, close, decide, settle.
 
 Contract: `tend` runs on the writer's desk and does a bounded part of what is due; who
 gets `is_done` false calls again. Everything is due by the ledger's time alone, so that
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ledger.closing import close_due, release_due
 from ledger.desk import Desk
+from ledger.disputes import tend_disputes
 from ledger.holdback import holdback_due
 from ledger.settlement import GrantPolicy, release_expired
 
@@ -22,6 +23,7 @@ class Tended:
 
     grants_released: int = 0
     keys_closed: int = 0  # of an earlier program; others close with their grant
+    disputes_decided: int = 0  # by the clock
     vouchers_released: int = 0
     holdbacks_released: int = 0
     is_done: bool = True  # nothing more is due now
@@ -31,6 +33,7 @@ class Tended:
         return Tended(
             grants_released=self.grants_released + following.grants_released,
             keys_closed=self.keys_closed + following.keys_closed,
+            disputes_decided=self.disputes_decided + following.disputes_decided,
             vouchers_released=self.vouchers_released + following.vouchers_released,
             holdbacks_released=self.holdbacks_released + following.holdbacks_released,
             is_done=following.is_done,
@@ -42,12 +45,14 @@ def tend(desk: Desk, policy: GrantPolicy) -> Tended:
     desk.write_out()  # what is due is looked up in what is written
     grants = release_expired(desk, policy)
     closed = close_due(desk)
+    decided = tend_disputes(desk)
     released = release_due(desk)
     unheld = holdback_due(desk)
     return Tended(
         grants_released=grants,
         keys_closed=closed,
+        disputes_decided=decided,
         vouchers_released=released,
         holdbacks_released=unheld,
-        is_done=desk.has_seen_all and not (grants or released or unheld),
+        is_done=desk.has_seen_all and not (grants or decided or released or unheld),
     )
