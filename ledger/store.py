@@ -31,10 +31,12 @@ from ledger.database import (
 from ledger.desk import Desk
 from ledger.errors import LedgerError
 from ledger.filings import file_claim
+from ledger.log.publisher import Publisher
 from ledger.office import Office
 from ledger.operations import run_operation
 from ledger.policies import ensure_policy
 from ledger.policy import Policy
+from ledger.retention import RetentionReport, retain
 from ledger.settlement import GrantPolicy, fund, issue_grant, release_expired
 from ledger.tending import Tended, tend
 from ledger.voucher import SignedVoucher, voucher_hash
@@ -81,7 +83,10 @@ class Store:
         self.owner = owner
         self._sign = sign
         self._policy = settings.policy
-        self._tending = threading.Lock()
+        self._wall_us = wall_us
+        self._tending = threading.Lock()  # one publisher at a time
+        self._is_closing = False
+        self._publisher: Publisher | None = None
         self._lock = FolderLock(self.folder.lock)
         try:
             self._engine = open_writing_engine(self.folder, owner)
@@ -144,20 +149,38 @@ class Store:
         """Do everything that is due by now, then publish what closed; blocks.
 
         Grants are released, keys closed, vouchers and holdbacks settled, job by job,
-        so that filings find their turn in between. Called every few seconds.
+        so that filings find their turn in between. Called every few seconds, from any
+        thread; closing the store waits for the job at hand.
 
         Returns:
             How much was done in all.
 
         Raises:
-            LedgerError: a job failed; what was done before stays done.
+            LedgerError: a job failed, or the log cannot be published (DifferenceFound:
+                it is not what was signed); what was done before stays done.
         """
         with self._tending:
             total = Tended(is_done=False)
-            while not total.is_done:
+            while not (total.is_done or self._is_closing):
                 part = self._writer.submit(lambda desk: tend(desk, self._policy))
                 total = total.plus(part.result())
+            if not self._is_closing:
+                self._publisher = self._publisher or Publisher(
+                    self.reader(), self._sign
+                )
+                self._publisher.publish(self._writer.submit)
             return total
+
+    def retain(self) -> RetentionReport:
+        """Pack and prune leaf files as the policy has it; blocks, for seconds.
+
+        Raises:
+            LedgerError, OSError: a file or the database refused; nothing is lost.
+        """
+        with self._tending:
+            if self._is_closing:
+                return RetentionReport()
+            return retain(self.folder, self._writer.submit, self._wall_us())
 
     def operate(
         self, name: str, params: Mapping[str, object]
@@ -172,7 +195,9 @@ class Store:
 
     def close(self) -> None:
         """Finish what is queued, close the files and give the folder back."""
-        self._writer.close()
+        self._is_closing = True
+        with self._tending:
+            self._writer.close()
         self._engine.dispose()
         self._lock.release()
 

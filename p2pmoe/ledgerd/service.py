@@ -5,7 +5,8 @@ signatures in threads and hand over to the store; answers go out when the store'
 future resolves, that is after the commit. Vouchers of one peer keep their order. What
 finds no room gets "try again". A peer's nonsense is answered or ignored, and never
 stops the service; so does a full disk: nothing is acknowledged, everything may be sent
-again.
+again. What is due as time goes by (closings, releases, the log) is done every few
+seconds in a thread.
 
 Ids that matter (network, market) are the operator's and never taken from a message.
 """
@@ -20,7 +21,7 @@ import trio
 
 from ledger.claims import Filed, FiledStatus, GrantOrder, IssuedGrant
 from ledger.database import LedgerIdentity
-from ledger.errors import LedgerError
+from ledger.errors import LedgerError, StoreBusy, StoreUnavailable
 from ledger.settlement import GrantPolicy
 from ledger.store import Store, StoreSettings
 from ledger.voucher import SignedVoucher, voucher_hash
@@ -42,7 +43,8 @@ _MAX_WAITING = 256  # of one worker; beyond it a peer is told to try again
 _MAX_OF_PEER = 64
 _MAX_WAITING_BYTES = 64 << 20  # of one worker
 _MAX_FLYING_BYTES = 128 << 20  # handed to the store, and not answered
-_RELEASE_PERIOD_S = 600.0
+_TEND_PERIOD_S = 5.0
+_RETAIN_PERIOD_S = 3600.0
 _MAX_TEXT = 200  # of an error or reason on the wire
 T = TypeVar("T")
 Request = wire.GrantRequest | wire.File
@@ -103,7 +105,8 @@ class LedgerService:
         async with trio.open_nursery() as nursery:
             for inbox in self._inboxes:
                 nursery.start_soon(self._work, inbox)
-            nursery.start_soon(self._release_grants)
+            nursery.start_soon(self._every, _TEND_PERIOD_S, self._store.tend)
+            nursery.start_soon(self._every, _RETAIN_PERIOD_S, self._store.retain)
             try:
                 async for event in self._node.arrivals():
                     if isinstance(event, Arrived):
@@ -228,14 +231,19 @@ class LedgerService:
             # The peer asks again: nothing depends on this answer arriving.
             _LOG.warning("answer to %s not sent: %s", short_id(peer), error)
 
-    async def _release_grants(self) -> None:
-        """Give back what expired grants hold, now and then."""
+    async def _every(self, period_s: float, chore: Callable[[], object]) -> None:
+        """Do what is due by itself, now and then, in a thread; it never ends us."""
         while True:
             try:
-                self._store.release_expired()
-            except LedgerError as error:
-                _LOG.warning("expired grants not released: %s", error)
-            await trio.sleep(_RELEASE_PERIOD_S)
+                # A thread that is left behind ends when the store is closed.
+                await trio.to_thread.run_sync(chore, abandon_on_cancel=True)
+            except (StoreBusy, StoreUnavailable) as error:
+                self._tell(f"what is due was put off: {error}")
+            except (LedgerError, OSError) as error:
+                _LOG.error("the ledger's own books need a look: %s", error)
+            except Exception:  # noqa: BLE001  a bug in a chore must not end the serving
+                _LOG.exception("a chore of the ledger failed")
+            await trio.sleep(period_s)
 
 
 def _size(request: Request) -> int:

@@ -29,6 +29,7 @@ from ledger.errors import FolderInUse, LedgerError, StoreUnavailable
 from ledger.periods import ALL_TIME
 from ledger.schema import filing, voucher
 from ledger.statements import balances, statement
+from ledger.store import Store
 from tests.support.ledger_world import Party, World
 
 
@@ -279,3 +280,22 @@ TestLedgerModel.settings = settings(
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
+
+
+def test_a_closed_store_tends_and_prunes_no_more(tmp_path):
+    world = World()
+    with world.open(tmp_path) as store:
+        assert store.tend().is_done
+    assert not store.tend().is_done
+    assert store.retain().packed == ()
+
+
+def test_a_ledger_without_its_key_is_not_opened_half(tmp_path):
+    world = World()
+
+    def refuse(_: bytes) -> bytes:
+        raise StoreUnavailable("no key at hand")
+
+    with pytest.raises(StoreUnavailable, match="no key"):
+        Store(tmp_path, world.identity, sign=refuse, wall_us=lambda: world.now_us)
+    world.open(tmp_path).close()  # the folder was given back

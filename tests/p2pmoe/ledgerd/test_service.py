@@ -1,6 +1,7 @@
 """The ledger behind a node: answers after commits, faults answered, order kept."""
 
 import dataclasses
+import threading
 from contextlib import asynccontextmanager
 
 import pytest
@@ -9,8 +10,9 @@ import trio.testing
 
 from ledger.audit import verify_ledger
 from ledger.claims import FiledStatus, IssuedGrant
-from ledger.errors import FolderInUse, StoreBusy
+from ledger.errors import FolderInUse, LedgerError, StoreBusy
 from ledger.grant import verify_grant
+from ledger.store import Store
 from ledger.voucher import voucher_hash
 from mobile_worker.clock import SystemClock
 from mobile_worker.links.events import Arrived
@@ -206,6 +208,25 @@ async def test_a_bug_in_the_store_is_no_end(tmp_path, monkeypatch, caplog):
         monkeypatch.undo()
         assert (await s.ask(s.request())).error == ""
     assert "writes failed" in caplog.text
+
+
+@trio_test
+async def test_what_is_due_is_done_again_and_again(tmp_path, monkeypatch, caplog):
+    outcomes = [StoreBusy("busy"), LedgerError("not as signed"), ValueError("a bug")]
+    all_done = threading.Event()
+
+    def chore():
+        if outcomes:
+            raise outcomes.pop(0)
+        all_done.set()
+
+    monkeypatch.setattr(module, "_TEND_PERIOD_S", 0.0)
+    monkeypatch.setattr(Store, "tend", lambda _: chore())
+    async with scene(tmp_path) as s:
+        await trio.to_thread.run_sync(all_done.wait, 30)
+        assert (await s.ask(s.request())).error == ""
+    for line in ("put off: busy", "need a look: not as signed", "a chore of the"):
+        assert line in caplog.text
 
 
 def test_a_folder_in_use_is_one_line(tmp_path):
