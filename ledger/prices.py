@@ -24,7 +24,9 @@ __all__ = [
     "MAX_PRICE_TABLE_BYTES",
     "ONE_Q16",
     "PRICE_DOMAIN",
+    "PRICE_HEAD_BYTES",
     "PriceTable",
+    "read_base_uc",
     "sign_price_table",
     "verify_price_table",
 ]
@@ -35,6 +37,7 @@ _MAGIC, _VERSION = b"PMPT", 1
 _HEAD = struct.Struct(">4sB32s32sIqI")
 _ROW = struct.Struct(">II")
 _MAX_ROWS = 1 << 17  # 128 Ki experts
+PRICE_HEAD_BYTES = _HEAD.size
 MAX_PRICE_TABLE_BYTES = _HEAD.size + _MAX_ROWS * _ROW.size
 
 
@@ -129,6 +132,20 @@ class PriceTable:
         if table.pack() != raw:
             raise FormatRefused("price table is not in canonical order")
         return table
+
+
+def read_base_uc(head: bytes) -> int:
+    """Return the base price of a packed table from its first `PRICE_HEAD_BYTES`.
+
+    Raises:
+        FormatRefused, AmountRefused: no price table's head.
+    """
+    if len(head) < _HEAD.size:
+        raise FormatRefused(f"price table of {len(head)} bytes")
+    magic, version, _, _, _, base_uc, _ = _HEAD.unpack_from(head)
+    if magic != _MAGIC or version != _VERSION:
+        raise FormatRefused(f"price table: magic {magic!r} version {version}")
+    return check_amount(base_uc)
 
 
 def sign_price_table(raw: bytes, sign: Callable[[bytes], bytes]) -> bytes:

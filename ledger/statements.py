@@ -1,29 +1,44 @@
-"""What people ask the books: balances, statements, receipts, the trial balance.
+"""A worker's statement: what it was owed, earned, was paid, and is owed.
 
 Contract: read-only functions of one open read transaction; every figure is an integer
-of micro-credits or a count. A statement shows every voucher of its period in exactly
-one state, by the time the ledger stored it (which never goes back, so a period that is
-over does not change): pending (stored, countersigned) or rejected with its reason.
-Sums over the database stay below 2^63 because no more can move than was ever funded.
+of micro-credits or a count. What a period has (accounts, movements, receipts) follows
+from when the ledger stored it; its time never goes back, so a period that is over does
+not change, and two adjacent periods add up to both. The state of each receipt is that
+of now. A statement whose receipts do not add up to what its accounts earned is never
+given out.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
-from sqlalchemy import Connection, Row, and_, func, select
+from sqlalchemy import Connection, func, select
 
-from ledger.accounts import AccountKind
-from ledger.errors import NotFound, RemoteError
-from ledger.keys import KEY_BYTES
+from ledger.accounts import TransferCode
+from ledger.balances import balances, find_owner, workers
+from ledger.errors import DifferenceFound
+from ledger.flows import Flows, worker_flows
+from ledger.income import Earning, base_prices, earnings
+from ledger.keys import short
 from ledger.periods import Period
-from ledger.schema import account, filing, rejected, transfer, voucher
-from ledger.voucher import Voucher, voucher_hash
+from ledger.receipt_states import (
+    ReceiptLine,
+    ReceiptState,
+    StateLine,
+    receipts,
+    sums_by_state,
+)
+from ledger.schema import account, filing, voucher
+from ledger.schema_closing import checkpoint, closing, payout, payout_item
+from ledger.schema_closing import period as period_table
+from ledger.statement_root import pack_statement, statement_hash
 
 __all__ = [
     "BackboneLine",
-    "BalanceLine",
+    "CheckpointLine",
+    "ClosedPeriod",
+    "PayoutLine",
     "ReceiptLine",
-    "RejectedLine",
+    "ReceiptState",
+    "StateLine",
     "Statement",
     "balances",
     "find_owner",
@@ -31,21 +46,6 @@ __all__ = [
     "statement",
     "workers",
 ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BalanceLine:
-    """One account."""
-
-    owner: bytes
-    kind: str
-    debits_uc: int
-    credits_uc: int
-
-    @property
-    def balance_uc(self) -> int:
-        """Credits less debits."""
-        return self.credits_uc - self.debits_uc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,268 +57,224 @@ class BackboneLine:
     servings: int
     rows: int
     earned_uc: int
+    base_uc: int  # of it, at the base price; the rest is the scarcity part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RejectedLine:
-    """Refused vouchers of one reason."""
+class PayoutLine:
+    """A payout that was prepared in a period, in its state of now."""
 
-    reason: str
-    vouchers: int
-    claimed_uc: int
+    id: bytes
+    state: str
+    amount_uc: int
+    rounding_uc: int  # of the parts it pays, what is less than a minor unit
+    currency: str
+    amount_minor: int
+    prepared_us: int
+    external_ref: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointLine:
+    """The first signed head of the log that has all that is closed."""
+
+    size: int
+    root: bytes
+    posted_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClosedPeriod:
+    """What the ledger keeps of a period that it closed."""
+
+    name: str
+    closed_us: int
+    statement_root: bytes
+    late: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """A worker's account over a period."""
+    """A worker's accounts over a period, and what is behind them."""
 
     worker: bytes
     period: Period
-    opening_uc: int
-    earned_uc: int
-    closing_uc: int
+    flows: Flows
     by_backbone: tuple[BackboneLine, ...]
-    rejected: tuple[RejectedLine, ...]
+    states: tuple[StateLine, ...]
+    payouts: tuple[PayoutLine, ...]
+    late_receipts: int  # issued before the period, filed in it
+    late_uc: int
+    checkpoint: CheckpointLine | None  # None: not yet in the log, or nothing is closed
+    closed_period: ClosedPeriod | None  # None: not closed, or not these borders
 
+    @property
+    def opening_uc(self) -> int:
+        """What the worker was owed at the beginning."""
+        return self.flows.opening.total_uc
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReceiptLine:
-    """One stored or refused voucher."""
+    @property
+    def closing_uc(self) -> int:
+        """What the worker was owed at the end."""
+        return self.flows.closing.total_uc
 
-    status: str  # stored, rejected
-    reason: str
-    worker: bytes
-    backbone: bytes
-    tab: bytes
-    price_epoch: int
-    number: int
-    servings: int  # added by this voucher; all that a refused one claimed
-    amount_uc: int  # added by this voucher; what a refused one claimed
-    posted_us: int
-    voucher_hash: bytes
+    @property
+    def earned_uc(self) -> int:
+        """What filed vouchers added, before fees."""
+        return self.moved_uc(TransferCode.EARN)
 
+    @property
+    def base_uc(self) -> int:
+        """The part of what was earned that is at the base price of a row."""
+        return sum(line.base_uc for line in self.by_backbone)
 
-def balances(
-    connection: Connection, *, as_of_us: int | None = None, owner: bytes | None = None
-) -> list[BalanceLine]:
-    """Return accounts with their sums, now or as of an instant (exclusive)."""
-    statement_ = select(account).order_by(account.c.id)
-    if owner is not None:
-        statement_ = statement_.where(account.c.owner == owner)
-    lines: list[BalanceLine] = []
-    for row in connection.execute(statement_).all():
-        sums = row.debits_uc, row.credits_uc
-        if as_of_us is not None:
-            sums = _moved(connection, row.id, None, as_of_us)
-        lines.append(
-            BalanceLine(
-                owner=row.owner, kind=row.kind, debits_uc=sums[0], credits_uc=sums[1]
-            )
-        )
-    return lines
+    @property
+    def scarcity_uc(self) -> int:
+        """The part above the base price; below zero where experts were plentiful."""
+        return self.earned_uc - self.base_uc
 
+    @property
+    def content_hash(self) -> bytes:
+        """The 32-byte leaf hash of the statement's canonical bytes."""
+        return statement_hash(pack_statement(self.worker, self.period, self.flows))
 
-def workers(connection: Connection) -> list[bytes]:
-    """Return every worker that has an account, in order of first earning."""
-    statement_ = (
-        select(account.c.owner)
-        .where(account.c.kind == AccountKind.WORKER_PENDING.value)
-        .order_by(account.c.id)
-    )
-    return list(connection.execute(statement_).scalars())
-
-
-def find_owner(connection: Connection, text: str) -> bytes:
-    """Return the account owner that a full key or at least 8 of its hex digits name.
-
-    A full key needs no account: what it has is then zero.
-
-    Raises:
-        NotFound: no hex, no such owner, or several.
-    """
-    digits = text.strip().lower()
-    try:
-        prefix = bytes.fromhex(digits)
-    except ValueError as exc:
-        raise NotFound(f"{text!r} is no account: not hex") from exc
-    if len(prefix) == KEY_BYTES:
-        return prefix
-    owners: list[bytes] = list(
-        connection.execute(select(account.c.owner).distinct()).scalars()
-    )
-    found = [owner for owner in owners if owner.startswith(prefix)]
-    if len(prefix) < 4 or len(found) != 1:
-        raise NotFound(f"{text!r} names {len(found)} accounts")
-    return found[0]
+    def moved_uc(self, code: TransferCode) -> int:
+        """Return the sum of one kind of transfer."""
+        return self.flows.moved.get(code, 0)
 
 
 def statement(connection: Connection, worker: bytes, period: Period) -> Statement:
-    """Return a worker's statement: opening, earned, closing, and why."""
-    account_id = connection.execute(
-        select(account.c.id).where(
-            account.c.owner == worker,
-            account.c.kind == AccountKind.WORKER_PENDING.value,
-        )
-    ).scalar_one_or_none()
-    before = during = (0, 0)
-    if account_id is not None:
-        before = _moved(connection, account_id, None, period.start_us)
-        during = _moved(connection, account_id, period.start_us, period.end_us)
-    opening = before[1] - before[0]
-    return Statement(
+    """Return a worker's statement of a period.
+
+    Raises:
+        DifferenceFound: its receipts do not add up to what its accounts say.
+    """
+    flows = worker_flows(connection, period, worker).get(worker, Flows())
+    states = sums_by_state(connection, period, worker)
+    late_receipts, late_uc = _late(connection, worker, period)
+    made = Statement(
         worker=worker,
         period=period,
-        opening_uc=opening,
-        earned_uc=during[1],
-        closing_uc=opening + during[1] - during[0],
+        flows=flows,
         by_backbone=_by_backbone(connection, worker, period),
-        rejected=_rejected(connection, worker, period),
+        states=states,
+        payouts=_payouts(connection, worker, period),
+        late_receipts=late_receipts,
+        late_uc=late_uc,
+        checkpoint=_checkpoint(connection, worker, period),
+        closed_period=_closed_period(connection, period),
     )
-
-
-def receipts(
-    connection: Connection, *, worker: bytes | None = None, period: Period | None = None
-) -> list[ReceiptLine]:
-    """Return stored and refused vouchers in the order of their coming."""
-    lines = _stored_lines(connection, worker, period)
-    lines += _rejected_lines(connection, worker, period)
-    return sorted(lines, key=lambda line: (line.posted_us, line.tab, line.number))
-
-
-def _moved(
-    connection: Connection, account_id: int, start_us: int | None, end_us: int
-) -> tuple[int, int]:
-    """Return (debits, credits) of an account in [start, end)."""
-    totals: list[int] = []
-    for side in (transfer.c.debit_id, transfer.c.credit_id):
-        conditions = [side == account_id, transfer.c.posted_us < end_us]
-        if start_us is not None:
-            conditions.append(transfer.c.posted_us >= start_us)
-        total: int | None = connection.execute(
-            select(func.sum(transfer.c.amount_uc)).where(and_(*conditions))
-        ).scalar_one()
-        totals.append(total or 0)
-    return totals[0], totals[1]
+    receipts_uc = sum(line.amount_uc for line in states if line.is_earned)
+    if receipts_uc != made.earned_uc:
+        raise DifferenceFound(
+            f"statement of {short(worker)}: receipts of {receipts_uc} micro-credits, "
+            f"accounts earned {made.earned_uc}"
+        )
+    return made
 
 
 def _by_backbone(
     connection: Connection, worker: bytes, period: Period
 ) -> tuple[BackboneLine, ...]:
-    rows = connection.execute(
-        select(
-            voucher.c.backbone,
-            func.count().label("vouchers"),
-            func.sum(filing.c.leaves).label("servings"),
-            func.sum(filing.c.rows).label("rows"),
-            func.sum(filing.c.amount_uc).label("earned"),
+    found = earnings(connection, period, worker)
+    base = base_prices(connection, {each.price_table_hash for each in found})
+    by_backbone: dict[bytes, list[Earning]] = {}
+    for each in found:
+        by_backbone.setdefault(each.backbone, []).append(each)
+    return tuple(
+        BackboneLine(
+            backbone=backbone,
+            vouchers=sum(each.vouchers for each in some),
+            servings=sum(each.servings for each in some),
+            rows=sum(each.rows for each in some),
+            earned_uc=sum(each.amount_uc for each in some),
+            base_uc=sum(each.rows * base[each.price_table_hash] for each in some),
         )
-        .join(filing, filing.c.voucher_id == voucher.c.id)
+        for backbone, some in sorted(by_backbone.items())
+    )
+
+
+def _late(connection: Connection, worker: bytes, period: Period) -> tuple[int, int]:
+    """Return how many receipts, of how much, came after the period of their issue."""
+    row = connection.execute(
+        select(func.count(), func.sum(filing.c.amount_uc))
+        .join(voucher, voucher.c.id == filing.c.voucher_id)
         .where(
             voucher.c.worker == worker,
             filing.c.posted_us >= period.start_us,
             filing.c.posted_us < period.end_us,
+            filing.c.issued_us < period.start_us,
         )
-        .group_by(voucher.c.backbone)
-        .order_by(voucher.c.backbone)
-    )
-    return tuple(
-        BackboneLine(
-            backbone=backbone,
-            vouchers=vouchers,
-            servings=servings,
-            rows=n_rows,
-            earned_uc=earned,
-        )
-        for backbone, vouchers, servings, n_rows, earned in rows
-    )
+    ).one()
+    return int(row[0]), int(row[1] or 0)
 
 
-def _rejected(
+def _payouts(
     connection: Connection, worker: bytes, period: Period
-) -> tuple[RejectedLine, ...]:
+) -> tuple[PayoutLine, ...]:
+    parts = (
+        select(func.sum(payout_item.c.amount_uc))
+        .where(payout_item.c.payout_id == payout.c.id)
+        .scalar_subquery()
+    )
     rows = connection.execute(
-        select(rejected.c.reason, rejected.c.amount_uc).where(
-            rejected.c.worker == worker,
-            rejected.c.seen_us >= period.start_us,
-            rejected.c.seen_us < period.end_us,
+        select(payout, parts.label("parts_uc"))
+        .join(account, account.c.id == payout.c.account_id)
+        .where(
+            account.c.owner == worker,
+            payout.c.prepared_us >= period.start_us,
+            payout.c.prepared_us < period.end_us,
         )
+        .order_by(payout.c.prepared_us, payout.c.id)
     )
-    claimed: dict[str, list[int]] = {}
-    for reason, amount_uc in rows:
-        claimed.setdefault(reason, []).append(amount_uc)
-    # Summed here: what was claimed in vain may pass what SQL can add.
     return tuple(
-        RejectedLine(reason=reason, vouchers=len(amounts), claimed_uc=sum(amounts))
-        for reason, amounts in sorted(claimed.items())
+        PayoutLine(
+            id=row.id,
+            state=row.state,
+            amount_uc=row.amount_uc,
+            rounding_uc=int(row.parts_uc or 0) - row.amount_uc,
+            currency=row.currency,
+            amount_minor=row.amount_minor,
+            prepared_us=row.prepared_us,
+            external_ref=row.external_ref or "",
+        )
+        for row in rows
     )
 
 
-def _stored_lines(
-    connection: Connection, worker: bytes | None, period: Period | None
-) -> list[ReceiptLine]:
-    statement_ = select(
-        filing.c.content_hash,
-        filing.c.number,
-        filing.c.leaves,
-        filing.c.amount_uc,
-        filing.c.posted_us,
-        voucher.c.worker,
-        voucher.c.backbone,
-        voucher.c.tab,
-        voucher.c.price_epoch,
-    ).join(voucher, filing.c.voucher_id == voucher.c.id)
-    if worker is not None:
-        statement_ = statement_.where(voucher.c.worker == worker)
-    if period is not None:
-        statement_ = statement_.where(
-            filing.c.posted_us >= period.start_us, filing.c.posted_us < period.end_us
+def _checkpoint(
+    connection: Connection, worker: bytes, period: Period
+) -> CheckpointLine | None:
+    last: int | None = connection.execute(
+        select(func.max(closing.c.log_index))
+        .join(account, account.c.id == closing.c.worker_account)
+        .where(account.c.owner == worker, closing.c.closed_us < period.end_us)
+    ).scalar_one()
+    if last is None:
+        return None
+    row = connection.execute(
+        select(checkpoint)
+        .where(checkpoint.c.size > last)
+        .order_by(checkpoint.c.size)
+        .limit(1)
+    ).one_or_none()
+    if row is None:
+        return None
+    return CheckpointLine(size=row.size, root=row.root, posted_us=row.posted_us)
+
+
+def _closed_period(connection: Connection, period: Period) -> ClosedPeriod | None:
+    row = connection.execute(
+        select(period_table).where(
+            period_table.c.start_us == period.start_us,
+            period_table.c.end_us == period.end_us,
         )
-    return [
-        ReceiptLine(
-            status="stored",
-            reason="",
-            worker=row.worker,
-            backbone=row.backbone,
-            tab=row.tab,
-            price_epoch=row.price_epoch,
-            number=row.number,
-            servings=row.leaves,
-            amount_uc=row.amount_uc,
-            posted_us=row.posted_us,
-            voucher_hash=row.content_hash,
-        )
-        for row in connection.execute(statement_)
-    ]
-
-
-def _rejected_lines(
-    connection: Connection, worker: bytes | None, period: Period | None
-) -> list[ReceiptLine]:
-    statement_ = select(rejected)
-    if worker is not None:
-        statement_ = statement_.where(rejected.c.worker == worker)
-    if period is not None:
-        statement_ = statement_.where(
-            rejected.c.seen_us >= period.start_us, rejected.c.seen_us < period.end_us
-        )
-    return [_rejected_line(row) for row in connection.execute(statement_)]
-
-
-def _rejected_line(row: Row[Any]) -> ReceiptLine:
-    try:
-        claimed = Voucher.parse(row.raw)
-    except RemoteError:  # kept as received: it may be anything
-        claimed = None
-    return ReceiptLine(
-        status="rejected",
-        reason=row.reason,
-        worker=row.worker,
-        backbone=row.backbone,
-        tab=claimed.tab if claimed else b"",
-        price_epoch=claimed.price_epoch if claimed else 0,
-        number=claimed.number if claimed else 0,
-        servings=claimed.leaves if claimed else 0,
-        amount_uc=row.amount_uc,
-        posted_us=row.seen_us,
-        voucher_hash=voucher_hash(row.raw),
+    ).one_or_none()
+    if row is None:
+        return None
+    return ClosedPeriod(
+        name=row.name,
+        closed_us=row.closed_us,
+        statement_root=row.statement_root,
+        late=row.late,
     )

@@ -1,12 +1,14 @@
-"""`p2pmoe ledger receipts`: every voucher that came, in its one state."""
+"""`p2pmoe ledger receipts`: every receipt of a period, each in its one state."""
 
-import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from p2pmoe.cli.ledger_folder import AsJson, Data, PeriodText, WorkerId, open_reader
 from p2pmoe.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from ledger.receipt_states import ReceiptLine
 
 __all__ = ["add_receipts_command"]
 
@@ -21,47 +23,58 @@ def _receipts(
     period: PeriodText = None,
     status: Annotated[
         str | None,
-        typer.Option(metavar="STATE", help="Only `stored` or only `rejected`."),
+        typer.Option(metavar="STATE", help="Only paid, pending, held or rejected."),
     ] = None,
+    why: Annotated[
+        bool, typer.Option("--why", help="Say of each in a sentence why it is so.")
+    ] = False,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the vouchers that came, and why any was refused."""
-    from ledger.amounts import format_credits
-    from ledger.periods import format_us, parse_period
-    from ledger.statements import find_owner, receipts
-    from p2pmoe.cli.tables import print_json, print_rows
+    """List the vouchers that came, in which state each is, and why."""
+    from ledger.balances import find_owner
+    from ledger.periods import ALL_TIME, parse_period
+    from ledger.receipt_states import ReceiptState, receipts
+    from p2pmoe.cli.tables import is_on_terminal, print_json, print_rows
 
-    if status not in {None, "stored", "rejected"}:
-        raise ConfigurationError(f"{status!r} is neither stored nor rejected")
-    span = parse_period(period) if period else None
+    if status is not None and status not in set(ReceiptState):
+        raise ConfigurationError(f"{status!r} is none of {', '.join(ReceiptState)}")
+    span = parse_period(period) if period else ALL_TIME
     with open_reader(data).session() as connection:
         owner = find_owner(connection, worker) if worker else None
         lines = receipts(connection, worker=owner, period=span)
     rows = [
-        {
-            "time": format_us(line.posted_us),
-            "status": line.status,
-            "reason": line.reason,
-            "worker": line.worker.hex(),
-            "backbone": line.backbone.hex(),
-            "tab": line.tab.hex(),
-            "epoch": line.price_epoch,
-            "number": line.number,
-            "servings": line.servings,
-            "amount_uc": line.amount_uc,
-            "amount": format_credits(line.amount_uc),
-            "voucher": line.voucher_hash.hex(),
-        }
+        _row(line, explained=why)
         for line in lines
-        if status is None or line.status == status
+        if status is None or line.state == status
     ]
     if as_json:
         print_json({"vouchers": rows})
         return
     columns = ["time", "status", "reason", "worker", "tab", "epoch", "number"]
-    if sys.stdout.isatty():  # room for what one looks for
+    if is_on_terminal():  # room for what one looks for
         columns.remove("epoch")
-        if all(row["status"] == "stored" for row in rows):
-            columns.remove("status")
-    print_rows((*columns, "servings", "amount_uc", "amount"), rows, "Vouchers")
+    columns += ["servings", "amount_uc", "amount"]
+    print_rows([*columns, "why"] if why else columns, rows, "Vouchers")
+
+
+def _row(line: "ReceiptLine", *, explained: bool) -> dict[str, object]:
+    from ledger.amounts import format_credits
+    from ledger.periods import format_us
+    from ledger.receipt_states import why_sentence
+
+    row: dict[str, object] = {
+        "time": format_us(line.posted_us),
+        "status": line.state.value,
+        "reason": line.why,
+        "worker": line.worker.hex(),
+        "backbone": line.backbone.hex(),
+        "tab": line.tab.hex(),
+        "epoch": line.price_epoch,
+        "number": line.number,
+        "servings": line.servings,
+        "amount_uc": line.amount_uc,
+        "amount": format_credits(line.amount_uc),
+        "voucher": line.voucher_hash.hex(),
+    }
+    return row | {"why": why_sentence(line)} if explained else row

@@ -1,16 +1,39 @@
-"""`p2pmoe ledger statement`: what a worker earned, from whom, and what became of it."""
+"""`p2pmoe ledger statement`: what a worker was owed, earned, was paid, and is owed.
+
+As text, CSV, JSON, or a journal for hledger and beancount. The states of receipts are
+those of now, everything else is of the period.
+"""
 
 import sys
-from typing import TYPE_CHECKING
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from p2pmoe.cli.ledger_folder import AsJson, Data, PeriodText, WorkerId, open_reader
+from p2pmoe.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlalchemy import Connection
+
+    from ledger.periods import Period
     from ledger.statements import Statement
 
 __all__ = ["add_statement_command"]
+
+
+class _Format(StrEnum):
+    TEXT = "text"
+    CSV = "csv"
+    JSON = "json"
+    JOURNAL = "journal"
+
+
+FormatName = Annotated[
+    _Format, typer.Option("--format", metavar="FORMAT", help="text|csv|json|journal.")
+]
 
 
 def add_statement_command(group: typer.Typer) -> None:
@@ -21,92 +44,115 @@ def add_statement_command(group: typer.Typer) -> None:
 def _statement(
     worker: WorkerId = None,
     period: PeriodText = None,
+    form: FormatName = _Format.TEXT,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print what each worker, or one, earned and from whom."""
+    """Print what each worker, or one, was owed, earned and was paid, and from whom."""
+    from ledger.balances import find_owner, workers
     from ledger.periods import ALL_TIME, parse_period
-    from ledger.statements import find_owner, statement, workers
-    from p2pmoe.cli.tables import print_json
 
     span = parse_period(period) if period else ALL_TIME
+    form = _Format.JSON if as_json else form
+    if form == _Format.JOURNAL and not worker:
+        raise ConfigurationError(
+            "a journal is of one worker: name --worker, or `ledger export --journal`"
+        )
     with open_reader(data).session() as connection:
         chosen = [find_owner(connection, worker)] if worker else workers(connection)
-        statements = [statement(connection, owner, span) for owner in chosen]
-    if as_json:
-        documents = [_statement_document(each) for each in statements]
-        print_json(documents[0] if worker else {"statements": documents})
+        if form == _Format.JOURNAL:
+            _print_journal(connection, span, chosen[0])
+            return
+        _print(_statements(connection, chosen, span), form, is_one=bool(worker))
+
+
+def _statements(
+    connection: "Connection", owners: list[bytes], period: "Period"
+) -> "Iterator[Statement]":
+    from ledger.statements import statement
+
+    for owner in owners:
+        yield statement(connection, owner, period)
+
+
+def _print(statements: "Iterator[Statement]", form: _Format, *, is_one: bool) -> None:
+    from ledger.statement_document import statement_csv, statement_document
+    from p2pmoe.cli.tables import is_on_terminal, print_json
+
+    if form == _Format.CSV:
+        for line in statement_csv(statements):
+            print(line, end="")
         return
-    if not statements:
-        print("no worker has earned anything yet", file=sys.stderr)
-    for n, each in enumerate(statements):
-        if n and sys.stdout.isatty():
+    if form == _Format.JSON:
+        documents = [statement_document(each) for each in statements]
+        print_json(documents[0] if is_one else {"statements": documents})
+        return
+    n_printed = 0
+    for each in statements:
+        if n_printed and is_on_terminal():
             print()
-        _print_statement(each)
+        _print_text(each)
+        n_printed += 1
+    if not n_printed:
+        print("no worker has earned anything yet", file=sys.stderr)
 
 
-def _statement_document(statement: "Statement") -> dict[str, object]:
-    from ledger.amounts import format_credits
-    from ledger.periods import format_us
+def _print_journal(connection: "Connection", period: "Period", owner: bytes) -> None:
+    from ledger.journal import journal_lines
 
-    lines = statement.by_backbone
-    return {
-        "worker": statement.worker.hex(),
-        "period": {
-            "start": format_us(statement.period.start_us),
-            "end": format_us(statement.period.end_us),
-            "start_us": statement.period.start_us,
-            "end_us": statement.period.end_us,
-        },
-        "opening_uc": statement.opening_uc,
-        "opening": format_credits(statement.opening_uc),
-        "earned_uc": statement.earned_uc,
-        "earned": format_credits(statement.earned_uc),
-        "closing_uc": statement.closing_uc,
-        "closing": format_credits(statement.closing_uc),
-        "vouchers": sum(line.vouchers for line in lines),
-        "servings": sum(line.servings for line in lines),
-        "rows": sum(line.rows for line in lines),
-        "by_backbone": [
-            {
-                "backbone": line.backbone.hex(),
-                "vouchers": line.vouchers,
-                "servings": line.servings,
-                "rows": line.rows,
-                "earned_uc": line.earned_uc,
-                "earned": format_credits(line.earned_uc),
-            }
-            for line in lines
-        ],
-        "rejected": [
-            {
-                "reason": line.reason,
-                "vouchers": line.vouchers,
-                "claimed_uc": line.claimed_uc,
-            }
-            for line in statement.rejected
-        ],
-    }
+    for line in journal_lines(connection, period, owner):
+        print(line, end="")
 
 
-def _print_statement(statement: "Statement") -> None:
-    from ledger.periods import ALL_TIME
+_AMOUNTS = (
+    "opening",
+    "earned",
+    "base",
+    "scarcity",
+    "fees",
+    "reversed",
+    "penalties",
+    "rounding",
+    "paid",
+    "closing",
+)
+
+
+def _print_text(statement: "Statement") -> None:
+    from ledger.periods import ALL_TIME, format_us
+    from ledger.statement_document import statement_document
     from p2pmoe.cli.tables import print_values
 
-    document = _statement_document(statement)
+    document = statement_document(statement)
     values: dict[str, object] = {
         "worker": document["worker"],
         "period": "all time" if statement.period == ALL_TIME else statement.period,
     }
-    names = ("opening", "earned", "closing")
-    values |= {name: document[name] for pair in names for name in (f"{pair}_uc", pair)}
+    for name in _AMOUNTS:
+        values |= {key: document[key] for key in (f"{name}_uc", name)}
+    for name in ("pending", "held", "available", "clearing"):
+        values[f"of it {name}"] = f"{getattr(statement.flows.closing, f'{name}_uc')} uc"
     values |= {name: document[name] for name in ("vouchers", "servings", "rows")}
     for line in statement.by_backbone:
         values[f"from {line.backbone.hex()[:16]}"] = (
             f"{line.servings} servings, {line.rows} rows, {line.earned_uc} uc"
         )
-    for refused in statement.rejected:
-        values[f"rejected: {refused.reason}"] = (
-            f"{refused.vouchers} vouchers, {refused.claimed_uc} uc claimed"
+    for state in statement.states:
+        values[f"{state.state}: {state.why}" if state.why else str(state.state)] = (
+            f"{state.receipts} receipts, {state.servings} servings, "
+            f"{state.amount_uc} uc"
         )
+    for each in statement.payouts:
+        values[f"payout {each.id.hex()[:16]}"] = f"{each.state}, {each.amount_uc} uc"
+    if statement.late_receipts:
+        values["issued before"] = (
+            f"{statement.late_receipts} receipts, {statement.late_uc} uc"
+        )
+    if statement.closed_period:
+        values["closed"] = format_us(statement.closed_period.closed_us)
+        values["statement hash"] = document["statement_hash"]
+    head = statement.checkpoint
+    values["proved by"] = (
+        f"checkpoint {head.size} {head.root.hex()}" if head else "no checkpoint yet"
+    )
     print_values(values)

@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.errors import AmountRefused, FormatRefused, SignatureRefused
-from ledger.prices import ONE_Q16, PriceTable, sign_price_table, verify_price_table
+from ledger.prices import (
+    ONE_Q16,
+    PRICE_HEAD_BYTES,
+    PriceTable,
+    read_base_uc,
+    sign_price_table,
+    verify_price_table,
+)
 from tests.support.ledger_world import World
 
 TABLES = st.builds(
@@ -86,3 +93,17 @@ def test_only_the_markets_signature_counts():
     for bytes_, key in ((raw, world.ledger.id), (raw[:-1] + b"\1", world.market.id)):
         with pytest.raises(SignatureRefused):
             verify_price_table(bytes_, signature, key)
+
+
+def test_the_base_price_is_read_from_the_head_alone():
+    table = PriceTable(
+        network=bytes(32),
+        manifest_hash=bytes(32),
+        epoch=1,
+        base_uc=77,
+        multipliers={3: 1 << 15},
+    )
+    assert read_base_uc(table.pack()[:PRICE_HEAD_BYTES]) == 77
+    for raw in (b"", table.pack()[: PRICE_HEAD_BYTES - 1], b"x" * PRICE_HEAD_BYTES):
+        with pytest.raises(FormatRefused):
+            read_base_uc(raw)

@@ -4,10 +4,13 @@ import dataclasses
 
 import pytest
 
-from ledger.accounts import AccountKind
-from ledger.errors import NotFound
+from ledger.accounts import TransferCode
+from ledger.errors import DifferenceFound
+from ledger.leaf import Leaf
 from ledger.periods import ALL_TIME, parse_period
-from ledger.statements import balances, find_owner, receipts, statement, workers
+from ledger.statements import statement
+from ledger.voucher import Voucher
+from tests.support.books import Books
 from tests.support.ledger_world import Party, World
 
 OCTOBER_US = 1_790_812_800_000_000  # 2026-10-01T00:00:00Z
@@ -75,53 +78,114 @@ def test_b33_every_voucher_in_exactly_one_state(world, store):
     good = tab.sign(tab.previous)
     bad = dataclasses.replace(good, backbone_signature=bytes(64))
     store.file(bad, b"", tab.backbone.id).result(5)
-    store.file(dataclasses.replace(good, raw=b"?"), b"", tab.backbone.id).result(5)
     store.file(good, b"", tab.backbone.id).result(5)  # a duplicate is no second line
     with store.reader().session() as connection:
-        assert workers(connection) == [tab.worker.id, other.id]
         found = statement(connection, tab.worker.id, ALL_TIME)
-        mine = receipts(connection, worker=tab.worker.id)
-        everything = receipts(connection)
-        in_october = receipts(connection, period=OCTOBER)
     (line,) = found.by_backbone
     assert (line.backbone, line.vouchers, line.servings) == (tab.backbone.id, 2, 4)
     assert line.earned_uc == found.earned_uc == found.closing_uc
     assert line.rows == tab.previous.rows
-    (refused,) = found.rejected
-    assert (refused.reason, refused.vouchers) == ("signature", 1)
-    assert refused.claimed_uc == tab.previous.amount_uc
-    assert [r.status for r in mine] == ["stored", "stored", "rejected"]
-    assert sum(r.amount_uc for r in mine if r.status == "stored") == found.earned_uc
-    assert len(everything) == 5
-    unreadable = [r for r in everything if r.reason == "format"]
-    assert [(r.tab, r.worker) for r in unreadable] == [(b"", b"")]
-    assert in_october == []
+    refused, pending = sorted(found.states, key=lambda state: state.receipts)
+    assert (refused.state, refused.why, refused.receipts) == (
+        "rejected",
+        "signature",
+        1,
+    )
+    assert refused.amount_uc == tab.previous.amount_uc
+    assert (pending.state, pending.why) == ("pending", "open")
+    assert (pending.receipts, pending.amount_uc) == (2, found.earned_uc)
 
 
-def test_balances_now_and_as_of(world, store):
-    tab = world.tab(store.grant(world.order(ceiling_uc=500)).result(5))
-    tab.file(store, 0)
-    first = tab.previous.amount_uc
+def test_a_stranger_is_owed_nothing(world, store):
+    with store.reader().session() as connection:
+        found = statement(connection, Party("stranger").id, ALL_TIME)
+    assert (found.opening_uc, found.earned_uc, found.closing_uc) == (0, 0, 0)
+    assert (found.states, found.checkpoint, found.closed_period) == ((), None, None)
+
+
+def test_b37_scarcity_is_what_is_above_the_base_price(world, store):
+    """Expert 1/3 costs 15 instead of 10, rounded down for a row, never for the sum."""
+    tab = world.tab(store.grant(world.order()).result(5))
+    dear = Leaf.parse(tab.leaf(13))
+    assert (dear.layer, dear.expert) == (1, 3)
+    tab.file(store, 0, 13)
+    with store.reader().session() as connection:
+        found = statement(connection, tab.worker.id, ALL_TIME)
+    assert found.base_uc == 10 * tab.previous.rows
+    assert found.scarcity_uc == 5 * dear.rows
+    assert found.base_uc + found.scarcity_uc == found.earned_uc
+
+
+DAY_US = 86_400_000_000
+
+
+@pytest.fixture
+def books(world, tmp_path):
+    """October: one voucher closed and paid, one closed with a part held."""
     world.now_us = OCTOBER_US
+    with world.open(tmp_path) as store:
+        issued = store.grant(world.order()).result(5)
+        for n in range(2):
+            world.tab(issued, tab=b"tab-%04d" % n).file(store, 0, 1, 2, 3)
+    return Books(world, tmp_path)
+
+
+def test_what_became_of_it_and_what_proves_it(world, books):
+    worker = world.worker.id
+    with books:
+        net = books.close(1, OCTOBER_US + DAY_US, fee=5)
+        books.close(2, OCTOBER_US + DAY_US, fee=5, held=20)
+        books.settle(1, OCTOBER_US + 3 * DAY_US)
+        books.settle(2, OCTOBER_US + 3 * DAY_US)
+        books.checkpoint(1, OCTOBER_US)
+        unproved = statement(books.connection, worker, OCTOBER)
+        books.checkpoint(2, OCTOBER_US + DAY_US)
+        books.checkpoint(3, OCTOBER_US + DAY_US)
+        books.period("2026-10", OCTOBER.start_us, OCTOBER.end_us, late="one came late")
+        at_us = OCTOBER.end_us + DAY_US
+        payout_id = books.pay(worker, at_us, (1, "net", net), state="confirmed")
+        october = statement(books.connection, worker, OCTOBER)
+        november = statement(books.connection, worker, parse_period("2026-11"))
+    assert unproved.checkpoint is None
+    assert october.checkpoint.size == 2
+    assert october.closed_period.name == "2026-10"
+    assert october.closed_period.late == "one came late"
+    assert october.moved_uc(TransferCode.FEE) == 10
+    assert october.flows.closing.available_uc == 2 * net - 20
+    assert october.flows.closing.held_uc == 20
+    assert october.content_hash == unproved.content_hash
+    assert [(each.state, each.why) for each in october.states] == [
+        ("held", "holdback"),
+        ("paid", ""),
+    ]
+    assert (november.earned_uc, november.states) == (0, ())
+    assert november.moved_uc(TransferCode.PAID) == net
+    assert [(each.id, each.state) for each in november.payouts] == [
+        (payout_id, "confirmed")
+    ]
+    assert november.closed_period is None
+
+
+def test_a_late_receipt_is_told(world, store):
+    tab = world.tab(store.grant(world.order()).result(5))
+    signed, block = tab.next(0)  # issued in September
+    world.now_us = OCTOBER_US
+    store.file(signed, block, tab.backbone.id).result(5)
     tab.file(store, 1)
     with store.reader().session() as connection:
-        now = {b.kind: b.balance_uc for b in balances(connection)}
-        then = balances(connection, as_of_us=OCTOBER_US, owner=world.worker.id)
-    assert sum(now.values()) == 0
-    assert now[AccountKind.WORKER_PENDING] == tab.previous.amount_uc
-    assert now[AccountKind.CLIENT_RESERVED] == 500 - tab.previous.amount_uc
-    assert [b.balance_uc for b in then] == [first]
+        found = statement(connection, world.worker.id, OCTOBER)
+        both = statement(connection, world.worker.id, BOTH)
+    assert (found.late_receipts, found.late_uc) == (1, signed_amount(signed))
+    assert both.late_receipts == 0
 
 
-def test_owners_by_their_first_digits(world, store):
-    store.grant(world.order()).result(5)
-    backbone = world.backbone.id
-    with store.reader().session() as connection:
-        assert find_owner(connection, backbone.hex()[:8]) == backbone
-        assert find_owner(connection, backbone.hex().upper()) == backbone
-        stranger = Party("stranger").id
-        assert find_owner(connection, stranger.hex()) == stranger
-        assert statement(connection, stranger, ALL_TIME).closing_uc == 0
-        for text in ("", "xyz", backbone.hex()[:6], stranger.hex()[:10]):
-            with pytest.raises(NotFound):
-                find_owner(connection, text)
+def signed_amount(signed):
+    return Voucher.parse(signed.raw).amount_uc
+
+
+def test_receipts_that_do_not_add_up_are_no_statement(world, books):
+    with books:
+        books.connection.exec_driver_sql("drop trigger filing_no_update")
+        books.connection.exec_driver_sql("update filing set amount_uc = amount_uc + 1")
+        with pytest.raises(DifferenceFound, match="receipts of"):
+            statement(books.connection, world.worker.id, ALL_TIME)

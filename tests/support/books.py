@@ -202,11 +202,12 @@ class Books:
         *items: tuple[int, str, int],
         state: str = "prepared",
         attempt: int = 1,
+        rounding_uc: int = 0,
     ) -> bytes:
         """Write a payout of (voucher, part, amount) in a state; return its id."""
         owned = account.c.owner == worker, account.c.kind == "worker_available"
         account_id = self.connection.execute(select(account.c.id).where(*owned))
-        amount_uc = sum(item[2] for item in items)
+        amount_uc = sum(item[2] for item in items) - rounding_uc
         payout_id = worker[:15] + bytes([attempt])
         row = {
             "id": payout_id,

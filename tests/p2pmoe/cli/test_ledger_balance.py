@@ -22,7 +22,9 @@ def test_balance(world, tmp_path):
         "balance": f"0.{world.earned_uc:06d}",
     }
     before = document_of(tmp_path, "balance", "--as-of", "2026-11")["accounts"]
-    assert {each["balance_uc"] for each in before} == {0}
+    assert before == []  # none was opened before
+    later = document_of(tmp_path, "balance", "--as-of", "2026-12")["accounts"]
+    assert later == accounts
     plain = run(tmp_path, "balance").stdout.splitlines()
     assert plain[0] == "account\tkind\tbalance_uc\tbalance"
     assert len(plain) == 5

@@ -1,5 +1,7 @@
 """`p2pmoe ledger statement`, in every format and any zone."""
 
+import csv
+import json
 import os
 import subprocess
 import sys
@@ -7,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from ledger.statement_document import STATEMENT_COLUMNS
+from p2pmoe.errors import ConfigurationError
 from tests.support.ledger_commands import document_of, run, world_with_vouchers
+from tests.support.ledger_world import World
 
 
 @pytest.fixture
@@ -32,7 +37,32 @@ def test_statement(world, tmp_path):
     plain = run(tmp_path, "statement", "--period", "2026-11").stdout
     # B38: both borders are printed.
     assert "[2026-11-01T00:00:00.000000Z, 2026-12-01T00:00:00.000000Z)" in plain
-    assert "rejected: signature\t1 vouchers" in plain
+    assert "rejected: signature\t1 receipts" in plain
+    assert "pending: open\t2 receipts, 4 servings" in plain
+    assert "proved by\tno checkpoint yet" in plain
+
+
+def test_csv_and_journal(world, tmp_path):
+    lines = run(tmp_path, "statement", "--format", "csv").stdout.splitlines()
+    rows = list(csv.DictReader(lines))
+    assert tuple(rows[0]) == STATEMENT_COLUMNS
+    receipts = [int(row["amount_uc"]) for row in rows if row["section"] == "receipts"]
+    assert sum(receipts) == 2 * world.earned_uc  # earned once, claimed in vain once
+    worker = world.worker.id.hex()
+    words = ("statement", "--format", "journal")
+    journal = run(tmp_path, *words, "--worker", worker[:10]).stdout
+    assert f"Liabilities:Workers:{worker.upper()}:Pending" in journal
+    assert isinstance(run(tmp_path, *words).exception, ConfigurationError)
+    as_json = run(tmp_path, "statement", "--format", "json").stdout
+    assert json.loads(as_json) == document_of(tmp_path, "statement")
+
+
+def test_of_nobody(tmp_path):
+    World().open(tmp_path).close()
+    result = run(tmp_path, "statement")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "no worker has earned anything yet" in result.stderr
+    assert document_of(tmp_path, "statement") == {"statements": []}
 
 
 def test_b38_output_is_the_same_in_every_zone(world, tmp_path):

@@ -1,0 +1,362 @@
+"""In which one state every receipt is: paid, pending, held, or rejected, and why.
+
+Contract: read-only. A receipt here is what one voucher added to the one before it; it
+was filed, or waits for its worker's signature, or was refused. Which receipts a period
+has follows from when the ledger stored them and never changes once it is over. Their
+states are those of now, the same whatever the period: sums by state add up over
+periods too. Of a receipt whose parts are in several states the least advanced counts:
+it is paid when all of it that is the worker's is paid.
+
+    pending   open       its tab may still grow
+              window     closed; may be disputed for a time
+              available  released; in no payout yet
+              payout     in a payout that has not arrived yet
+    held      one-sided  the worker has not signed it
+              dispute    somebody questions it
+              holdback   a part is kept back for a time
+    paid                 in full, but for the fee
+              forfeited  but for the holdback, which was lost
+    rejected  reversed   a dispute of it was upheld
+              expired    the worker never signed it
+              ...        else the reason of the refusal, as in the answer to its sender
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    Subquery,
+    and_,
+    case,
+    func,
+    or_,
+    select,
+)
+
+from ledger.errors import RemoteError
+from ledger.periods import ALL_TIME, Period, format_us
+from ledger.schema import account, filing, rejected, voucher
+from ledger.schema_closing import closing, one_sided, payout, payout_item
+from ledger.voucher import Voucher, voucher_hash
+
+__all__ = [
+    "ReceiptLine",
+    "ReceiptState",
+    "StateLine",
+    "receipts",
+    "sums_by_state",
+    "why_sentence",
+]
+
+_UNDER_WAY = ("prepared", "sending", "sent", "unresolved")
+
+
+class ReceiptState(StrEnum):
+    """What became of a receipt."""
+
+    PAID = "paid"
+    PENDING = "pending"
+    HELD = "held"
+    REJECTED = "rejected"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateLine:
+    """The receipts of one state and reason."""
+
+    state: ReceiptState
+    why: str
+    receipts: int
+    servings: int
+    amount_uc: int  # what they added; what refused ones claimed
+
+    @property
+    def is_earned(self) -> bool:
+        """Say whether it came into the worker's accounts, reversed since or not."""
+        is_refused = self.state == ReceiptState.REJECTED and self.why != "reversed"
+        return not is_refused and self.why != "one-sided"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiptLine:
+    """One receipt."""
+
+    state: ReceiptState
+    why: str
+    detail: str  # one sentence where there is more to say, else empty
+    worker: bytes
+    backbone: bytes
+    tab: bytes
+    price_epoch: int
+    number: int
+    servings: int  # added by this voucher; all that a refused one claimed
+    amount_uc: int  # added by this voucher; what a refused one claimed
+    posted_us: int
+    due_us: int  # when the state ends by itself, 0 if it does not
+    voucher_hash: bytes
+
+
+def sums_by_state(
+    connection: Connection, period: Period, worker: bytes
+) -> tuple[StateLine, ...]:
+    """Return a worker's receipts of a period, summed by state and reason."""
+    filed = (
+        select(
+            filing.c.voucher_id,
+            func.count().label("receipts"),
+            func.sum(filing.c.leaves).label("servings"),
+            func.sum(filing.c.amount_uc).label("amount_uc"),
+        )
+        .join(voucher, voucher.c.id == filing.c.voucher_id)
+        .where(voucher.c.worker == worker, *_within(filing.c.posted_us, period))
+        .group_by(filing.c.voucher_id)
+        .subquery()
+    )
+    ranks = _payment_ranks(worker)
+    labelled = (
+        select(_label(ranks).label("label"), filed)
+        .outerjoin_from(filed, closing, closing.c.voucher_id == filed.c.voucher_id)
+        .outerjoin(ranks, ranks.c.voucher_id == filed.c.voucher_id)
+        .subquery()
+    )
+    sums = (labelled.c.receipts, labelled.c.servings, labelled.c.amount_uc)
+    rows = connection.execute(
+        select(labelled.c.label, *map(func.sum, sums)).group_by(labelled.c.label)
+    )
+    by_label: dict[str, list[int]] = {}
+    for label, n_receipts, servings, amount_uc in rows:
+        by_label[label] = [int(n_receipts), int(servings), int(amount_uc)]
+    others = _one_sided_lines(connection, worker, period)
+    others += _rejected_lines(connection, worker, period)
+    for line in others:
+        entry = by_label.setdefault(f"{line.state}:{line.why}", [0, 0, 0])
+        for n, added in enumerate((1, line.servings, line.amount_uc)):
+            entry[n] += added  # summed here: claims may pass what SQL can add
+    return tuple(
+        _state_line(label, *numbers) for label, numbers in sorted(by_label.items())
+    )
+
+
+def receipts(
+    connection: Connection, *, worker: bytes | None = None, period: Period = ALL_TIME
+) -> list[ReceiptLine]:
+    """Return every receipt, each once, in the order of their coming."""
+    lines = _filed_lines(connection, worker, period)
+    lines += _one_sided_lines(connection, worker, period)
+    lines += _rejected_lines(connection, worker, period)
+    return sorted(lines, key=lambda line: (line.posted_us, line.tab, line.number))
+
+
+def why_sentence(line: ReceiptLine) -> str:
+    """Say in one sentence why a receipt is in its state."""
+    sentence = _SENTENCES.get((line.state, line.why))
+    if sentence is None:
+        return f"refused: {line.detail or line.why}"
+    if line.due_us:
+        return f"{sentence} until {format_us(line.due_us)}"
+    return sentence
+
+
+_SENTENCES = {
+    (ReceiptState.PENDING, "open"): "its tab is not closed: more may come",
+    (ReceiptState.PENDING, "window"): "closed; either side may dispute it",
+    (ReceiptState.PENDING, "available"): "released; it waits for the next payout",
+    (ReceiptState.PENDING, "payout"): "in a payout that is not confirmed yet",
+    (ReceiptState.HELD, "one-sided"): "the worker has not signed it yet",
+    (ReceiptState.HELD, "dispute"): "a dispute of it is open",
+    (ReceiptState.HELD, "holdback"): "a part of it is held back",
+    (ReceiptState.PAID, ""): "paid in full, but for the fee",
+    (ReceiptState.PAID, "forfeited"): "paid, but for the holdback, which was lost",
+    (ReceiptState.REJECTED, "reversed"): "a dispute of it was upheld",
+    (ReceiptState.REJECTED, "expired"): "the worker did not sign it in time",
+}
+
+
+def _within(column: ColumnElement[int], period: Period) -> tuple[Any, Any]:
+    return column >= period.start_us, column < period.end_us
+
+
+def _payment_ranks(worker: bytes | None) -> Subquery:
+    """Return for each voucher how far its parts are paid: 2 paid, 1 under way, 0."""
+    rank = case(
+        (payout.c.state == "confirmed", 2), (payout.c.state.in_(_UNDER_WAY), 1), else_=0
+    )
+    of_net = case((payout_item.c.part == "net", rank), else_=0)
+    of_holdback = case((payout_item.c.part == "holdback", rank), else_=0)
+    statement = (
+        select(
+            payout_item.c.voucher_id,
+            func.max(of_net).label("net"),
+            func.max(of_holdback).label("holdback"),
+        )
+        .join(payout, payout.c.id == payout_item.c.payout_id)
+        .group_by(payout_item.c.voucher_id)
+    )
+    if worker is not None:
+        statement = statement.join(account, account.c.id == payout.c.account_id).where(
+            account.c.owner == worker
+        )
+    return statement.subquery()
+
+
+def _label(ranks: Subquery) -> ColumnElement[str]:
+    """Return the SQL expression of a filed receipt's `state:why`."""
+    net, held = func.coalesce(ranks.c.net, 0), func.coalesce(ranks.c.holdback, 0)
+    no_net = closing.c.net_uc == 0
+    no_holdback = or_(closing.c.held_uc == 0, closing.c.holdback == "forfeited")
+    is_paid = and_(or_(no_net, net == 2), or_(no_holdback, held == 2))
+    is_under_way = and_(or_(no_net, net >= 1), or_(no_holdback, held >= 1))
+    return case(
+        (closing.c.voucher_id.is_(None), "pending:open"),
+        (closing.c.state == "reversed", "rejected:reversed"),
+        (closing.c.state == "disputed", "held:dispute"),
+        (closing.c.state == "closed", "pending:window"),
+        (closing.c.holdback == "held", "held:holdback"),
+        (and_(is_paid, closing.c.holdback == "forfeited"), "paid:forfeited"),
+        (is_paid, "paid:"),
+        (is_under_way, "pending:payout"),
+        else_="pending:available",
+    )
+
+
+def _state_line(
+    label: str, n_receipts: int, servings: int, amount_uc: int
+) -> StateLine:
+    state, _, why = label.partition(":")
+    return StateLine(
+        state=ReceiptState(state),
+        why=why,
+        receipts=n_receipts,
+        servings=servings,
+        amount_uc=amount_uc,
+    )
+
+
+def _filed_lines(
+    connection: Connection, worker: bytes | None, period: Period
+) -> list[ReceiptLine]:
+    ranks = _payment_ranks(worker)
+    statement: Select[Any] = (
+        select(
+            _label(ranks).label("label"),
+            filing.c.content_hash,
+            filing.c.number,
+            filing.c.leaves,
+            filing.c.amount_uc,
+            filing.c.posted_us,
+            voucher.c.worker,
+            voucher.c.backbone,
+            voucher.c.tab,
+            voucher.c.price_epoch,
+            closing.c.release_due_us,
+            closing.c.holdback_due_us,
+        )
+        .join_from(filing, voucher, voucher.c.id == filing.c.voucher_id)
+        .outerjoin(closing, closing.c.voucher_id == filing.c.voucher_id)
+        .outerjoin(ranks, ranks.c.voucher_id == filing.c.voucher_id)
+        .where(*_within(filing.c.posted_us, period))
+    )
+    if worker is not None:
+        statement = statement.where(voucher.c.worker == worker)
+    return [_filed_line(row) for row in connection.execute(statement)]
+
+
+def _filed_line(row: Row[Any]) -> ReceiptLine:
+    state, _, why = row.label.partition(":")
+    due = {"window": row.release_due_us, "holdback": row.holdback_due_us}
+    return ReceiptLine(
+        state=ReceiptState(state),
+        why=why,
+        detail="",
+        worker=row.worker,
+        backbone=row.backbone,
+        tab=row.tab,
+        price_epoch=row.price_epoch,
+        number=row.number,
+        servings=row.leaves,
+        amount_uc=row.amount_uc,
+        posted_us=row.posted_us,
+        due_us=due.get(why) or 0,
+        voucher_hash=row.content_hash,
+    )
+
+
+def _one_sided_lines(
+    connection: Connection, worker: bytes | None, period: Period
+) -> list[ReceiptLine]:
+    """Return final vouchers that the backbone alone signed; those since are filed."""
+    key = ("worker", "backbone", "tab", "price_epoch")
+    same = and_(*(voucher.c[name] == one_sided.c[name] for name in key))
+    statement = (
+        select(
+            one_sided,
+            func.coalesce(voucher.c.amount_uc, 0).label("filed_uc"),
+            func.coalesce(voucher.c.leaves, 0).label("filed_leaves"),
+        )
+        .join_from(one_sided, voucher, same, isouter=True)
+        .where(one_sided.c.state != "signed", *_within(one_sided.c.seen_us, period))
+    )
+    if worker is not None:
+        statement = statement.where(one_sided.c.worker == worker)
+    return [_one_sided_line(row) for row in connection.execute(statement)]
+
+
+def _one_sided_line(row: Row[Any]) -> ReceiptLine:
+    claimed = _parsed(row.raw)
+    is_held = row.state == "held"
+    servings = claimed.leaves - row.filed_leaves if claimed else 0
+    return ReceiptLine(
+        state=ReceiptState.HELD if is_held else ReceiptState.REJECTED,
+        why="one-sided" if is_held else "expired",
+        detail="signed by the backbone alone",
+        worker=row.worker,
+        backbone=row.backbone,
+        tab=row.tab,
+        price_epoch=row.price_epoch,
+        number=row.number,
+        servings=max(0, servings),
+        amount_uc=max(0, row.amount_uc - row.filed_uc),
+        posted_us=row.seen_us,
+        due_us=0,
+        voucher_hash=row.content_hash,
+    )
+
+
+def _rejected_lines(
+    connection: Connection, worker: bytes | None, period: Period
+) -> list[ReceiptLine]:
+    statement = select(rejected).where(*_within(rejected.c.seen_us, period))
+    if worker is not None:
+        statement = statement.where(rejected.c.worker == worker)
+    return [_rejected_line(row) for row in connection.execute(statement)]
+
+
+def _rejected_line(row: Row[Any]) -> ReceiptLine:
+    claimed = _parsed(row.raw)
+    return ReceiptLine(
+        state=ReceiptState.REJECTED,
+        why=row.reason,
+        detail=row.detail,
+        worker=row.worker,
+        backbone=row.backbone,
+        tab=claimed.tab if claimed else b"",
+        price_epoch=claimed.price_epoch if claimed else 0,
+        number=claimed.number if claimed else 0,
+        servings=claimed.leaves if claimed else 0,
+        amount_uc=row.amount_uc,
+        posted_us=row.seen_us,
+        due_us=0,
+        voucher_hash=voucher_hash(row.raw),
+    )
+
+
+def _parsed(raw: bytes) -> Voucher | None:
+    try:
+        return Voucher.parse(raw)
+    except RemoteError:  # kept as received: it may be anything
+        return None
