@@ -22,6 +22,7 @@ one line and exits with `exit_code`.
         LogUnavailable       the log's files cannot be read, or not where they should be
         PeriodRefused        a period that cannot be read
         OperationRefused     a writing command that does not exist, or not so
+        PayoutRefused        a step that a payout's state does not allow
         SpoolFull            the spool reached its bound
         SpoolCorrupt         a spool file is damaged before its end
         OutOfWindow          a tree insertion too far back; rebuild from the leaves
@@ -65,6 +66,7 @@ __all__ = [
     "NotFound",
     "OperationRefused",
     "OutOfWindow",
+    "PayoutRefused",
     "PeriodRefused",
     "ProofRefused",
     "RemoteError",
@@ -174,6 +176,12 @@ class PeriodRefused(LocalError):
 
 class OperationRefused(LocalError):
     """A writing command that does not exist, or not with these parameters."""
+
+
+class PayoutRefused(LocalError):
+    """A step that a payout's state does not allow."""
+
+    advice = "See `p2pmoe ledger payout list`."
 
 
 class SpoolFull(LocalError):

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from ledger.dispute_operations import DISPUTE_OPERATIONS
 from ledger.errors import OperationRefused
 from ledger.office import Office, Operation
+from ledger.payout_prepare import PREPARE_OPERATIONS
+from ledger.payouts import PAYOUT_OPERATIONS
 from ledger.periods_closing import PERIOD_OPERATIONS
 from ledger.policies import policy_set
 
@@ -30,6 +32,8 @@ OPERATIONS: dict[str, Operation] = {
     "policy.set": policy_set,
     **DISPUTE_OPERATIONS,
     **PERIOD_OPERATIONS,
+    **PREPARE_OPERATIONS,
+    **PAYOUT_OPERATIONS,
 }
 
 

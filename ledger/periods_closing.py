@@ -9,7 +9,7 @@ open a period again: what comes late belongs to the period in which it came, who
 has a note. Closing a closed one again returns the same row.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Row, func, insert, select
@@ -141,13 +141,13 @@ def log_at(connection: Connection, end_us: int) -> tuple[int, bytes]:
     return size, root_of(roots)
 
 
-def _numbered(rows: Iterable[Row[Any]], first: int) -> Iterable[bytes]:
-    for expected, row in enumerate(rows, first):
-        if row.log_index != expected:
+def _numbered(rows: Iterable[Sequence[Any]], first: int) -> Iterable[bytes]:
+    for expected, (log_index, entry_hash) in enumerate(rows, first):
+        if log_index != expected:
             raise DifferenceFound(
-                f"entry {expected} of the log is missing before {row.log_index}"
+                f"entry {expected} of the log is missing before {log_index}"
             )
-        yield row.entry_hash
+        yield entry_hash
 
 
 def _find(connection: Connection, span: Period) -> Row[Any] | None:

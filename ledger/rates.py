@@ -53,7 +53,7 @@ def parse_money(text: str, currency: str) -> int:
     places = decimals_of(currency)
     if part[places:].strip("0"):
         raise OperationRefused(f"{text} {currency} is a fraction of a minor unit")
-    return int(whole) * 10**places + int(part[:places].ljust(places, "0") or "0")
+    return int(whole + part[:places].ljust(places, "0"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

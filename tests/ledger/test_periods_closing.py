@@ -24,10 +24,14 @@ def close(store, name):
 
 
 @pytest.fixture
-def world(ledger_database):
+def world(tmp_path):
+    return world_of_november(tmp_path)
+
+
+def world_of_november(path):
     world = World()
-    world.path = ledger_database
-    with world.open(ledger_database) as store:
+    world.path = path
+    with world.open(path) as store:
         tab = world.tab(store.grant(world.order()).result(5))
         tab.file(store, 0, 1)
         world.now_us = DECEMBER_US - 1
@@ -36,7 +40,8 @@ def world(ledger_database):
     return world
 
 
-def test_a_period_is_closed_once_it_is_over(world):
+def test_a_period_is_closed_once_it_is_over(ledger_database):
+    world = world_of_november(ledger_database)
     with world.open(world.path) as store:
         with pytest.raises(PeriodRefused, match="2026-11 is not over") as caught:
             close(store, "2026-11")
@@ -94,18 +99,18 @@ def test_periods_follow_each_other(world):
             assert "ledger close 2027-01" in caught.value.advice
 
 
-@pytest.mark.parametrize("name", ["", "nonsense", "2026-13", 7, "2026-11" * 9])
-def test_no_period(world, name):
+def test_no_period(world):
     with world.open(world.path) as store:
-        with pytest.raises((PeriodRefused, OperationRefused)):
-            close(store, name)
+        for name in ("", "nonsense", "2026-13", 7, "2026-11" * 9):
+            with pytest.raises((PeriodRefused, OperationRefused)):
+                close(store, name)
         with pytest.raises(OperationRefused, match="unknown parameters"):
             store.operate("period.close", {"name": "2026-11", "x": 1}).result(5)
 
 
-def test_a_quiet_period_closes(ledger_database):
+def test_a_quiet_period_closes(tmp_path):
     world = World()
-    with world.open(ledger_database) as store:
+    with world.open(tmp_path) as store:
         document = close(store, "2026-10")
         assert (document["last_seq"], document["log_size"]) == (0, 0)
         assert document["log_root"] == EMPTY_ROOT.hex()
@@ -130,13 +135,9 @@ def test_the_log_is_joined_in_parts(monkeypatch):
         def partitions(self, size):
             return (self[at : at + size] for at in range(0, len(self), size))
 
-    class Row:
-        def __init__(self, n):
-            self.log_index, self.entry_hash = n, hashes[n]
-
     class Books:
         def __init__(self, *numbers):
-            self.rows = Rows(map(Row, numbers))
+            self.rows = Rows((n, hashes[n]) for n in numbers)
 
         def execute(self, _):
             return self.rows
