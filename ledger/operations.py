@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from ledger.dispute_operations import DISPUTE_OPERATIONS
 from ledger.errors import OperationRefused
+from ledger.log.cosigning import COSIGNING_OPERATIONS
 from ledger.office import Office, Operation
 from ledger.payout_prepare import PREPARE_OPERATIONS
 from ledger.payouts import PAYOUT_OPERATIONS
@@ -30,6 +31,7 @@ def _ping(office: Office, params: Mapping[str, object]) -> Mapping[str, object]:
 OPERATIONS: dict[str, Operation] = {
     "ping": _ping,
     "policy.set": policy_set,
+    **COSIGNING_OPERATIONS,
     **DISPUTE_OPERATIONS,
     **PERIOD_OPERATIONS,
     **PREPARE_OPERATIONS,

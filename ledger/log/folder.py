@@ -29,7 +29,7 @@ from ledger.log.tiles import (
 )
 from ledger.log.tree import HASH_BYTES
 
-__all__ = ["Fetch", "LogFolder", "LogReader", "fetch_from"]
+__all__ = ["Fetch", "LogFolder", "LogReader", "fetch_from", "write_whole"]
 
 # Bytes of a file of the log, at most so many. Raises NotFound or LogUnavailable.
 Fetch = Callable[[str, int], bytes]
@@ -109,9 +109,9 @@ class LogReader:
         except FormatRefused as exc:
             raise FormatRefused(f"{tile.bundle_path}: {exc}") from exc
 
-    def tree(self, size: int) -> TileTree:
-        """Return root and proofs of the tree of `size` entries."""
-        return TileTree(size, self.tile)
+    def tree(self, size: int, root: bytes | None = None) -> TileTree:
+        """Return root and proofs of the tree of `size` entries; see `TileTree`."""
+        return TileTree(size, self.tile, root)
 
     def _of_full(self, path: str, max_bytes: int, first: NotFound) -> bytes:
         try:
@@ -146,12 +146,7 @@ class LogFolder(LogReader):
             if path.stat().st_size == len(raw) and path.read_bytes() == raw:
                 return
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f"{path.name}.new")
-        with draft.open("wb") as file:
-            file.write(raw)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
+        write_whole(path, raw)
         above = path.parent
         while above not in self._unsynced and above != self.path.parent:
             self._unsynced.add(above)
@@ -172,3 +167,17 @@ class LogFolder(LogReader):
         """Remove the partial tiles that a full one took the place of."""
         for path in {tile.path, tile.bundle_path}:
             shutil.rmtree(self.path / f"{path}.p", ignore_errors=True)
+
+
+def write_whole(path: Path, raw: bytes) -> None:
+    """Write a file whole or not at all; its name is durable once its folder is synced.
+
+    Raises:
+        OSError: the disk refused; what was there is there still.
+    """
+    draft = path.with_name(f"{path.name}.new")
+    with draft.open("wb") as file:
+        file.write(raw)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)

@@ -22,7 +22,7 @@ from sqlalchemy import Connection, insert, select
 
 from ledger.database import Reader, store_error
 from ledger.desk import Desk
-from ledger.errors import DifferenceFound, FormatRefused, LogUnavailable, RemoteError
+from ledger.errors import DifferenceFound, LogUnavailable, RemoteError
 from ledger.log.checkpoint import (
     Checkpoint,
     log_key,
@@ -40,7 +40,7 @@ from ledger.log.tiles import (
     pack_bundle,
     tiles_of,
 )
-from ledger.log.tree import verify_consistency
+from ledger.log.tree import EMPTY_ROOT, verify_consistency
 from ledger.schema import voucher
 from ledger.schema_closing import checkpoint, closing, cosignature
 from ledger.voucher import SignedVoucher, voucher_hash
@@ -159,10 +159,9 @@ class Publisher:
     ) -> Checkpoint:
         """Write entries and tiles, read them back, and return the new head."""
         old_size = signed.size if signed else 0
-        old = self._folder.tree(old_size)
+        old_root = signed.root if signed else EMPTY_ROOT
         try:
-            if signed is not None and old.root != signed.root:
-                raise DifferenceFound(f"log of {old_size} entries has another root")
+            self._folder.tree(old_size, old_root)
             new = list(
                 extend(
                     self._folder.tile,
@@ -170,7 +169,7 @@ class Publisher:
                     [entry.hash for entry in entries[old_size - start :]],
                 )
             )
-        except (FormatRefused, LogUnavailable) as exc:
+        except (RemoteError, LogUnavailable) as exc:
             raise DifferenceFound(f"log {self._folder.path}: {exc}") from exc
         size = start + len(entries)
         for tile, raw in new:
@@ -181,7 +180,7 @@ class Publisher:
                 self._folder.put(tile.bundle_path, bundle)
             self._folder.put(tile.path, raw)
         self._folder.sync()
-        return self._read_back(old_size, old.root, size, (start, entries))
+        return self._read_back(old_size, old_root, size, (start, entries))
 
     def _read_back(
         self,

@@ -10,8 +10,9 @@ log's folder or address:
     tile/entries/<n>[.p/<width>]     entries: each `u16 length || bytes`, big-endian
 
 with n in groups of three digits, all but the last beginning with x: 1234067 is
-`x001/x234/067`. `TileTree` answers for one size from whatever reads tiles; nothing it
-reads is believed beyond its length: who does not trust the source checks the proofs.
+`x001/x234/067`. `TileTree` answers for one size from whatever reads tiles. A full
+tile is believed only if it has the hash that the tile above it has for it; given the
+root, which covers all partial tiles, nothing is believed that the root does not cover.
 Pure.
 
 Specification: C2SP tlog-tiles v1.
@@ -168,19 +169,29 @@ def parse_bundle(raw: bytes, n_entries: int) -> list[bytes]:
 
 
 class TileTree:
-    """Root and proofs of the tree of one size; each tile is read at most once."""
+    """Root and proofs of the tree of one size; each tile is read at most once.
 
-    def __init__(self, size: int, read: ReadTile) -> None:
+    Every method raises ProofRefused upon a tile that the one above does not know.
+    """
+
+    def __init__(self, size: int, read: ReadTile, root: bytes | None = None) -> None:
         """Look at a tree through `read`.
 
+        Args:
+            size: entries in the tree.
+            read: reads a tile.
+            root: 32 bytes that the tiles must lead to, if it is known.
+
         Raises:
-            ProofRefused: no tree has this size.
+            ProofRefused: no tree has this size, or the tiles lead to another root.
         """
         if not 0 <= size <= MAX_SIZE:
             raise ProofRefused(f"log of {size} entries")
         self.size = size
         self._read = read
         self._tiles: dict[tuple[int, int], list[bytes]] = {}
+        if root is not None and root != self.root:
+            raise ProofRefused(f"tiles of {size} entries lead to another root")
 
     @property
     def root(self) -> bytes:
@@ -262,7 +273,12 @@ class TileTree:
         if found is None:
             n_hashes = self.size >> _HEIGHT * level
             width = min(TILE_WIDTH, n_hashes - index * TILE_WIDTH)
-            found = _split(self._read(Tile(level, index, width)), width)
+            tile = Tile(level, index, width)
+            found = _split(self._read(tile), width)
+            if width == TILE_WIDTH:
+                above, at = divmod(index, TILE_WIDTH)
+                if root_of(found) != self._tile(level + 1, above)[at]:
+                    raise ProofRefused(f"{tile.path} is not what the tile above says")
             self._tiles[level, index] = found
         return found
 

@@ -5,7 +5,7 @@ unless a test closes real ones.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from hashlib import sha256
 from pathlib import Path
@@ -16,8 +16,10 @@ from sqlalchemy import Connection, func, insert, select
 from ledger.database import LedgerFolder, Reader, open_writing_engine
 from ledger.log.entry import entry_hash, pack_entry
 from ledger.log.publisher import Publisher
+from ledger.office import Office, Operation
 from ledger.schema import account, voucher
 from ledger.schema_closing import closing, policy
+from ledger.settlement import GrantPolicy
 from ledger.voucher import SignedVoucher, Voucher
 from tests.support.ledger_world import NOVEMBER_US, World, paper_tab
 
@@ -29,9 +31,10 @@ POLICY = sha256(b"policy").digest()
 class FakeDesk:
     """What a job of the log needs of the writer's desk."""
 
-    def __init__(self, connection: Connection, now_us: int) -> None:
+    def __init__(self, connection: Connection, now_us: int, path: Path) -> None:
         self.connection = connection
         self.now_us = now_us
+        self.folder = LedgerFolder(path)
 
 
 class LogWorld:
@@ -73,8 +76,17 @@ class LogWorld:
     def submit(self, job: Callable[[Any], Any]) -> Future[Any]:
         future: Future[Any] = Future()
         with self.engine.begin() as connection:
-            future.set_result(job(FakeDesk(connection, self.now_us)))
+            future.set_result(job(FakeDesk(connection, self.now_us, self.path)))
         return future
+
+    def operate(self, operation: Operation, **params: object) -> Mapping[str, object]:
+        """Run an operation as the writer would."""
+
+        def job(desk: Any) -> Mapping[str, object]:
+            sign = self.world.ledger.sign
+            return operation(Office(desk=desk, sign=sign, policy=GrantPolicy()), params)
+
+        return self.submit(job).result()
 
     def close(self, n: int = 1) -> list[bytes]:
         """Close so many vouchers more; return their entries."""

@@ -203,6 +203,29 @@ def test_a_tile_of_a_wrong_length_is_refused():
         shelf.grow(300, [LEAVES[300]])
 
 
+def test_a_tile_that_the_one_above_does_not_know_is_refused():
+    shelf = Shelf(SHELF)
+    full = Tile(0, 0)
+    shelf[full] = b"x" * 32 + shelf[full][32:]
+    assert shelf.tree(301).root == SHELF.tree(301).root  # which does not read it
+    with pytest.raises(ProofRefused, match="tile/0/000 is not"):
+        shelf.tree(301).inclusion(0)
+    with pytest.raises(ProofRefused):
+        shelf.tree(301).leaf(255)
+
+
+def test_a_given_root_covers_every_partial_tile():
+    root = SHELF.tree(300).root
+    assert TileTree(300, SHELF.read, root).leaf(299) == LEAVES[299]
+    for tile in (Tile(0, 1, 44), Tile(1, 0, 1)):
+        shelf = Shelf(SHELF)
+        shelf[tile] = shelf[tile][:-1] + b"x"
+        with pytest.raises(ProofRefused):
+            TileTree(300, shelf.read, root)
+    with pytest.raises(ProofRefused):
+        TileTree(0, SHELF.read, root)
+
+
 def test_what_no_tree_has():
     tree = SHELF.tree(300)
     for call in (tree.inclusion, tree.leaf):
