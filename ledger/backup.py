@@ -148,9 +148,10 @@ def _take(folder: LedgerFolder, partial: Path, now_us: int, tell: Tell) -> Backu
     work.mkdir(mode=0o700)
     snapshot = work / DATABASE_NAME
     with open_sink(partial) as sink:
-        for name in _log_names(folder):
-            with contextlib.suppress(FileNotFoundError):  # a tile that has grown
-                _add(sink, files, name, folder.path / name)
+        for _ in range(2):  # a tile that goes meanwhile has grown into another
+            for name in [n for n in _log_names(folder) if n not in files]:
+                with contextlib.suppress(FileNotFoundError):
+                    _add(sink, files, name, folder.path / name)
         tell("database", 0.1)
         _take_database(folder, snapshot)
         _add(sink, files, DATABASE_NAME, snapshot)
@@ -226,8 +227,9 @@ def _add(
 
 
 def _log_names(folder: LedgerFolder) -> Iterator[str]:
-    """Yield the log's files, the checkpoint first."""
+    """Yield the log's files, the checkpoint first, and the list of witnesses."""
     yield f"log/{CHECKPOINT_PATH}"
+    yield folder.witnesses.name
     for path in sorted(folder.log.rglob("*")):
         name = path.relative_to(folder.path).as_posix()
         is_tile = is_backup_name(name) and path.name != CHECKPOINT_PATH
@@ -281,12 +283,11 @@ def _put_in_place(
     folder: LedgerFolder, partial: Path, url: URL | None, tell: Tell
 ) -> None:
     """Move leaves and log, then the database: what is cut short holds no ledger."""
-    moved = [
-        path for path in (folder.leaves, folder.log) if _inside(partial, path).exists()
-    ]
+    parts = (folder.leaves, folder.log, folder.witnesses)
+    moved = [path for path in parts if (partial / path.name).exists()]
     try:
         for path in moved:
-            _inside(partial, path).rename(path)
+            (partial / path.name).replace(path)
         if url is None:
             sync_folder(folder.path)
             (partial / DATABASE_NAME).rename(folder.database)
@@ -298,7 +299,7 @@ def _put_in_place(
     except BaseException:
         if not folder.holds_ledger:
             for path in moved:
-                shutil.rmtree(path, ignore_errors=True)
+                _remove(path)
         raise
 
 
@@ -311,10 +312,6 @@ def _fill(target: Engine, path: Path) -> None:
     finally:
         source.dispose()
         target.dispose()
-
-
-def _inside(partial: Path, path: Path) -> Path:
-    return partial / path.name
 
 
 def _work_of(partial: Path) -> Path:

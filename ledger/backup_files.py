@@ -1,10 +1,11 @@
 """The files of a backup: what they may be called, the list of them, folder or archive.
 
 Contract: a backup is a ledger's folder at one moment, with the database in SQLite
-whatever the ledger uses: `ledger.sqlite3`, `leaves/`, `log/`, and `backup.json`, the
-list of all files with length and SHA-256. As a folder every program that reads a ledger
-reads it; as a file (`.tar`) it is the same in an uncompressed archive, the list last. A
-reader takes no name but these, nothing but plain files, and believes no length.
+whatever the ledger uses: `ledger.sqlite3`, `leaves/`, `log/`, `witnesses`, and
+`backup.json`, the list of all files with length and SHA-256. As a folder every program
+that reads a ledger reads it; as a file (`.tar`) it is the same in an uncompressed
+archive, the list last. A reader takes no name but these, nothing but plain files, and
+believes no length.
 """
 
 import json
@@ -120,7 +121,7 @@ def is_archive(path: Path) -> bool:
 
 def is_backup_name(name: str) -> bool:
     """Say whether a file of this name can be part of a backup, its list aside."""
-    if name == DATABASE_NAME or _LEAF_NAME.fullmatch(name):
+    if name in {DATABASE_NAME, "witnesses"} or _LEAF_NAME.fullmatch(name):
         return True
     return name.startswith("log/") and is_log_path(name.removeprefix("log/"))
 

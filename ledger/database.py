@@ -85,6 +85,11 @@ class LedgerFolder:
         return self.path / "log"
 
     @property
+    def witnesses(self) -> Path:
+        """The file of the witnesses that the operator knows, one key a line."""
+        return self.path / "witnesses"
+
+    @property
     def lock(self) -> Path:
         """The file whose lock says that a process writes here."""
         return self.path / "ledger.lock"

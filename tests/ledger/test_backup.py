@@ -45,7 +45,8 @@ def add_log(folder) -> None:
     tile.parent.mkdir(parents=True)
     tile.write_bytes(b"hashes")
     (folder / "log" / "checkpoint").write_bytes(b"a note")
-    (folder / "log" / "checkpoint.tmp").write_bytes(b"half a no")
+    (folder / "log" / "checkpoint.new").write_bytes(b"half a no")
+    (folder / "witnesses").write_bytes(b"a key")
 
 
 def test_what_was_taken_is_put_back(ledger_database, target, tmp_path):
@@ -60,7 +61,9 @@ def test_what_was_taken_is_put_back(ledger_database, target, tmp_path):
     log = tmp_path / "again" / "log"
     assert (log / "tile/0/000.p/3").read_bytes() == b"hashes"
     assert sorted(p.name for p in log.iterdir()) == ["checkpoint", "tile"]
+    assert (log.parent / "witnesses").read_bytes() == b"a key"
     shutil.rmtree(log)
+    (log.parent / "witnesses").unlink()
     verify_ledger(Reader(tmp_path / "again"), world.identity)
     with world.open(tmp_path / "again") as store:
         assert store.grant(world.order()).result(5)
