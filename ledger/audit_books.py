@@ -1,0 +1,177 @@
+"""What an audit has derived so far: signed evidence, and the transfers it demands.
+
+Contract: the parts of the audit (`ledger.audit_*`) fill one `Books` in a fixed order;
+each notes the transfers that its evidence demands (`expect`), and what is left of them
+at the end is missing. `same` is how every part compares; `naming` turns what is wrong
+with bytes into a difference of the thing they belong to. Reads only.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Row
+
+from ledger.accounts import AccountKind, TransferCode, transfer_id
+from ledger.database import LedgerIdentity
+from ledger.errors import DifferenceFound, RemoteError
+from ledger.grant import Grant
+from ledger.policy import Policy
+from ledger.prices import PriceTable
+from ledger.voucher import SignedVoucher, Voucher, voucher_hash
+
+__all__ = [
+    "AuditReport",
+    "Books",
+    "DisputeFound",
+    "Due",
+    "Filed",
+    "Side",
+    "naming",
+    "same",
+]
+
+Side = tuple[bytes, AccountKind]  # an account: its owner and kind
+
+
+@dataclass(slots=True, kw_only=True)
+class AuditReport:
+    """What was re-derived; all counts are of things that were found right."""
+
+    price_tables: int = 0
+    policies: int = 0
+    grants: int = 0
+    vouchers: int = 0
+    receipts: int = 0  # leaves: servings with a receipt
+    pruned_receipts: int = 0  # whose leaves are gone by the policy: sums alone
+    closings: int = 0
+    disputes: int = 0
+    equivocations: int = 0
+    one_sided: int = 0
+    rejected: int = 0
+    log_entries: int = 0
+    checkpoints: int = 0
+    cosignatures: int = 0
+    periods: int = 0
+    payouts: int = 0
+    transfers: int = 0
+    accounts: int = 0
+    earned_uc: int = 0
+    paid_uc: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Due:
+    """A transfer that must be there."""
+
+    code: str
+    debit: Side
+    credit: Side
+    amount_uc: int
+    reference: bytes
+    posted_us: int | None  # None: not known from elsewhere
+
+
+@dataclass(frozen=True, slots=True)
+class Filed:
+    """A voucher that stands: its row's id, its fields, what was received."""
+
+    id: int
+    name: str  # as in messages
+    voucher: Voucher
+    signed: SignedVoucher
+    posted_us: int
+
+    @property
+    def content_hash(self) -> bytes:
+        """The 32-byte name of the voucher."""
+        return voucher_hash(self.signed.raw)
+
+
+@dataclass(frozen=True, slots=True)
+class DisputeFound:
+    """What a dispute means for its voucher."""
+
+    id: int
+    is_pending: bool
+    is_lost_by_worker: bool
+    decided_us: int | None
+
+
+@dataclass(slots=True)
+class Books:
+    """What is known so far."""
+
+    owner: LedgerIdentity
+    report: AuditReport = field(default_factory=AuditReport)
+    prices: dict[bytes, PriceTable] = field(default_factory=dict)
+    policies: dict[bytes, Policy] = field(default_factory=dict)
+    grants: dict[bytes, Grant] = field(default_factory=dict)
+    used_uc: defaultdict[bytes, int] = field(default_factory=lambda: defaultdict(int))
+    vouchers: dict[int, Filed] = field(default_factory=dict)  # by row id
+    pruned_us: dict[int, int] = field(default_factory=dict)  # of leaves, by voucher
+    disputed: set[int] = field(default_factory=set)  # vouchers, by row id
+    leaves: dict[tuple[int, int], bytes] = field(default_factory=dict)  # of those
+    disputes: defaultdict[int, list[DisputeFound]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    equivocations: defaultdict[bytes, list[int]] = field(
+        default_factory=lambda: defaultdict(list)  # worker -> when each was seen
+    )
+    closed: dict[int, Row[Any]] = field(default_factory=dict)  # by voucher's row id
+    entries: list[bytes] = field(default_factory=list)  # of the log, leaf hashes
+    due: dict[bytes, Due] = field(default_factory=dict)  # by transfer id
+
+    def expect(
+        self,
+        code: TransferCode,
+        key: bytes,
+        sides: tuple[Side, Side],
+        amount_uc: int,
+        reference: bytes,
+        *,
+        posted_us: int | None = None,
+    ) -> None:
+        """Note a transfer that must be there; nothing moves for an amount of zero."""
+        if not amount_uc:
+            return
+        ident = transfer_id(code, key)
+        if ident in self.due:
+            raise DifferenceFound(f"{code} {ident.hex()} has two reasons")
+        self.due[ident] = Due(
+            code=code,
+            debit=sides[0],
+            credit=sides[1],
+            amount_uc=amount_uc,
+            reference=reference,
+            posted_us=posted_us,
+        )
+
+
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """Turn what is wrong with bytes into a difference of the thing they belong to."""
+    try:
+        yield
+    except RemoteError as exc:
+        raise DifferenceFound(f"{name}: {exc}") from exc
+
+
+def same(name: str, what: str, stored: object, derived: object) -> None:
+    """Check that what is stored is what was derived.
+
+    Raises:
+        DifferenceFound: names the thing, what of it, and both values.
+    """
+    if stored != derived:
+        raise DifferenceFound(
+            f"{name}: {what} is {_shown(stored)}, re-derived {_shown(derived)}"
+        )
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bytes):
+        return value[:8].hex()
+    return str(value)[:80]

@@ -1,0 +1,67 @@
+"""What the ledger's audit says about the honest books after a change by hand.
+
+Changes of the database are made in a transaction of a copy in memory and rolled back,
+so that each takes some milliseconds; who changes files copies the books first.
+"""
+
+import sqlite3
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, create_engine, event
+from sqlalchemy.pool import StaticPool
+
+from ledger.audit import check_books
+from ledger.audit_books import AuditReport, Books
+from ledger.audit_log import read_shown
+from ledger.database import LedgerFolder
+from ledger.errors import DifferenceFound
+from tests.support.honest_books import copy_of_honest_books
+from tests.support.ledger_world import World
+
+__all__ = ["difference_after", "report_after"]
+
+
+def report_after(*statements: str) -> AuditReport:
+    """Return what the audit finds right after some statements."""
+    folder, world, engine = _in_memory()
+    books = Books(world.identity)
+    shown = read_shown(folder.log, books)
+    with engine.connect() as connection:
+        for statement in statements:
+            changed = connection.exec_driver_sql(statement).rowcount
+            assert changed > 0, statement
+        try:
+            check_books(connection, folder, books, shown)
+        finally:
+            connection.rollback()
+    return books.report
+
+
+def difference_after(*statements: str) -> str:
+    """Return the one line that names the difference."""
+    with pytest.raises(DifferenceFound) as caught:
+        report_after(*statements)
+    assert caught.value.exit_code == 1
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@cache
+def _in_memory() -> tuple[LedgerFolder, World, Engine]:
+    """Return folder, world, and the database in memory, without its triggers."""
+    path = Path(tempfile.mkdtemp(prefix="audits-")) / "books"
+    world = copy_of_honest_books(path)
+    folder = LedgerFolder(path)
+    copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    source = sqlite3.connect(folder.database)
+    source.backup(copy)
+    source.close()
+    query = "select name from sqlite_master where type = 'trigger'"
+    for (name,) in copy.execute(query).fetchall():
+        copy.execute(f"drop trigger {name}")
+    engine = create_engine("sqlite://", creator=lambda: copy, poolclass=StaticPool)
+    event.listen(engine, "begin", lambda conn: conn.exec_driver_sql("begin"))
+    return folder, world, engine

@@ -1,0 +1,191 @@
+"""One ledger's folder with everything in it that an audit must follow, built honestly.
+
+Three workers and two backbones over three months: late servings, refused vouchers,
+finals and keys that closed with their grant, a fee that was raised, disputes with every
+outcome, a worker that equivocated, finals of one side, holdbacks given back, two closed
+months, payouts, a witnessed log. Built once for each process and copied.
+"""
+
+import shutil
+import tempfile
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+
+from ledger.equivocation import equivocations
+from ledger.log.publisher import Publisher
+from ledger.policy import Policy
+from ledger.store import Store
+from tests.support.dispute_papers import (
+    answer_of,
+    claim_of,
+    signed_answer,
+    signed_claim,
+)
+from tests.support.ledger_world import NOVEMBER_US, Party, TabSide, World
+
+__all__ = ["HOUR_US", "WITNESS", "copy_of_honest_books"]
+
+HOUR_US = 3_600_000_000
+DAY_US = 24 * HOUR_US
+DECEMBER_US = NOVEMBER_US + 30 * DAY_US
+JANUARY_US = DECEMBER_US + 31 * DAY_US
+WITNESS = Party("witness")
+_TERMS = Policy(
+    fee_ppm=25_000,
+    holdback_ppm=100_000,
+    holdback_us=20 * DAY_US,
+    dispute_us=48 * HOUR_US,
+    answer_us=24 * HOUR_US,
+)
+
+
+def copy_of_honest_books(folder: Path) -> World:
+    """Put the honest books into a folder that is not there yet; return their world."""
+    built, world = _built()
+    shutil.copytree(built, folder)
+    return world
+
+
+@cache
+def _built() -> tuple[Path, World]:
+    folder = Path(tempfile.mkdtemp(prefix="honest-books-")) / "ledger"
+    build = _Build(World())
+    with build.world.open(folder, terms=_TERMS) as store:
+        build.store = store
+        build.november()
+        build.december()
+        build.january()
+    return folder, build.world
+
+
+@dataclass
+class _Build:
+    world: World
+    store: Store = field(init=False)
+    n_tabs: int = 0
+
+    def tab(self, name: str, backbone: str = "backbone") -> TabSide:
+        """A new tab of a worker, under a new grant."""
+        worker, client = Party(name), Party(backbone)
+        order = self.world.order(worker=worker, backbone=client, ceiling_uc=5000)
+        self.n_tabs += 1
+        return self.world.tab(
+            self.store.grant(order).result(5),
+            worker=worker,
+            backbone=client,
+            tab=b"tab-%04d" % self.n_tabs,
+        )
+
+    def closed(self, name: str, *servings: int) -> TabSide:
+        """A tab whose first voucher is its last."""
+        tab = self.tab(name)
+        assert tab.file(self.store, *servings, final=True).status == 0
+        return tab
+
+    def operate(self, operation: str, /, **params: object) -> None:
+        self.store.operate(operation, params).result(5)
+
+    def dispute(self, tab: TabSide, serving: int, *, by_worker: bool = False) -> None:
+        claim = claim_of(tab, serving, by_worker=by_worker)
+        opener = tab.worker if by_worker else tab.backbone
+        raw, signature = signed_claim(claim, opener)
+        self.operate("dispute.open", claim=raw.hex(), signature=signature.hex())
+
+    def answer(self, tab: TabSide, serving: int, *, to_worker: bool = False) -> None:
+        answer = answer_of(tab, claim_of(tab, serving, by_worker=to_worker))
+        respondent = tab.backbone if to_worker else tab.worker
+        raw, signature = signed_answer(answer, respondent)
+        self.operate("dispute.answer", answer=raw.hex(), signature=signature.hex())
+
+    def tend(self) -> None:
+        self.store.tend()
+        publisher = Publisher(self.store.reader(), self.world.ledger.sign)
+        publisher.publish(self.store._writer.submit)
+
+    def november(self) -> None:
+        """Servings, closings, disputes; the windows end."""
+        world, store = self.world, self.store
+        first = self.tab("ada")
+        first.file(store, 0, 1, 2)
+        world.now_us += HOUR_US
+        first.file(store, 5)
+        first.file(store, 4, final=True)
+        self.unfinished = self.tab("ada", backbone="other backbone")
+        self.unfinished.file(store, *range(10))
+        self.refused(self.tab("bob"))
+        judged = self.closed("bob", 0, 1, 2, 3)
+        lost = self.closed("bob", 0, 1, 7)
+        opened = self.closed("ada", 0, 3)
+        self.tend()
+        world.now_us += HOUR_US
+        self.dispute(judged, 2)
+        self.dispute(lost, 1)
+        self.dispute(lost, 7)
+        self.dispute(opened, 3, by_worker=True)
+        self.answer(judged, 2)
+        self.answer(opened, 3, to_worker=True)
+        self.answer(lost, 7)
+        world.now_us += HOUR_US
+        right = claim_of(judged, 2).leaf.out_hash.hex()
+        judgement = {"recomputed": right, "referee": "a third worker", "commit": True}
+        self.operate("dispute.judge", id=1, **judgement)
+        self.tend()
+        self.one_sided()
+        world.now_us += 30 * HOUR_US  # nobody answered about the lost one
+        self.tend()
+        self.operate("policy.set", fee_ppm=50_000, commit=True)
+        twice = self.closed("eve", 0, 1, 2, 3)
+        world.now_us += HOUR_US
+        self.equivocate(twice)
+        world.now_us += 60 * HOUR_US  # grants end, windows are over
+        self.tend()
+
+    def refused(self, tab: TabSide) -> None:
+        """One voucher with a wrong signature, then the right one."""
+        signed, block = tab.next(0, 1, final=True)
+        wrong = replace(signed, backbone_signature=signed.worker_signature)
+        self.store.file(wrong, block, tab.worker.id).result(5)
+        self.store.file(signed, block, tab.worker.id).result(5)
+
+    def one_sided(self) -> None:
+        """Finals of the backbone alone: one is signed later, one never."""
+        for is_signed in (True, False):
+            tab = self.tab("bob")
+            tab.file(self.store, 0, 1)
+            final, block = tab.one_sided(2, 3)
+            self.store.file(final, block, tab.backbone.id).result(5)
+            if is_signed:
+                half = tab.worker_half(final)
+                self.store.file(half, b"", tab.worker.id).result(5)
+
+    def equivocate(self, tab: TabSide) -> None:
+        """A second body of a number that was signed already."""
+        signed = tab.sign(tab.previous)
+        other = tab.sign(replace(tab.previous, issued_us=tab.previous.issued_us + 1))
+        for proof in equivocations(signed, other):
+            self.operate("equivocation.report", proof=proof.pack().hex(), commit=True)
+
+    def december(self) -> None:
+        """November is closed; holdbacks go back; a late voucher."""
+        world = self.world
+        world.now_us = DECEMBER_US - HOUR_US
+        tab = self.tab("ada")
+        late, block = tab.next(0, 1, 2, 3, final=True)
+        world.now_us = DECEMBER_US + HOUR_US
+        self.operate("period.close", name="2026-11")
+        self.store.file(late, block, tab.worker.id).result(5)
+        self.closed("bob", *range(8))
+        self.tend()
+        world.now_us += 5 * DAY_US
+        self.tend()
+
+    def january(self) -> None:
+        """December is closed; one grant is open, one dispute pending."""
+        self.world.now_us = JANUARY_US + HOUR_US
+        self.tend()
+        self.operate("period.close", name="2026-12")
+        self.dispute(self.closed("bob", 0, 1), 1)
+        self.tab("ada").file(self.store, 0, 1)
+        self.tab("bob")
+        self.tend()
