@@ -26,7 +26,7 @@ from mobile_worker.large_pages import weight_room
 from tests.benchmarks.figures import Figure, figure
 from tests.benchmarks.rounds import Stopwatch, Timed, measured_rounds
 
-__all__ = ["ExpertRotation", "open_kernels", "product_figures"]
+__all__ = ["ExpertRotation", "bench_input", "open_kernels", "product_figures"]
 
 N_EMBD, N_FF = 2048, 768  # the synthetic model's experts
 CACHE_BYTES = 96 << 20  # no core here has so much to itself
@@ -68,7 +68,7 @@ def product_figures(kernels: Sequence[Kernel], n: int) -> list[Figure]:
 
 
 def _product_rates(kernel: Kernel, matrix: Matrix, n: int) -> list[float]:
-    rows = _input(kernel, n)
+    rows = bench_input(kernel, n)
     work = n * matrix.n_rows * matrix.n_cols / 1e9
     kernel.matmul(matrix, rows)  # what it unpacks or copies, it does now
     return measured_rounds(
@@ -76,21 +76,28 @@ def _product_rates(kernel: Kernel, matrix: Matrix, n: int) -> list[float]:
     )[0]
 
 
-def _input(kernel: Kernel, n: int) -> ExpertInput:
-    floats = fixed_rows("bench rows", n, N_EMBD)
+def bench_input(kernel: Kernel, n: int, n_embd: int = N_EMBD) -> ExpertInput:
+    """Return `n` rows as a kernel takes them, coded and as floats."""
+    floats = fixed_rows("bench rows", n, n_embd)
     return ExpertInput(coded=kernel.code_rows(floats), floats=floats)
 
 
 class ExpertRotation:
     """Experts of one format that together are larger than the cache, called in turn."""
 
-    def __init__(self, kernel: Kernel, block_format: Format) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        block_format: Format,
+        n_ff: int = N_FF,
+        n_embd: int = N_EMBD,
+    ) -> None:
         """Make the experts: the same bytes at different places in memory."""
         self._kernel = kernel
         gate, up = (
-            fixed_matrix(f"bench {w}", block_format, N_FF, N_EMBD) for w in "gu"
+            fixed_matrix(f"bench {w}", block_format, n_ff, n_embd) for w in "gu"
         )
-        down = fixed_matrix("bench d", block_format, N_EMBD, N_FF)
+        down = fixed_matrix("bench d", block_format, n_embd, n_ff)
         n_bytes = sum(matrix.raw.nbytes for matrix in (gate, up, down))
         n_experts = -(-CACHE_BYTES // n_bytes)
         experts = [_expert(gate, up, down) for _ in range(n_experts)]
@@ -99,7 +106,7 @@ class ExpertRotation:
         for _ in range(
             self._n
         ):  # what a kernel keeps of resident experts, it keeps now
-            self.call(_input(kernel, 1))
+            self.call(bench_input(kernel, 1, n_embd))
 
     def call(self, rows: ExpertInput) -> bytes:
         """Call the next expert."""
@@ -107,7 +114,7 @@ class ExpertRotation:
 
     def rate(self, n: int) -> Timed:
         """Return G multiply-adds/s of calls with `n` rows for a while."""
-        rows = _input(self._kernel, n)
+        rows = bench_input(self._kernel, n)
         return _timed(n * 3 * N_FF * N_EMBD / 1e9, lambda: self.call(rows))
 
     def cost_figure(self, n: int, at_most: float) -> Figure:

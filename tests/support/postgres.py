@@ -31,7 +31,7 @@ from sqlalchemy import URL, create_engine
 from ledger.database_url import write_url
 from ledger.migrations import migrate
 
-__all__ = ["Server", "needs_postgres", "running_server"]
+__all__ = ["Server", "has_postgres", "needs_postgres", "running_server"]
 
 _USER = "ledger"
 _TEMPLATE = "template_ledger"
@@ -57,6 +57,11 @@ def _programs() -> Path | None:
     found = Path("/usr/lib/postgresql").glob("*/bin/initdb")
     by_version = sorted(found, key=lambda path: int(path.parts[-3]))
     return by_version[-1].parent if by_version else None
+
+
+def has_postgres() -> bool:
+    """Say whether a server can be started here."""
+    return _programs() is not None
 
 
 def needs_postgres() -> Path:
