@@ -10,6 +10,7 @@ import typer
 
 from p2pmoe.cli.ledger_balance import add_balance_commands
 from p2pmoe.cli.ledger_export import add_export_command
+from p2pmoe.cli.ledger_policy import add_policy_group
 from p2pmoe.cli.ledger_receipt import add_receipt_group
 from p2pmoe.cli.ledger_receipts import add_receipts_command
 from p2pmoe.cli.ledger_statement import add_statement_command
@@ -31,4 +32,5 @@ def register(app: typer.Typer) -> None:
     add_verify_command(group)
     add_export_command(group)
     add_receipt_group(group)
+    add_policy_group(group)
     app.add_typer(group, name="ledger")
