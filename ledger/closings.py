@@ -19,6 +19,8 @@ from ledger.schema_closing import closing, policy
 
 __all__ = ["ClosedState", "ClosingState", "Closings", "HoldbackState"]
 
+_MAX_OPEN = 50_000  # keys remembered as not closed
+
 
 class ClosedState(StrEnum):
     """Where a closed voucher's net amount stands."""
@@ -70,6 +72,7 @@ class Closings:
         last = connection.execute(select(func.max(closing.c.log_index))).scalar_one()
         self._next_index = 0 if last is None else last + 1
         self._group: dict[int, ClosingState] = {}
+        self._open: set[int] = set()  # asked for and not closed: a key closes only here
         self._policy: Policy | None = None
         newest = connection.execute(
             select(policy).order_by(policy.c.seq.desc()).limit(1)
@@ -110,6 +113,7 @@ class Closings:
         log_index = self._next_index
         self._next_index += 1
         self._group[state.voucher_id] = state
+        self._open.discard(state.voucher_id)
         self._rows.new_closings[state.voucher_id] = {
             "voucher_id": state.voucher_id,
             "content_hash": state.content_hash,
@@ -144,10 +148,16 @@ class Closings:
 
     def find(self, voucher_id: int) -> ClosingState | None:
         """Return what became of a key's voucher, or None while the key is open."""
+        if voucher_id in self._open:
+            return None
         found = self._group.get(voucher_id)
         if found is not None:
             return found
         states = self._read(closing.c.voucher_id == voucher_id)
+        if not states:
+            if len(self._open) >= _MAX_OPEN:
+                self._open.clear()
+            self._open.add(voucher_id)
         return states[0] if states else None
 
     def release_due(self, now_us: int, limit: int) -> list[ClosingState]:
