@@ -4,19 +4,20 @@ Contract: leaf + path + doubly signed voucher + the grant it was served under + 
 price table it was priced by, each as the received bytes in hex with its signature.
 `verify_receipt` needs no network and no database: given the ids of network, ledger and
 market it re-derives everything. The JSON is strict: known members only, no member
-twice, no floats; numbers that JavaScript would round are strings. What else can prove
-a receipt (a log's inclusion proof, a checkpoint) joins under `proofs` with a name of
-its own; proofs this program does not know are listed as unchecked, never as good.
+twice, no floats; numbers that JavaScript would round are strings. Once the voucher is
+closed, `proofs` also shows it in the log, under a checkpoint (`ledger.log.proofs`).
+Proofs that this program does not know are listed as unchecked, never as good.
 """
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from ledger.errors import FormatRefused, GrantRefused, ProofRefused
 from ledger.grant import Grant, verify_grant
 from ledger.leaf import Leaf
+from ledger.log.proofs import LOG_PROOFS, LogCheck, LogProof
 from ledger.merkle import Node, leaf_hash, verify_inclusion
 from ledger.prices import verify_price_table
 from ledger.ranges import Ranges, contains
@@ -118,6 +119,7 @@ class ReceiptCheck:
     leaf: Leaf
     voucher: Voucher
     grant: Grant
+    log: LogCheck | None  # where the log has it; None: the receipt does not say
     unchecked: tuple[str, ...]  # names of further proofs that were not looked at
 
 
@@ -135,14 +137,28 @@ def position_of(ranges: Ranges, serving: int) -> int:
 
 
 def verify_receipt(
-    receipt: Receipt, *, network: bytes, ledger: bytes, market: bytes
+    receipt: Receipt,
+    *,
+    network: bytes,
+    ledger: bytes,
+    market: bytes,
+    logged: bool = False,
+    witnesses: Collection[bytes] = (),
 ) -> ReceiptCheck:
     """Check a receipt against the 32-byte ids of network, ledger and market.
+
+    Args:
+        receipt: as read.
+        network: whose voucher it must be.
+        ledger: who must have signed grant and checkpoint.
+        market: who must have signed the prices.
+        logged: demand that the log has the voucher.
+        witnesses: 32-byte keys; demand that all cosigned the log's checkpoint.
 
     Raises:
         SignatureRefused, KeyRefused, FormatRefused, AmountRefused: a part of it.
         GrantRefused: voucher, grant and prices do not belong together.
-        ProofRefused: the leaf is not what the voucher signed.
+        ProofRefused: the leaf is not what the voucher signed, or the log has it not.
     """
     voucher = receipt.signed.verified()
     grant = verify_grant(receipt.grant, receipt.grant_signature, ledger)
@@ -173,11 +189,19 @@ def verify_receipt(
         receipt.path,
         Node(voucher.root, voucher.amount_uc),
     )
+    proof = LogProof.from_members(receipt.other_proofs)
+    if proof is None and (logged or witnesses):
+        raise ProofRefused("receipt does not show its voucher in the log")
+    log = None
+    if proof is not None:
+        ids = {"network": network, "ledger": ledger}
+        log = proof.verify(receipt.signed, **ids, witnesses=witnesses)
     return ReceiptCheck(
         leaf=leaf,
         voucher=voucher,
         grant=grant,
-        unchecked=tuple(sorted(receipt.other_proofs)),
+        log=log,
+        unchecked=tuple(sorted(set(receipt.other_proofs) - set(LOG_PROOFS))),
     )
 
 

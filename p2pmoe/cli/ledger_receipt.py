@@ -1,13 +1,14 @@
 """`p2pmoe ledger receipt prove|verify`: the proof of one expert served.
 
-`prove` reads a ledger's folder; `verify` needs nothing but the file and the ids of
-network, ledger and market: given, or taken from the folder. Exit codes: 0 done, 1 the
-receipt proves nothing, 2 wrong input.
+`prove` reads a ledger's folder and adds, once the tab is closed, where the log has it;
+`verify` needs nothing but the file and the ids of network, ledger and market: given, or
+taken from the folder. Exit codes: 0 done, 1 the receipt proves nothing, or less than
+was asked for, 2 wrong input.
 """
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,6 +24,12 @@ from p2pmoe.cli.ledger_folder import (
     open_reader,
     parse_hex,
 )
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from ledger.database import LedgerFolder
+    from ledger.receipt import Receipt, ReceiptCheck
 
 __all__ = ["add_receipt_group"]
 
@@ -81,6 +88,8 @@ def _prove(
                     "name --worker, --backbone or --epoch"
                 )
             receipt = found
+        if receipt is not None:
+            receipt = _with_log_proof(connection, reader.folder, receipt)
     if receipt is None:
         raise NotFound(f"serving {serving} of tab {tab} has no receipt")
     if output is None:
@@ -95,11 +104,20 @@ def _verify(
     network: NetworkKey = None,
     ledger: LedgerKey = None,
     market: MarketKey = None,
+    logged: Annotated[
+        bool, typer.Option("--logged", help="Demand that the log has it.")
+    ] = False,
+    witness: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY",
+            help="Demand this witness's cosignature: verifier key or 64 hex; repeat.",
+        ),
+    ] = None,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Check a receipt file, offline."""
-    from ledger.amounts import format_credits
     from ledger.errors import DifferenceFound, NotFound, RemoteError
     from ledger.receipt import MAX_RECEIPT_BYTES, Receipt, verify_receipt
     from p2pmoe.cli.tables import print_json, print_values
@@ -113,11 +131,33 @@ def _verify(
     receipt = Receipt.from_json(text)
     try:
         check = verify_receipt(
-            receipt, network=ids.network, ledger=ids.ledger, market=ids.market
+            receipt,
+            network=ids.network,
+            ledger=ids.ledger,
+            market=ids.market,
+            logged=logged,
+            witnesses=[_witness(text) for text in witness or ()],
         )
     except RemoteError as exc:
         raise DifferenceFound(f"{file}: {exc}") from exc
-    values = {
+    values = _values(check)
+    if as_json:
+        print_json(values)
+    else:
+        print_values(values)
+
+
+def _witness(text: str) -> bytes:
+    """Return the key of a witness, given with its name or without."""
+    from ledger.log.note import NoteKey
+
+    return NoteKey.parse(text).key if "+" in text else parse_hex(text, "witness", 32)
+
+
+def _values(check: "ReceiptCheck") -> dict[str, object]:
+    from ledger.amounts import format_credits
+
+    return {
         "verified": True,
         "worker": check.voucher.worker.hex(),
         "backbone": check.voucher.backbone.hex(),
@@ -130,9 +170,25 @@ def _verify(
         "amount": format_credits(check.leaf.amount_uc),
         "price_epoch": check.leaf.price_epoch,
         "voucher": check.voucher.number,
+        "log_index": check.log.index if check.log else None,
+        "log_size": check.log.checkpoint.size if check.log else None,
+        "policy": check.log.policy_hash.hex() if check.log else None,
+        "cosigned_by": [each.name for each in check.log.cosigners] if check.log else [],
         "unchecked": list(check.unchecked),
     }
-    if as_json:
-        print_json(values)
-    else:
-        print_values(values)
+
+
+def _with_log_proof(
+    connection: "Connection", folder: "LedgerFolder", receipt: "Receipt"
+) -> "Receipt":
+    """Add where the log has the voucher, if it is closed and published."""
+    import dataclasses
+
+    from ledger.log.proving import prove_logged
+    from ledger.voucher import voucher_hash
+
+    proof = prove_logged(connection, folder, voucher_hash(receipt.signed.raw))
+    if proof is None:
+        return receipt
+    proofs = {**receipt.other_proofs, **proof.to_members()}
+    return dataclasses.replace(receipt, other_proofs=proofs)

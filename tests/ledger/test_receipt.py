@@ -10,6 +10,16 @@ from hypothesis import strategies as st
 from ledger.errors import FormatRefused, LedgerError, ProofRefused
 from ledger.grant import sign_grant
 from ledger.leaf import Leaf
+from ledger.log.checkpoint import (
+    Checkpoint,
+    cosign,
+    log_key,
+    sign_checkpoint,
+    witness_key,
+)
+from ledger.log.entry import entry_hash, pack_entry
+from ledger.log.proofs import LogProof
+from ledger.log.tree import root_of
 from ledger.merkle import Node, inclusion_path, leaf_hash
 from ledger.prices import sign_price_table
 from ledger.receipt import Receipt, position_of, verify_receipt
@@ -108,6 +118,45 @@ def test_a_changed_character_never_changes_what_is_proved(at, character):
     except LedgerError:
         return
     assert check.leaf == Leaf.parse(RECEIPT.leaf)
+
+
+def logged_receipt() -> tuple[Receipt, Party]:
+    """The receipt, its voucher as entry 1 of a log of 3, seen by a witness."""
+    network, ledger, anna = Party("network"), Party("ledger"), Party("anna")
+    policy = bytes(32)
+    leaf = entry_hash(pack_entry(RECEIPT.signed, policy))
+    others = entry_hash(b"first"), entry_hash(b"last")
+    root = root_of([others[0], leaf, others[1]])
+    key = log_key(network.id, ledger.id)
+    note = sign_checkpoint(Checkpoint(key.name, 3, root), key, ledger.sign)
+    note = cosign(note, witness_key("anna", anna.id), anna.sign, 1_793_491_200)
+    proof = LogProof(1, policy, others, note)
+    return dataclasses.replace(RECEIPT, other_proofs=proof.to_members()), anna
+
+
+def test_a_closed_vouchers_receipt_shows_it_in_the_log():
+    logged, anna = logged_receipt()
+    again = Receipt.from_json(logged.to_json())
+    assert again == logged
+    check = verify_receipt(again, **IDS, logged=True, witnesses=[anna.id])
+    assert check.unchecked == ()
+    assert (check.log.index, check.log.checkpoint.size) == (1, 3)
+    assert [each.name for each in check.log.cosigners] == ["anna"]
+    assert verify_receipt(again, **IDS).log.cosigners == ()
+    assert verify_receipt(RECEIPT, **IDS).log is None
+
+
+def test_a_log_proof_that_is_demanded_or_wrong():
+    logged, anna = logged_receipt()
+    for wanted in ({"logged": True}, {"witnesses": [anna.id]}):
+        with pytest.raises(ProofRefused, match="does not show"):
+            verify_receipt(RECEIPT, **IDS, **wanted)
+    with pytest.raises(ProofRefused, match="not cosigned by"):
+        verify_receipt(logged, **IDS, witnesses=[anna.id, Party("ben").id])
+    inclusion = dict(logged.other_proofs["log_inclusion"], index="2")
+    moved = {**logged.other_proofs, "log_inclusion": inclusion}
+    with pytest.raises(ProofRefused):
+        verify_receipt(dataclasses.replace(RECEIPT, other_proofs=moved), **IDS)
 
 
 def test_further_proofs_are_kept_and_never_called_checked():
