@@ -339,6 +339,7 @@ class Desk:
         self._lengths[file] = length_bytes
 
     def _leaf_blocks(self, voucher_id: int) -> Iterator[bytes]:
+        self._files.write()
         columns = (filing.c.leaf_file, filing.c.leaf_offset, filing.c.leaves)
         committed = self._connection.execute(
             select(*columns).where(filing.c.voucher_id == voucher_id)

@@ -33,6 +33,7 @@ __all__ = [
 ]
 
 _FILE_BYTES = 64 << 20
+_WRITE_BYTES = 1 << 20  # a write costs as much as a voucher's other work
 _NAME = re.compile(r"([0-9]{8,12})\.(leaves|packed|pruned)(\.tmp)?")
 
 
@@ -60,6 +61,8 @@ class LeafFiles:
         """
         self._folder = folder
         self._handle = -1
+        self._unwritten: list[bytes] = []
+        self._n_unwritten = 0
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._recover(committed)
@@ -75,18 +78,29 @@ class LeafFiles:
         return self._size
 
     def append(self, block: bytes) -> LeafPlace:
-        """Write a block and return its place; durable only after `sync`.
+        """Take a block and return its place; durable only after `sync`.
 
         Raises:
             OSError: the disk refused; close and open again, which cuts the rest off.
         """
         place = LeafPlace(self.file, self._size)
-        view = memoryview(block)
-        while view:
-            n_written = os.write(self._handle, view)
-            self._size += n_written
-            view = view[n_written:]
+        self._unwritten.append(block)
+        self._size += len(block)
+        self._n_unwritten += len(block)
+        if self._n_unwritten >= _WRITE_BYTES:
+            self.write()
         return place
+
+    def write(self) -> None:
+        """Write what was appended, in one go, so that it can be read.
+
+        Raises:
+            OSError: as for `append`.
+        """
+        view = memoryview(b"".join(self._unwritten))
+        self._unwritten, self._n_unwritten = [], 0
+        while view:
+            view = view[os.write(self._handle, view) :]
 
     def sync(self) -> None:
         """Put everything appended on the disk.
@@ -94,6 +108,7 @@ class LeafFiles:
         Raises:
             OSError: the disk refused.
         """
+        self.write()
         if self._size != self._committed:
             os.fsync(self._handle)
 
@@ -111,7 +126,7 @@ class LeafFiles:
             self._open()
 
     def close(self) -> None:
-        """Close the current file."""
+        """Close the current file; what was not synced is dropped."""
         if self._handle >= 0:
             os.close(self._handle)
         self._handle = -1

@@ -32,6 +32,8 @@ def test_blocks_read_back_from_their_places(tmp_path):
 def test_what_was_not_committed_is_cut_off(tmp_path):
     files = LeafFiles(tmp_path, {})
     files.append(b"a" * 79)
+    files.write()
+    files.append(b"never written")
     files.close()
     (tmp_path / "00000002.leaves").write_bytes(b"never known")
     again = LeafFiles(tmp_path, {1: 40})
@@ -62,6 +64,22 @@ def test_a_full_file_is_closed_and_a_new_one_begun(tmp_path, monkeypatch):
     files.close()
 
 
+def test_blocks_are_written_together_but_not_kept_for_long(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "_WRITE_BYTES", 100)
+    sizes = []
+    real = os.write
+    monkeypatch.setattr(
+        os, "write", lambda fd, raw: sizes.append(len(raw)) or real(fd, raw)
+    )
+    files = LeafFiles(tmp_path, {})
+    for _ in range(3):
+        files.append(bytes(79))
+    assert (sizes, files.length_bytes) == ([158], 237)
+    files.sync()
+    assert sizes == [158, 79]
+    files.close()
+
+
 def test_a_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StoreUnavailable):
@@ -73,6 +91,7 @@ def test_a_short_write_goes_on(tmp_path, monkeypatch):
     real = os.write
     monkeypatch.setattr(os, "write", lambda fd, raw: real(fd, raw[:30]))
     place = files.append(bytes(range(79)))
+    files.write()
     monkeypatch.undo()
     assert read_leaves(tmp_path, place, 79) == bytes(range(79))
     files.close()
