@@ -27,6 +27,7 @@ from ledger.dispute_papers import Reason
 from ledger.errors import NotFound
 from ledger.schema import voucher
 from ledger.schema_closing import closing, dispute
+from ledger.voucher import Voucher
 
 __all__ = [
     "NOT_ANSWERED",
@@ -36,6 +37,7 @@ __all__ = [
     "Dispute",
     "DisputeState",
     "dispute_by_id",
+    "disputed_voucher",
     "disputes_where",
     "recomputed_verdict",
     "reversed_verdict",
@@ -134,6 +136,20 @@ def dispute_by_id(connection: Connection, number: int) -> Dispute:
     if not found:
         raise NotFound(f"there is no dispute {number}")
     return found[0]
+
+
+def disputed_voucher(connection: Connection, found: Dispute) -> Voucher:
+    """Return the closed voucher that a dispute is about.
+
+    Raises:
+        NotFound: it is not there.
+    """
+    raw = connection.execute(
+        select(voucher.c.raw).where(voucher.c.id == found.voucher_id)
+    ).scalar_one_or_none()
+    if raw is None:
+        raise NotFound(f"voucher {found.voucher_hash.hex()[:8]} is not there")
+    return Voucher.parse(raw)
 
 
 def _dispute(row: Row[tuple[object, ...]]) -> Dispute:

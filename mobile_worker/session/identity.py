@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from mobile_worker.errors import IdentityError, IdentityInUse
 from relay.keys import PeerId, SigningKey
 
-__all__ = ["Identity", "load_or_create"]
+__all__ = ["Identity", "load_or_create", "read_to_sign"]
 
 _HEADING = "p2pmoe identity v1"
 _MAX_FILE_BYTES = 1024
@@ -107,6 +107,25 @@ def load_or_create(path: Path) -> Identity:
     return identity
 
 
+def read_to_sign(path: Path) -> Identity:
+    """Read an identity file, whoever holds it: to sign papers, never to join with.
+
+    Raises:
+        IdentityError: there is none, or it cannot be read or trusted.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise IdentityError(
+            f"cannot read identity file {path}: {_reason(error)}",
+            advice="Name the folder of the worker or backbone with --data",
+        ) from error
+    try:
+        return _parse(path, _read(path, descriptor))
+    finally:
+        os.close(descriptor)
+
+
 def _create(path: Path, text: str) -> None:
     draft = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
@@ -137,6 +156,10 @@ def _read_locked(path: Path, descriptor: int) -> str:
             f"identity file {path} is in use by another process",
             advice="stop that one, or give this one another folder with --data",
         ) from error
+    return _read(path, descriptor)
+
+
+def _read(path: Path, descriptor: int) -> str:
     mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
     if mode & 0o077:
         raise IdentityError(

@@ -9,6 +9,8 @@ outcome is not known and must be resolved.
 import typer
 
 from p2pmoe.cli.ledger_balance import add_balance_commands
+from p2pmoe.cli.ledger_dispute import add_dispute_group
+from p2pmoe.cli.ledger_equivocation import add_equivocation_group
 from p2pmoe.cli.ledger_export import add_export_command
 from p2pmoe.cli.ledger_policy import add_policy_group
 from p2pmoe.cli.ledger_receipt import add_receipt_group
@@ -32,5 +34,7 @@ def register(app: typer.Typer) -> None:
     add_verify_command(group)
     add_export_command(group)
     add_receipt_group(group)
+    add_dispute_group(group)
+    add_equivocation_group(group)
     add_policy_group(group)
     app.add_typer(group, name="ledger")

@@ -33,6 +33,7 @@ COMMANDS = (
     "ledger",
     "market",
     "ledgerd",
+    "receipts",
     "models",
     "convert",
     "eval",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mobile_worker.errors import IdentityError, IdentityInUse
-from mobile_worker.session.identity import Identity, load_or_create
+from mobile_worker.session.identity import Identity, load_or_create, read_to_sign
 from relay.keys import verify
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -34,6 +34,23 @@ def test_a_second_use_is_refused(tmp_path):
         load_or_create(path)
     identity.release()
     load_or_create(path).release()
+
+
+def test_papers_are_signed_while_another_holds_the_key(tmp_path):
+    path = tmp_path / "identity"
+    with pytest.raises(IdentityError, match="no such file"):
+        read_to_sign(path)
+    assert not path.exists()
+    identity = load_or_create(path)
+    reader = read_to_sign(path)
+    assert reader.peer_id == identity.peer_id
+    assert verify(identity.peer_id, b"paper", reader.sign(b"paper"))
+    with pytest.raises(IdentityInUse):
+        load_or_create(path)
+    path.chmod(0o644)
+    with pytest.raises(IdentityError, match="read by others"):
+        read_to_sign(path)
+    identity.release()
 
 
 def test_two_processes_with_one_key(tmp_path):
