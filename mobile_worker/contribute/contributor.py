@@ -76,9 +76,9 @@ class Contributor:
         """Be ready to run."""
         self._parts = parts
         self._accepted = trio.Event()
-        # Full: the ledger's answer is dropped; the filing is sent again.
+        # Full: an answer of the ledger or a final is dropped; both come again.
         self._filed_in, self._filed_out = trio.open_memory_channel[
-            tuple[PeerId, messages.Filed]
+            tuple[PeerId, messages.Filed | messages.File]
         ](_MAX_FILED)
         # Full: whoever asks is told BUSY.
         self._gets_in, self._gets_out = trio.open_memory_channel[
@@ -178,7 +178,7 @@ class Contributor:
                 self._granted(peer, message)
             case messages.Countersign():
                 parts.settling.countersigned(peer, message)
-            case messages.Filed():
+            case messages.Filed() | messages.File():
                 self._queue_filed(peer, message)
             case messages.Draining():
                 parts.accounts.close(peer)
@@ -222,11 +222,13 @@ class Contributor:
         elif peer == self._parts.settling.ledger:
             self._parts.settling.hurry()
 
-    def _queue_filed(self, peer: PeerId, message: messages.Filed) -> None:
+    def _queue_filed(
+        self, peer: PeerId, message: messages.Filed | messages.File
+    ) -> None:
         try:
             self._filed_in.send_nowait((peer, message))
         except trio.WouldBlock:
-            logger.info("an answer of the ledger was dropped; the filing is repeated")
+            logger.info("%s dropped; it is repeated", type(message).__name__)
 
     def _queue_get(self, peer: PeerId, get: messages.Get) -> None:
         try:
@@ -237,7 +239,11 @@ class Contributor:
     async def _take_filed(self) -> None:
         async for peer, message in self._filed_out:
             try:
-                await self._parts.settling.filed(peer, message)
+                match message:
+                    case messages.Filed():
+                        await self._parts.settling.filed(peer, message)
+                    case messages.File():
+                        await self._parts.settling.offered(peer, message)
             except LedgerError as error:
                 logger.warning("the spool of vouchers: %s", error)
 

@@ -12,13 +12,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from secrets import token_bytes
 
-from ledger.errors import GrantRefused
+from ledger.errors import ChainRefused, GrantRefused
 from ledger.tally import TabTerms
-from mobile_worker.messages.accounts import Countersign, Grant
+from ledger.voucher import Voucher, sign_voucher
+from mobile_worker.messages.accounts import Countersign, File, Grant
 from mobile_worker.messages.serving import Accept
 from mobile_worker.servings.allowance import Allowance, GrantUse
 from mobile_worker.servings.chain import Proposal, Settled
 from mobile_worker.servings.exposure import Exposure
+from mobile_worker.servings.finals import TabMark, check_final
 from mobile_worker.servings.grants import GrantReader
 from mobile_worker.servings.tab import Tab
 from relay.keys import PeerId
@@ -179,6 +181,31 @@ class Accounts:
                 self.totals.signed_uc += settled.amount_uc
                 return settled
         return None
+
+    def sign_final(self, peer: PeerId, offer: File, mark: TabMark | None) -> Settled:
+        """Sign a final that a backbone drafted for a tab of an earlier run.
+
+        A tab of this run that it closes is given up: its backbone signs nothing more.
+
+        Raises:
+            LedgerError: it must not be signed; nothing was changed.
+        """
+        voucher = Voucher.parse(offer.voucher)
+        if voucher.backbone != peer:
+            raise ChainRefused("a final of another backbone", peer=peer)
+        check_final(offer, voucher, self._reader.worker, self._reader.network, mark)
+        tab = self.find(peer, voucher.tab)
+        if tab is not None:
+            # A proposal may be signed and not in the spool yet.
+            if tab.signed_up_to(voucher.price_epoch) >= voucher.number:
+                raise ChainRefused(f"final {voucher.number} is late", peer=peer)
+            tab.abandon()
+        return Settled(
+            raw=offer.voucher,
+            worker_signature=sign_voucher(offer.voucher, self._sign),
+            backbone_signature=offer.backbone_signature,
+            leaves=offer.leaves,
+        )
 
     def due(self, now: float, wall_us: int) -> list[tuple[PeerId, Proposal]]:
         """Return the vouchers to send now, and drop tabs that are done."""

@@ -118,6 +118,12 @@ class Chain:
         """Whether there are so many holes that the tab should be closed."""
         return len(self._tally.ranges) > _MAX_RANGES
 
+    @property
+    def signed_up_to(self) -> int:
+        """The newest number that this worker signed here, 0 before the first."""
+        newest = self._proposal.voucher if self._proposal else self._last
+        return newest.number if newest else 0
+
     def accepted(self, allowance: Allowance, leaf: bytes, now: float) -> None:
         """Take a leaf that the backbone has accepted."""
         if not self._fresh:

@@ -1,9 +1,10 @@
 """Filing doubly signed vouchers with the ledger until it acknowledges them; no I/O.
 
 Vouchers are cumulative, so those of one tab and epoch that wait together, and claim
-under one grant, are filed as one: the newest, with the leaves of all of them. One
-filing at a time is under way for each tab; without an answer it is sent again, with
-growing pauses, for ever. The ledger answers a repeat with "duplicate", so nothing is
+under one grant, are filed as one: the newest, with the leaves of all of them; a final
+that only a backbone signed goes by itself, since it is held. One filing at a time is
+under way for each tab; without an answer it is sent again, with growing pauses, for
+ever. The ledger answers a repeat with "duplicate", so nothing is
 paid twice. A rejected voucher is not sent again by itself, but its leaves go along with
 the next of its tab, which claims them too.
 
@@ -44,6 +45,7 @@ class SpoolKind(IntEnum):
     PROPOSAL = 1  # signed by this worker alone
     SETTLED = 2  # signed by both
     GRANT_USE = 3  # what was claimed under a grant
+    TAB_MARK = 4  # the newest number signed in a tab and epoch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,13 +198,13 @@ def unpack_settled(payload: bytes) -> Settled:
 
 def _how_many(account: _Account) -> int:
     """Return how many of the waiting vouchers go into one filing."""
-    n_bytes, grant = 0, b""
+    n_bytes, kind = 0, (b"", False)
     for at, (_, settled) in enumerate(account.waiting):
         n_bytes += len(settled.leaves)
         if at < account.n_rejected:
             continue
-        named = Voucher.parse(settled.raw).grant_hash
-        if at > account.n_rejected and (named != grant or n_bytes > _MAX_LEAF_BYTES):
+        named = Voucher.parse(settled.raw).grant_hash, not settled.worker_signature
+        if at > account.n_rejected and (named != kind or n_bytes > _MAX_LEAF_BYTES):
             return at
-        grant = named
+        kind = named
     return len(account.waiting)

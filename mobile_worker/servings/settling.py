@@ -4,7 +4,10 @@ Rules:
 - A voucher and the leaves it adds are synced to the spool before the voucher is sent;
   the same voucher with both signatures is synced before it is filed. What is filed and
   acknowledged leaves the spool.
-- What was claimed under a grant is synced with the voucher that claims it.
+- What was claimed under a grant, and the newest number signed in the tab, are synced
+  with the voucher that claims it.
+- A final that a backbone drafted for a tab of an earlier run of ours is signed if no
+  other bytes of its number were; both signatures are synced, then filed and shown.
 - After a restart, doubly signed vouchers are filed; those that only this worker had
   signed are offered to their backbone once more when it says HELLO. Nothing is kept
   for more than 90 days.
@@ -14,11 +17,11 @@ Rules:
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import trio
 
-from ledger.errors import LedgerError, SignatureRefused
+from ledger.errors import LedgerError, RemoteError, SignatureRefused
 from ledger.spool import Spool, SpoolEntry
 from ledger.voucher import Voucher, verify_voucher, voucher_hash
 from mobile_worker.clock import Clock
@@ -35,6 +38,7 @@ from mobile_worker.servings.filing import (
     pack_settled,
     unpack_settled,
 )
+from mobile_worker.servings.finals import TabMark, mark_key
 from relay.keys import PeerId, short_id
 
 __all__ = ["Earnings", "Settling"]
@@ -42,6 +46,7 @@ __all__ = ["Earnings", "Settling"]
 logger = logging.getLogger("p2pmoe.settling")
 
 _TICK_S = 0.1
+_REPLACED = {SpoolKind.GRANT_USE, SpoolKind.TAB_MARK}  # of each, the newest counts
 _KEEP_US = 90 * 86_400 * 1_000_000
 
 
@@ -84,7 +89,8 @@ class Settling:
         self._clock = clock
         self._filing = FilingQueue()
         self._open: dict[bytes, _Open] = {}  # by hash of the voucher
-        self._uses: dict[bytes, int] = {}  # grant -> entry
+        self._latest: dict[tuple[SpoolKind, bytes], int] = {}  # grant, tab -> entry
+        self._marks: dict[bytes, TabMark] = {}  # by tab and epoch
         self._signed: list[tuple[Settled, int | None]] = []  # not in the spool yet
         self._wake = trio.Event()
         self._moved = trio.Event()
@@ -131,6 +137,33 @@ class Settling:
             known = self._open.pop(answer.voucher_hash, None)
             self._signed.append((settled, known.entry if known else None))
             self.wake()
+
+    async def offered(self, peer: PeerId, offer: wire.File) -> None:
+        """Take a final that a backbone drafted: sign, keep, file and show it.
+
+        Raises:
+            SpoolFull, StoreUnavailable: the spool; nothing was signed away.
+        """
+        try:
+            voucher = Voucher.parse(offer.voucher)
+            known = self._marks.get(mark_key(voucher))
+            signed = self._accounts.sign_final(peer, offer, known)
+        except RemoteError as error:
+            logger.warning("a final of backbone %s: %s", short_id(peer), error)
+            return
+        mark = TabMark.of(voucher, voucher_hash(offer.voucher))
+        if known != mark:
+            async with self._disk:
+                records = [
+                    (SpoolKind.SETTLED, pack_settled(signed)),
+                    (SpoolKind.TAB_MARK, mark.pack()),
+                ]
+                entries = await trio.to_thread.run_sync(self._write, records)
+                self._filing.add(entries[0], signed)
+                self._marks[mark.key] = mark
+                await self._replace([(SpoolKind.TAB_MARK, mark.key)], entries[1:])
+            self.wake()
+        self._offer(peer, replace(signed, leaves=b""))
 
     async def filed(self, peer: PeerId, answer: wire.Filed) -> None:
         """Take the ledger's answer."""
@@ -207,10 +240,13 @@ class Settling:
         async with self._disk:
             payloads = [pack_proposal(proposal) for _, proposal in fresh]
             records = [(SpoolKind.PROPOSAL, payload) for payload in payloads]
-            uses = {p.use.name: p.use for _, p in fresh if p.use is not None}
-            records += [(SpoolKind.GRANT_USE, use.pack()) for use in uses.values()]
+            latest = _latest_of([proposal for _, proposal in fresh])
+            records += [(kind, payload) for (kind, _), payload in latest.items()]
             entries = await trio.to_thread.run_sync(self._write, records)
-            await self._replace_uses(list(uses), entries[len(payloads) :])
+            for _, proposal in fresh:
+                mark = TabMark.of(proposal.voucher, proposal.name)
+                self._marks[mark.key] = mark
+            await self._replace(list(latest), entries[len(payloads) :])
         for entry, payload, (peer, proposal) in zip(
             entries[: len(payloads)], payloads, fresh, strict=True
         ):
@@ -218,9 +254,12 @@ class Settling:
                 entry=entry, peer=peer, proposal=unpack_settled(payload)
             )
 
-    async def _replace_uses(self, names: list[bytes], entries: list[int]) -> None:
-        stale = [self._uses[name] for name in names if name in self._uses]
-        self._uses.update(zip(names, entries, strict=True))
+    async def _replace(
+        self, keys: list[tuple[SpoolKind, bytes]], entries: list[int]
+    ) -> None:
+        """Let go of the records that newer ones replace."""
+        stale = [self._latest[key] for key in keys if key in self._latest]
+        self._latest.update(zip(keys, entries, strict=True))
         if stale:
             await trio.to_thread.run_sync(self._spool.release, stale)
 
@@ -230,21 +269,36 @@ class Settling:
         return entries
 
     def _take_over(self) -> None:
-        expired = []
+        expired: list[int] = []
+        replaced: list[int] = []
         for entry in self._spool.entries():
+            if entry.kind in _REPLACED:
+                replaced.append(entry.id)
             if entry.kind == SpoolKind.GRANT_USE:
                 fresh = self._take_over_use(entry)
+            elif entry.kind == SpoolKind.TAB_MARK:
+                fresh = self._take_over_mark(entry)
             else:
                 fresh = self._take_over_voucher(entry)
             if not fresh:
                 expired.append(entry.id)
-        self._spool.release(expired)
+        kept = set(self._latest.values())
+        expired += [entry for entry in replaced if entry not in kept]
+        self._spool.release(set(expired))
 
     def _take_over_use(self, entry: SpoolEntry) -> bool:
         use = GrantUse.parse(entry.payload)
         self._accounts.recall(use)
-        self._uses[use.name] = entry.id
+        self._latest[SpoolKind.GRANT_USE, use.name] = entry.id
         return use.expiry_us + _KEEP_US > self._clock.wall_us()
+
+    def _take_over_mark(self, entry: SpoolEntry) -> bool:
+        mark = TabMark.parse(entry.payload)
+        if mark.issued_us + _KEEP_US < self._clock.wall_us():
+            return False
+        self._marks[mark.key] = mark
+        self._latest[SpoolKind.TAB_MARK, mark.key] = entry.id
+        return True
 
     def _take_over_voucher(self, entry: SpoolEntry) -> bool:
         settled = unpack_settled(entry.payload)
@@ -289,3 +343,14 @@ class Settling:
         except LocalError as error:
             # It is sent again, after growing pauses.
             logger.info("to %s: %s", short_id(peer), error)
+
+
+def _latest_of(proposals: list[Proposal]) -> dict[tuple[SpoolKind, bytes], bytes]:
+    """Return what is to be remembered of proposals: the newest of each grant, tab."""
+    latest: dict[tuple[SpoolKind, bytes], bytes] = {}
+    for proposal in proposals:
+        if proposal.use is not None:
+            latest[SpoolKind.GRANT_USE, proposal.use.name] = proposal.use.pack()
+        mark = TabMark.of(proposal.voucher, proposal.name)
+        latest[SpoolKind.TAB_MARK, mark.key] = mark.pack()
+    return latest

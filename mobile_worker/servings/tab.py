@@ -202,12 +202,13 @@ class Tab:
 
     def tick(self, now: float) -> None:
         """Let answered servings that nobody accepts become overdue, then forgotten."""
+        self._exposure.tick(now)
         while self._answered and self._answered[0][0] <= now - _OVERDUE_S:
             entry = self._answered.popleft()
             pending = self._pending.get(entry[1])
             if pending is not None:
                 pending.overdue = True
-                self._unclaimed(1)
+                self._exposure.unclaimed(1)
                 self._old.append(entry)
         while self._old and self._old[0][0] <= now - _FORGET_S:
             pending = self._pending.pop(self._old.popleft()[1], None)
@@ -226,7 +227,7 @@ class Tab:
                 proposal = chain.propose(wall_us, sign, now)
             if proposal is not None:
                 proposals.append(proposal)
-            self._unclaimed(chain.n_dropped)
+            self._exposure.unclaimed(chain.n_dropped)
             chain.n_dropped = 0
         return proposals
 
@@ -258,6 +259,11 @@ class Tab:
             self.abandon()
         return bool(concerned)
 
+    def signed_up_to(self, price_epoch: int) -> int:
+        """Return the newest number signed in an epoch, 0 before the first."""
+        chain = self._chains.get(price_epoch)
+        return chain.signed_up_to if chain else 0
+
     def close(self) -> None:
         """Take no dispatch any more and end every chain with a final voucher."""
         self.is_closed = True
@@ -268,7 +274,7 @@ class Tab:
         """Stop waiting for servings that were never accepted."""
         for pending in self._pending.values():
             pending.chain.n_open -= 1
-            self._unclaimed(not pending.overdue)
+            self._exposure.unclaimed(not pending.overdue)
         self._pending.clear()
 
     def abandon(self) -> None:
@@ -276,7 +282,7 @@ class Tab:
         self.close()
         self.write_off()
         for chain in self._chains.values():
-            self._unclaimed(chain.abandon())
+            self._exposure.unclaimed(chain.abandon())
 
     def _choose(
         self, dispatch: Dispatch, wall_us: int
@@ -303,14 +309,10 @@ class Tab:
 
     def _accept_one(self, pending: _Pending, now: float) -> None:
         if pending.overdue:
-            self._unclaimed(-1)
+            self._exposure.claimed()
         pending.chain.n_open -= 1
         pending.chain.accepted(pending.allowance, pending.leaf, now)
         self.n_accepted += 1
-
-    def _unclaimed(self, n: int) -> None:
-        self._exposure.live -= n
-        self._exposure.overdue += n
 
     def _is_due(self, chain: Chain, now: float) -> bool:
         if chain.closing or chain.n_fresh >= _VOUCHER_LEAVES:

@@ -1,5 +1,6 @@
 """Vouchers between spool, backbone and ledger, restarts included."""
 
+import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import trio
 from ledger.claims import FiledStatus
 from ledger.errors import SpoolFull
 from ledger.spool import Spool
-from ledger.voucher import sign_voucher, voucher_hash
+from ledger.tally import TabTerms, Tally
+from ledger.voucher import Voucher, sign_voucher, verify_voucher, voucher_hash
 from mobile_worker.messages import accounts as wire
 from mobile_worker.messages.serving import Accept
 from mobile_worker.servings.accounts import Accounts
@@ -109,7 +111,7 @@ async def test_from_accept_to_filed(tmp_path: Path) -> None:
     await trio.sleep(2)
     await run.settling.step()
     (voucher,) = run.take(wire.Voucher)
-    assert len(run.spool) == 2
+    assert len(run.spool) == 3
     assert not run.settling.is_settled
     run.countersign(voucher)
     await run.settling.step()
@@ -117,7 +119,7 @@ async def test_from_accept_to_filed(tmp_path: Path) -> None:
     assert file.voucher == voucher.voucher
     assert file.leaves == voucher.leaves
     await run.filed(file, FiledStatus.STORED)
-    assert len(run.spool) == 1  # what was claimed under the grant
+    assert len(run.spool) == 2  # what was claimed under the grant, and the number
     assert run.settling.is_settled
     assert run.settling.earnings.filed == 1
 
@@ -142,7 +144,7 @@ async def test_a_restart_files_what_both_signed(tmp_path: Path) -> None:
     await second.filed(file, FiledStatus.DUPLICATE)
     assert second.settling.is_settled
     second.spool.close()
-    assert len(Spool(tmp_path)) == 1
+    assert len(Spool(tmp_path)) == 2
 
 
 @trio_test(autojump=True)
@@ -176,7 +178,7 @@ async def test_a_restart_offers_what_only_we_signed(tmp_path: Path) -> None:
     (file,) = second.take(wire.File)
     await second.filed(file, FiledStatus.STORED)
     second.spool.close()
-    assert len(Spool(tmp_path)) == 1
+    assert len(Spool(tmp_path)) == 2
 
 
 @trio_test(autojump=True)
@@ -303,4 +305,114 @@ async def test_a_rejected_voucher_goes_along_with_the_next(tmp_path: Path) -> No
     (both,) = run.take(wire.File)
     assert len(both.leaves) == 2 * len(file.leaves)
     await run.filed(both, FiledStatus.STORED)
-    assert len(run.spool) == 1
+    assert len(run.spool) == 2
+
+
+def final_of(run: Run, voucher: wire.Voucher, number: int, **changes) -> wire.File:
+    """The backbone's final for a tab of which it knows one more serving."""
+    last = Voucher.parse(voucher.voucher)
+    block = voucher.leaves
+    tally = Tally(TabTerms.of(last), run.money.prices())
+    tally.add(block)
+    drafted = tally.draft(
+        None, grant_hash=last.grant_hash, issued_us=NOW_US, final=True
+    )
+    final = dataclasses.replace(drafted, number=number, previous=b"p" * 32, **changes)
+    return wire.File(
+        voucher=final.pack(),
+        worker_signature=b"",
+        backbone_signature=sign_voucher(final.pack(), run.money.backbone.sign),
+        leaves=block,
+    )
+
+
+async def killed_after_a_proposal(
+    tmp_path: Path, money: Money
+) -> tuple[Run, wire.Voucher]:
+    first = Run(tmp_path, money)
+    first.serve(0)
+    await trio.sleep(2)
+    await first.settling.step()
+    (voucher,) = first.take(wire.Voucher)
+    first.spool.close()
+    return Run(tmp_path, money), voucher
+
+
+@trio_test(autojump=True)
+async def test_a_final_of_the_backbone_is_signed_kept_filed_and_shown(
+    tmp_path: Path,
+) -> None:
+    money = Money()
+    second, voucher = await killed_after_a_proposal(tmp_path, money)
+    offer = final_of(second, voucher, 2)
+    backbone = money.backbone.peer_id
+    await second.settling.offered(backbone, offer)
+    (shown,) = second.take(wire.Voucher)
+    assert (shown.voucher, shown.leaves) == (offer.voucher, b"")
+    verify_voucher(shown.voucher, shown.worker_signature, money.worker.peer_id)
+    second.spool.close()  # killed again: it is kept
+    third = Run(tmp_path, money)
+    await third.settling.step()
+    (file,) = third.take(wire.File)
+    assert (file.voucher, file.leaves) == (offer.voucher, offer.leaves)
+    assert file.worker_signature == shown.worker_signature
+    # Offered again, it is shown again, and not filed twice.
+    await third.settling.offered(backbone, offer)
+    assert third.take(wire.Voucher) == [shown]
+    await third.filed(file, FiledStatus.STORED)
+    assert third.settling.n_waiting == 0
+
+
+@trio_test(autojump=True)
+async def test_no_final_of_a_signed_number_or_of_strangers_is_signed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    money = Money()
+    second, voucher = await killed_after_a_proposal(tmp_path, money)
+    backbone = money.backbone.peer_id
+    good = final_of(second, voucher, 2)
+    await second.settling.offered(money.ledger.peer_id, good)
+    await second.settling.offered(backbone, final_of(second, voucher, 2, tab=b"t" * 8))
+    await second.settling.offered(
+        backbone, dataclasses.replace(good, voucher=b"nonsense")
+    )
+    assert second.sent == []
+    await second.settling.offered(backbone, good)
+    second.take(wire.Voucher)
+    await second.settling.offered(backbone, final_of(second, voucher, 2, issued_us=1))
+    assert second.sent == []
+    assert "2 is signed" in caplog.text
+
+
+@trio_test(autojump=True)
+async def test_a_final_ends_a_tab_that_is_open_here(tmp_path: Path) -> None:
+    run = Run(tmp_path, Money())
+    tab = run.serve(0)
+    await trio.sleep(2)
+    await run.settling.step()
+    (voucher,) = run.take(wire.Voucher)
+    run.serve(1)
+    await run.settling.offered(run.money.backbone.peer_id, final_of(run, voucher, 2))
+    assert tab.is_closed
+    assert run.accounts.is_settled
+    assert tab.signed_up_to(1) == 0  # its own proposal is given up
+    assert len(run.take(wire.Voucher)) == 1
+
+
+@trio_test(autojump=True)
+async def test_a_proposal_that_is_on_its_way_to_the_spool_counts(
+    tmp_path: Path,
+) -> None:
+    run = Run(tmp_path, Money())
+    tab = run.serve(0)
+    await trio.sleep(2)
+    await run.settling.step()
+    (voucher,) = run.take(wire.Voucher)
+    run.countersign(voucher)
+    await run.settling.step()
+    run.serve(1)
+    await trio.sleep(2)
+    run.accounts.due(trio.current_time(), NOW_US)  # signs number 2, in memory only
+    assert tab.signed_up_to(1) == 2
+    await run.settling.offered(run.money.backbone.peer_id, final_of(run, voucher, 2))
+    assert run.take(wire.Voucher) == []
