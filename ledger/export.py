@@ -41,6 +41,8 @@ CSV_COLUMNS = (
     "transfer_id",
 )
 
+_BATCH = 1000  # rows in memory at once
+
 
 def keys_of_tab(
     connection: Connection,
@@ -151,7 +153,7 @@ def transfers_csv(
             transfer.c.posted_us < period.end_us,
         )
     yield _line(CSV_COLUMNS)
-    for row in connection.execute(statement):
+    for row in connection.execute(statement.execution_options(yield_per=_BATCH)):
         yield _line(
             (
                 row.seq,

@@ -10,12 +10,17 @@ import typer
 
 from p2pmoe.cli.ledger_balance import add_balance_commands
 from p2pmoe.cli.ledger_dispute import add_dispute_group
+from p2pmoe.cli.ledger_doctor import add_doctor_command
 from p2pmoe.cli.ledger_equivocation import add_equivocation_group
+from p2pmoe.cli.ledger_explain import add_explain_command
 from p2pmoe.cli.ledger_export import add_export_command
+from p2pmoe.cli.ledger_income import add_income_commands
 from p2pmoe.cli.ledger_policy import add_policy_group
 from p2pmoe.cli.ledger_receipt import add_receipt_group
 from p2pmoe.cli.ledger_receipts import add_receipts_command
+from p2pmoe.cli.ledger_report import add_audit_group
 from p2pmoe.cli.ledger_statement import add_statement_command
+from p2pmoe.cli.ledger_store import add_store_commands
 from p2pmoe.cli.ledger_verify import add_verify_command
 
 __all__ = ["register"]
@@ -31,10 +36,15 @@ def register(app: typer.Typer) -> None:
     add_balance_commands(group)
     add_statement_command(group)
     add_receipts_command(group)
+    add_income_commands(group)
+    add_explain_command(group)
     add_verify_command(group)
     add_export_command(group)
+    add_audit_group(group)
     add_receipt_group(group)
     add_dispute_group(group)
     add_equivocation_group(group)
     add_policy_group(group)
+    add_store_commands(group)
+    add_doctor_command(group)
     app.add_typer(group, name="ledger")

@@ -18,7 +18,8 @@ from ledger.accounts import (
     TransferCode,
     transfer_id,
 )
-from ledger.database import LedgerFolder, Reader, open_writing_engine
+from ledger.database import LedgerFolder, Reader, highest, open_writing_engine
+from ledger.policy import Policy
 from ledger.schema import account, voucher
 from ledger.schema_closing import (
     checkpoint,
@@ -53,9 +54,10 @@ _OPERATORS = {AccountKind.FEE, AccountKind.PENALTY, AccountKind.ROUNDING}
 class Books:
     """The writing side; use as a context, one transaction."""
 
-    def __init__(self, world: World, path: Path) -> None:
+    def __init__(self, world: World, path: Path, policy: Policy | None = None) -> None:
         self.world = world
         self.path = path
+        self.terms = policy
         self.n_closed = 0
 
     def __enter__(self) -> Self:
@@ -94,12 +96,15 @@ class Books:
         return transfer_id(TransferCode(code), key)
 
     def policy(self, at_us: int = 0) -> bytes:
-        """Write the terms, once."""
-        found = self.connection.execute(select(policy.c.hash)).scalar_one_or_none()
-        if found is None:
-            row = {"seq": 1, "hash": b"p" * 32, "raw": b"?", "signature": b"?"}
-            self.connection.execute(insert(policy), [row | {"posted_us": at_us}])
-        return found or b"p" * 32
+        """Return the newest terms; the test's own are written first."""
+        newest = select(policy.c.hash).order_by(policy.c.seq.desc()).limit(1)
+        found: bytes | None = self.connection.execute(newest).scalar_one_or_none()
+        if self.terms is not None and self.terms.content_hash != found:
+            found = self.terms.content_hash
+            row = {"seq": 1 + highest(self.connection, policy.c.seq), "hash": found}
+            row |= {"raw": self.terms.pack(), "signature": b"?", "posted_us": at_us}
+            self.connection.execute(insert(policy), [row])
+        return found or b""
 
     def close(self, voucher_id: int, at_us: int, *, fee: int = 0, held: int = 0) -> int:
         """Close a voucher's key; return what is left for the worker at once."""

@@ -16,6 +16,11 @@ COMMANDS = (
     "receipt",
     "verify",
     "export",
+    "register",
+    "income",
+    "prices",
+    "explain",
+    "audit",
 )
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from p2pmoe.errors import ConfigurationError
 from tests.support.ledger_commands import document_of, run, world_with_vouchers
 
 
@@ -35,3 +36,16 @@ def test_trial_balance(world, tmp_path):
     assert document["balanced"] is True
     assert document["debits_uc"] == document["credits_uc"] > 0
     assert run(tmp_path, "trial-balance").stdout.splitlines()[-1].startswith("total\t")
+
+
+def test_register(world, tmp_path):
+    worker = world.worker.id.hex()
+    document = document_of(tmp_path, "register", worker[:8], "--period", "2026-11")
+    assert (document["opening_uc"], document["kind"]) == (0, "worker_pending")
+    assert [line["code"] for line in document["transfers"]] == ["earn", "earn"]
+    assert document["transfers"][-1]["balance_uc"] == world.earned_uc
+    result = run(tmp_path, "register", worker)
+    assert result.stdout.splitlines()[0].startswith("time\tcode\tamount_uc")
+    assert "from 0 micro-credits" in result.stderr
+    wrong = run(tmp_path, "register", worker, "--kind", "petty_cash")
+    assert isinstance(wrong.exception, ConfigurationError)

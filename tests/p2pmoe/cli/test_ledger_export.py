@@ -18,4 +18,8 @@ def test_export(world, tmp_path):
     rows = list(csv.DictReader(result.stdout.splitlines()))
     earned = [int(r["amount_uc"]) for r in rows if r["code"] == "earn"]
     assert sum(earned) == world.earned_uc
-    assert isinstance(run(tmp_path, "export").exception, ConfigurationError)
+    for formats in ([], ["--csv", "--journal"]):
+        wrong = run(tmp_path, "export", *formats)
+        assert isinstance(wrong.exception, ConfigurationError)
+    journal = run(tmp_path, "export", "--journal").stdout
+    assert f"Liabilities:Workers:{world.worker.id.hex().upper()}:Pending" in journal
