@@ -124,7 +124,7 @@ def equivocations(
 ) -> tuple[EquivocationProof, ...]:
     """Return a proof against each signer that signed both of two vouchers.
 
-    Empty where the two are the same or of different keys or numbers.
+    Empty where the two are the same or of different networks, keys or numbers.
 
     Raises:
         FormatRefused, AmountRefused: one of them does not parse.

@@ -264,11 +264,12 @@ def equivocating_signers(
 ) -> tuple[bytes, ...]:
     """Return who signed both of two different vouchers of one key and number.
 
-    Empty when the two are the same, or of different keys or numbers, or nobody's
-    signature verifies on both.
+    Empty when the two are the same, or of different networks, keys or numbers, or
+    nobody's signature verifies on both.
     """
     one, other = Voucher.parse(left.raw), Voucher.parse(right.raw)
-    if left.raw == right.raw or (one.key, one.number) != (other.key, other.number):
+    names = [(each.network, each.key, each.number) for each in (one, other)]
+    if left.raw == right.raw or names[0] != names[1]:
         return ()
     pairs = (
         (one.worker, left.worker_signature, right.worker_signature),

@@ -25,6 +25,10 @@ def two_bodies(tab: TabSide) -> tuple[SignedVoucher, SignedVoucher]:
     return tab.sign(voucher), tab.sign(other)
 
 
+def by_raw(signed: SignedVoucher) -> bytes:
+    return signed.raw
+
+
 def proof_of_worker() -> tuple[TabSide, EquivocationProof]:
     tab = paper_tab()
     left, right = two_bodies(tab)
@@ -97,7 +101,11 @@ def test_two_networks_are_no_equivocation_in_either():
     tab.serve(0)
     voucher = tab.draft()
     abroad = dataclasses.replace(voucher, network=Party("elsewhere").id)
-    proof = equivocations(tab.sign(voucher), tab.sign(abroad))[0]
+    one, other = sorted((tab.sign(each) for each in (voucher, abroad)), key=by_raw)
+    assert equivocations(one, other) == ()
+    proof = EquivocationProof(
+        tab.worker.id, one.raw, one.worker_signature, other.raw, other.worker_signature
+    )
     for network in (voucher.network, abroad.network):
         with pytest.raises(ProofRefused, match="two networks"):
             verify_equivocation(proof, network)
