@@ -31,10 +31,10 @@ class Cook:
     def __enter__(self) -> Self:
         self.db = sqlite3.connect(self.folder / "ledger.sqlite3", isolation_level=None)
         self.db.row_factory = sqlite3.Row
-        triggers = self.db.execute(
-            "select name from sqlite_master where type='trigger'"
-        )
-        for (name,) in triggers.fetchall():
+        self.db.execute("pragma synchronous = off")
+        self.db.execute("pragma ignore_check_constraints = on")
+        query = "select name from sqlite_master where type = 'trigger'"
+        for (name,) in self.db.execute(query).fetchall():
             self.db.execute(f"drop trigger {name}")
         return self
 
@@ -387,30 +387,17 @@ def _a_signature_for_another_purpose(cook: Cook) -> None:
 
 @_falsification
 def _a_voucher_is_taken_out(cook: Cook) -> None:
-    """With its filings, transfers and what its grant says; its leaves stay."""
+    """With its filing, its earning and what its grant says; its leaves stay."""
     row = cook.row("select * from voucher order by id desc")
-    used = cook.row(
-        "select grant_hash, sum(amount_uc) as uc from filing where voucher_id = ?",
+    earning = "code = 'earn' and reference in (select content_hash from filing where"
+    cook.remove(f"{earning} voucher_id = {row['id']})")
+    cook.sql(
+        "update granted set used_uc = 0 where hash = "
+        "(select grant_hash from filing where voucher_id = ?)",
         row["id"],
-    )
-    cook.remove(
-        "code = 'earn' and reference in (select content_hash from filing "
-        f"where voucher_id = {row['id']})"
     )
     cook.sql("delete from filing where voucher_id = ?", row["id"])
     cook.sql("delete from voucher where id = ?", row["id"])
-    cook.sql(
-        "update granted set used_uc = used_uc - ? where hash = ?",
-        used["uc"],
-        used["grant_hash"],
-    )
-    cook.sql(
-        "update transfer set amount_uc = amount_uc + ? "
-        "where code = 'release' and reference = ?",
-        used["uc"],
-        used["grant_hash"],
-    )
-    cook.rebalance()
 
 
 @_falsification
@@ -501,7 +488,7 @@ def _leaves_of_nobody(cook: Cook) -> None:
 @_falsification
 def _a_refusal_is_rewritten(cook: Cook) -> None:
     """The evidence of what a worker sent."""
-    cook.sql("update rejected set raw = raw || x'00'")
+    cook.sql("update rejected set raw = cast(raw || x'00' as blob)")
 
 
 @_falsification
