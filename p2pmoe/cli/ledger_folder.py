@@ -8,6 +8,8 @@ import typer
 from p2pmoe.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ledger.database import LedgerIdentity, Reader
 
 __all__ = [
@@ -20,9 +22,13 @@ __all__ = [
     "PeriodText",
     "WorkerId",
     "expected_identity",
+    "ledger_path",
     "open_reader",
     "parse_hex",
+    "print_lines",
 ]
+
+_KEYS = ("ledger.identity", "network.key")  # of an operator's folder
 
 Data = Annotated[
     Path | None,
@@ -56,6 +62,24 @@ MarketKey = Annotated[
 ]
 
 
+def ledger_path(data: Path | None) -> Path:
+    """Return the ledger's own folder: the one given, or the operator's that holds it.
+
+    Without `data` it is in the operator's default folder. Of a folder without a ledger
+    yet, one with a service's or the network's key is an operator's.
+    """
+    from ledger.database import LedgerFolder
+    from p2pmoe.network.folder import OperatorFolder, default_folder
+
+    if data is None:
+        return OperatorFolder(default_folder()).ledger
+    inner = data / "ledger"
+    if LedgerFolder(inner).holds_ledger:
+        return inner
+    is_operators = any((data / key).exists() for key in _KEYS)
+    return inner if is_operators and not LedgerFolder(data).holds_ledger else data
+
+
 def open_reader(data: Path | None) -> "Reader":
     """Open a ledger for reading: its own folder, or the operator's that holds it.
 
@@ -64,13 +88,9 @@ def open_reader(data: Path | None) -> "Reader":
     Raises:
         StoreUnavailable: there is no readable ledger.
     """
-    from ledger.database import LedgerFolder, Reader
-    from p2pmoe.network.folder import OperatorFolder, default_folder
+    from ledger.database import Reader
 
-    inner = OperatorFolder(data or default_folder()).ledger
-    if data is None or LedgerFolder(inner).holds_ledger:
-        return Reader(inner)
-    return Reader(data)
+    return Reader(ledger_path(data))
 
 
 def expected_identity(
@@ -106,3 +126,9 @@ def parse_hex(text: str, what: str, n_bytes: int) -> bytes:
     if len(raw) != n_bytes:
         raise ConfigurationError(f"{what} {text!r} is not {2 * n_bytes} hex digits")
     return raw
+
+
+def print_lines(lines: "Iterable[str]") -> None:
+    """Print lines that end in a newline of their own, as they come."""
+    for line in lines:
+        print(line, end="")

@@ -10,15 +10,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p2pmoe.cli.ledger_folder import AsJson, Data, PeriodText, WorkerId, open_reader
+from p2pmoe.cli.ledger_folder import (
+    AsJson,
+    Data,
+    PeriodText,
+    WorkerId,
+    open_reader,
+    print_lines,
+)
 from p2pmoe.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sqlalchemy import Connection
-
-    from ledger.periods import Period
     from ledger.statements import Statement
 
 __all__ = ["add_statement_command"]
@@ -50,7 +54,9 @@ def _statement(
 ) -> None:
     """Print what each worker, or one, was owed, earned and was paid, and from whom."""
     from ledger.balances import find_owner, workers
+    from ledger.journal import journal_lines
     from ledger.periods import ALL_TIME, parse_period
+    from ledger.statements import statement
 
     span = parse_period(period) if period else ALL_TIME
     form = _Format.JSON if as_json else form
@@ -61,18 +67,10 @@ def _statement(
     with open_reader(data).session() as connection:
         chosen = [find_owner(connection, worker)] if worker else workers(connection)
         if form == _Format.JOURNAL:
-            _print_journal(connection, span, chosen[0])
+            print_lines(journal_lines(connection, span, chosen[0]))
             return
-        _print(_statements(connection, chosen, span), form, is_one=bool(worker))
-
-
-def _statements(
-    connection: "Connection", owners: list[bytes], period: "Period"
-) -> "Iterator[Statement]":
-    from ledger.statements import statement
-
-    for owner in owners:
-        yield statement(connection, owner, period)
+        made = (statement(connection, owner, span) for owner in chosen)
+        _print(made, form, is_one=bool(worker))
 
 
 def _print(statements: "Iterator[Statement]", form: _Format, *, is_one: bool) -> None:
@@ -80,8 +78,7 @@ def _print(statements: "Iterator[Statement]", form: _Format, *, is_one: bool) ->
     from p2pmoe.cli.tables import is_on_terminal, print_json
 
     if form == _Format.CSV:
-        for line in statement_csv(statements):
-            print(line, end="")
+        print_lines(statement_csv(statements))
         return
     if form == _Format.JSON:
         documents = [statement_document(each) for each in statements]
@@ -95,13 +92,6 @@ def _print(statements: "Iterator[Statement]", form: _Format, *, is_one: bool) ->
         n_printed += 1
     if not n_printed:
         print("no worker has earned anything yet", file=sys.stderr)
-
-
-def _print_journal(connection: "Connection", period: "Period", owner: bytes) -> None:
-    from ledger.journal import journal_lines
-
-    for line in journal_lines(connection, period, owner):
-        print(line, end="")
 
 
 _AMOUNTS = (

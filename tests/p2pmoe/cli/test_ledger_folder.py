@@ -3,7 +3,13 @@
 import pytest
 
 from ledger.errors import StoreUnavailable
-from p2pmoe.cli.ledger_folder import expected_identity, open_reader, parse_hex
+from p2pmoe.cli.ledger_folder import (
+    expected_identity,
+    ledger_path,
+    open_reader,
+    parse_hex,
+    print_lines,
+)
 from p2pmoe.errors import ConfigurationError
 from p2pmoe.network.folder import OperatorFolder, default_folder
 from tests.support.ledger_world import Party, World
@@ -42,3 +48,16 @@ def test_ids_given_come_before_the_folders(tmp_path):
 def test_what_is_no_id(text):
     with pytest.raises(ConfigurationError, match=r"network id .* is not 64 hex"):
         parse_hex(text, "network id", 32)
+
+
+def test_before_there_is_a_ledger_the_keys_tell_an_operators_folder(tmp_path):
+    assert ledger_path(tmp_path) == tmp_path
+    (tmp_path / "ledger.identity").touch()
+    assert ledger_path(tmp_path) == tmp_path / "ledger"
+    World().open(tmp_path).close()
+    assert ledger_path(tmp_path) == tmp_path  # unless it holds one itself
+
+
+def test_lines_are_printed_as_they_are(capsys):
+    print_lines(iter(["a\n", "b,c\n"]))
+    assert capsys.readouterr().out == "a\nb,c\n"
