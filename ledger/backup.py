@@ -186,7 +186,8 @@ def _take_database(folder: LedgerFolder, snapshot: Path) -> None:
         copy.execute("pragma journal_mode = delete")
         problem = copy.execute("pragma quick_check(1)").fetchone()[0]
     if problem != "ok":
-        raise DifferenceFound(f"the database of {folder.path}: {problem}")
+        told = " ".join(problem.split())
+        raise DifferenceFound(f"the database of {folder.path}: {told}")
 
 
 def _add_leaves(
@@ -260,7 +261,8 @@ def _check_database(path: Path, backup: BackupList) -> None:
         with contextlib.closing(sqlite3.connect(path)) as connection:
             problem = connection.execute("pragma integrity_check(1)").fetchone()[0]
         if problem != "ok":
-            raise BackupRefused(f"{DATABASE_NAME} in the backup: {problem}")
+            told = " ".join(problem.split())
+            raise BackupRefused(f"{DATABASE_NAME} in the backup: {told}")
         schema = _schema_of(path)
     except (sqlite3.Error, DBAPIError) as exc:
         raise BackupRefused(f"{DATABASE_NAME} in the backup: {exc}") from exc

@@ -38,6 +38,7 @@ __all__ = [
     "open_reading_engine",
     "open_writing_engine",
     "store_error",
+    "writing_engine",
 ]
 
 # What PostgreSQL calls a lock or its time not got in time, and a lost race: try again.
@@ -133,11 +134,7 @@ def open_writing_engine(folder: LedgerFolder, owner: LedgerIdentity) -> Engine:
         StoreUnavailable: it cannot be opened, or belongs to another ledger.
         FolderInUse: another process writes the PostgreSQL database.
     """
-    url = read_url(folder.database_url)
-    if url is None:
-        engine = database_sqlite.writing_engine(folder.database)
-    else:
-        engine = database_postgres.writing_engine(url)
+    engine = writing_engine(folder)
     try:
         with engine.begin() as connection:
             migrate(connection)
@@ -149,6 +146,18 @@ def open_writing_engine(folder: LedgerFolder, owner: LedgerIdentity) -> Engine:
         engine.dispose()
         raise
     return engine
+
+
+def writing_engine(folder: LedgerFolder) -> Engine:
+    """Return the engine of the one writer, as it finds the database: no schema yet.
+
+    Raises:
+        StoreUnavailable: `database.url` cannot be used.
+    """
+    url = read_url(folder.database_url)
+    if url is None:
+        return database_sqlite.writing_engine(folder.database)
+    return database_postgres.writing_engine(url)
 
 
 def open_reading_engine(folder: LedgerFolder) -> Engine:
@@ -183,9 +192,7 @@ class Reader:
             if version == 0:
                 raise NoLedger(f"no ledger in {path}: its database has no tables")
             if version != SCHEMA_VERSION:
-                raise StoreUnavailable(
-                    f"ledger schema {version}, this program reads {SCHEMA_VERSION}"
-                )
+                raise _other_schema(version)
             row = connection.execute(select(identity)).one()
         self.identity = LedgerIdentity(
             network=row.network, ledger=row.ledger, market=row.market
@@ -221,6 +228,15 @@ def store_error(error: Exception, folder: LedgerFolder) -> LedgerError:
     if is_locked or state in _BUSY_STATES:
         return StoreBusy(f"ledger {folder.path}: {reason}")
     return StoreUnavailable(f"ledger {folder.path}: {reason}")
+
+
+def _other_schema(version: int) -> StoreUnavailable:
+    text = f"ledger schema {version}, this program reads {SCHEMA_VERSION}"
+    error = StoreUnavailable(text)
+    error.advice = "Use the newer program that wrote it."
+    if version < SCHEMA_VERSION:
+        error.advice = "Take a backup, then: p2pmoe ledger migrate."
+    return error
 
 
 def _reason(error: Exception) -> str:

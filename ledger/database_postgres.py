@@ -11,13 +11,13 @@ Sources: PostgreSQL 15 manual, 9.27.10 (advisory locks), 20.5 (synchronous_commi
 
 import functools
 
-from sqlalchemy import URL, Engine, create_engine, event
+from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry, NullPool, QueuePool
 
 from ledger.errors import FolderInUse, StoreUnavailable
 
-__all__ = ["reading_engine", "writing_engine"]
+__all__ = ["engine_facts", "reading_engine", "writing_engine"]
 
 _CONNECT_TIMEOUT_S = 10
 _LOCK_TIMEOUT_MS = 5000
@@ -106,3 +106,24 @@ def _set_up_writer(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
 def _only(row: object) -> object:
     """Return the one value of a one-row answer."""
     return row[0] if isinstance(row, tuple) and row else None
+
+
+def engine_facts(connection: Connection) -> dict[str, str]:
+    """Return what a person asks a server about: version, durability, size, readers."""
+    names = ("fsync", "full_page_writes", "synchronous_commit", "data_checksums")
+    shown = {
+        name: str(connection.exec_driver_sql(f"show {name}").scalar_one())
+        for name in names
+    }
+    version = connection.exec_driver_sql("show server_version").scalar_one()
+    n_bytes = "select pg_database_size(current_database())"
+    oldest_s = (
+        "select coalesce(extract(epoch from max(now() - xact_start))::bigint, 0) "
+        "from pg_stat_activity where datname = current_database()"
+    )
+    return {
+        "engine": f"PostgreSQL {version}",
+        **shown,
+        "bytes": str(connection.exec_driver_sql(n_bytes).scalar_one()),
+        "oldest_transaction_s": str(connection.exec_driver_sql(oldest_s).scalar_one()),
+    }

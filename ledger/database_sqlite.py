@@ -13,7 +13,13 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry, NullPool, StaticPool
 
-__all__ = ["reading_engine", "wal_bytes", "writing_engine"]
+__all__ = [
+    "engine_facts",
+    "integrity_problem",
+    "reading_engine",
+    "wal_bytes",
+    "writing_engine",
+]
 
 _BUSY_TIMEOUT_MS = 5000
 _WAL_PAGES = 4096  # checkpoint at 16 MiB of log
@@ -84,3 +90,29 @@ def _begin_immediate(connection: Connection) -> None:
 
 def _begin_deferred(connection: Connection) -> None:
     connection.exec_driver_sql("begin")
+
+
+def engine_facts(connection: Connection) -> dict[str, str]:
+    """Return what a person asks a database file about: version, durability, size."""
+    pages = connection.exec_driver_sql("pragma page_count").scalar_one()
+    page_bytes = connection.exec_driver_sql("pragma page_size").scalar_one()
+    return {
+        "engine": f"SQLite {sqlite3.sqlite_version}",
+        "journal": str(connection.exec_driver_sql("pragma journal_mode").scalar_one()),
+        "bytes": str(pages * page_bytes),
+    }
+
+
+def integrity_problem(connection: Connection, *, is_full: bool) -> str | None:
+    """Return the first thing wrong with the file, by SQLite's own check; None if none.
+
+    Args:
+        connection: an open read transaction.
+        is_full: compare indices and foreign keys as well, which reads everything.
+    """
+    check = "integrity_check" if is_full else "quick_check"
+    found = str(connection.exec_driver_sql(f"pragma {check}(1)").scalar_one())
+    if found != "ok":
+        return " ".join(found.split())  # of several lines
+    broken = connection.exec_driver_sql("pragma foreign_key_check").first()
+    return None if broken is None else f"a row of {broken[0]} refers to nothing"
