@@ -13,16 +13,15 @@ A run is called from any thread but the writer's, by one at a time. Its state is
 database and the folder.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, func, insert, select
 
 from ledger.database import Reader, store_error
 from ledger.desk import Desk
-from ledger.errors import DifferenceFound, LogUnavailable, RemoteError
+from ledger.errors import DifferenceFound, RemoteError
 from ledger.log.checkpoint import (
     Checkpoint,
     log_key,
@@ -32,31 +31,15 @@ from ledger.log.checkpoint import (
 from ledger.log.entry import entry_hash, pack_entry
 from ledger.log.folder import LogFolder
 from ledger.log.note import MAX_SIGNATURES, NoteSignature, SignedNote
-from ledger.log.tiles import (
-    CHECKPOINT_PATH,
-    TILE_WIDTH,
-    Tile,
-    extend,
-    pack_bundle,
-    tiles_of,
-)
-from ledger.log.tree import EMPTY_ROOT, verify_consistency
+from ledger.log.tiles import CHECKPOINT_PATH, TILE_WIDTH
+from ledger.log.writing import ClosedEntry, LogWriter, check_shown
 from ledger.schema import voucher
 from ledger.schema_closing import checkpoint, closing, cosignature
 from ledger.voucher import SignedVoucher, voucher_hash
 
-__all__ = ["ClosedEntry", "Publisher", "checkpoint_note", "read_entries"]
+__all__ = ["Publisher", "checkpoint_note", "read_entries"]
 
-T = TypeVar("T")
 _BATCH = 8 * TILE_WIDTH  # entries of one checkpoint at most: 70 MB of the longest
-
-
-@dataclass(frozen=True, slots=True)
-class ClosedEntry:
-    """An entry of the log, as a closed voucher makes it."""
-
-    raw: bytes
-    hash: bytes  # [32]
 
 
 class Publisher:
@@ -73,6 +56,7 @@ class Publisher:
         self._key = log_key(reader.identity.network, reader.identity.ledger)
         self._sign = sign
         self._folder = LogFolder(reader.folder.log)
+        self._writer = LogWriter(self._folder, self._key.name)
 
     def publish(
         self, submit: Callable[[Callable[[Desk], Any]], Future[Any]]
@@ -103,11 +87,13 @@ class Publisher:
         with self._reader.session() as connection:
             note, signed = self._last_signed(connection)
             size = signed.size if signed else 0
+            n_new = min(_n_closed(connection) - size, _BATCH)
             # from the tile's beginning: its partial bundle is written anew
             start = size - size % TILE_WIDTH
-            entries = read_entries(connection, start, size + _BATCH - start)
-        self._check_shown(signed)
-        n_new = start + len(entries) - size
+            entries = []
+            if n_new > 0:
+                entries = read_entries(connection, start, size + n_new - start)
+        check_shown(self._folder, self._key, signed)
         if n_new < 0:
             raise DifferenceFound(
                 f"log of {size} entries is signed, {size + n_new} vouchers are closed"
@@ -116,14 +102,12 @@ class Publisher:
             self._show(note)
         if signed is not None and n_new == 0:
             return None, 0
-        head = self._write(signed, start, entries)
+        head = self._writer.write(signed, start, entries)
         fresh = sign_checkpoint(head, self._key, self._sign)
         verify_checkpoint(fresh, self._key)
         submit(lambda desk: _record(desk, head, fresh)).result()
         self._show(fresh)
-        for tile in tiles_of(head.size, size):
-            if tile.width == TILE_WIDTH:
-                self._folder.drop_partial(tile)
+        self._writer.drop_partial(head.size, size)
         return head, n_new
 
     def _last_signed(
@@ -135,86 +119,6 @@ class Publisher:
         except RemoteError as exc:
             raise DifferenceFound(f"the newest checkpoint stored: {exc}") from exc
 
-    def _check_shown(self, signed: Checkpoint | None) -> None:
-        """Refuse to sign behind a checkpoint that was shown.
-
-        Raises:
-            DifferenceFound: the folder shows more than the database knows.
-        """
-        try:
-            shown = self._folder.checkpoint()
-            head = verify_checkpoint(shown, self._key) if shown else None
-        except RemoteError as exc:
-            path = self._folder.path / CHECKPOINT_PATH
-            raise DifferenceFound(f"{path}: {exc}") from exc
-        known = signed.size if signed else 0
-        if head and (head.size > known or (head.size == known and head != signed)):
-            raise DifferenceFound(
-                f"the log shows a checkpoint of {head.size} entries, "
-                f"the database knows {known}: it is of an earlier day"
-            )
-
-    def _write(
-        self, signed: Checkpoint | None, start: int, entries: Sequence[ClosedEntry]
-    ) -> Checkpoint:
-        """Write entries and tiles, read them back, and return the new head."""
-        old_size = signed.size if signed else 0
-        old_root = signed.root if signed else EMPTY_ROOT
-        try:
-            self._folder.tree(old_size, old_root)
-            new = list(
-                extend(
-                    self._folder.tile,
-                    old_size,
-                    [entry.hash for entry in entries[old_size - start :]],
-                )
-            )
-        except (RemoteError, LogUnavailable) as exc:
-            raise DifferenceFound(f"log {self._folder.path}: {exc}") from exc
-        size = start + len(entries)
-        for tile, raw in new:
-            if tile.level == 0:
-                at = tile.index * TILE_WIDTH - start
-                held = entries[at : at + tile.width]
-                bundle = pack_bundle([entry.raw for entry in held])
-                self._folder.put(tile.bundle_path, bundle)
-            self._folder.put(tile.path, raw)
-        self._folder.sync()
-        return self._read_back(old_size, old_root, size, (start, entries))
-
-    def _read_back(
-        self,
-        old_size: int,
-        old_root: bytes,
-        size: int,
-        written: tuple[int, Sequence[ClosedEntry]],
-    ) -> Checkpoint:
-        """Hash what is on the disk now, and return the head if it is all right."""
-        start, entries = written
-        tree = self._folder.tree(size)
-        try:
-            for tile in tiles_of(size, old_size):
-                if tile.level == 0:
-                    self._check_bundle(tile, entries[tile.index * TILE_WIDTH - start :])
-            for index in range(old_size, size):
-                if tree.leaf(index) != entries[index - start].hash:
-                    raise DifferenceFound(f"log entry {index} has another hash")
-            root = tree.root
-            verify_consistency(
-                (old_size, old_root), (size, root), tree.consistency(old_size)
-            )
-        except (RemoteError, LogUnavailable) as exc:
-            raise DifferenceFound(f"log {self._folder.path}: {exc}") from exc
-        return Checkpoint(self._key.name, size, root)
-
-    def _check_bundle(self, tile: Tile, expected: Sequence[ClosedEntry]) -> None:
-        for at, raw in enumerate(self._folder.entries(tile)):
-            if entry_hash(raw) != expected[at].hash:
-                raise DifferenceFound(
-                    f"{self._folder.path / tile.bundle_path}: "
-                    f"entry {tile.index * TILE_WIDTH + at} is not what was closed"
-                )
-
     def _show(self, note: SignedNote) -> None:
         self._folder.put(CHECKPOINT_PATH, note.pack())
         self._folder.sync()
@@ -222,6 +126,11 @@ class Publisher:
 
 def read_entries(connection: Connection, start: int, n_most: int) -> list[ClosedEntry]:
     """Return the log's entries from `start` on, as the closed vouchers make them.
+
+    Args:
+        connection: a reading session.
+        start: the first's index.
+        n_most: how many at most.
 
     Raises:
         DifferenceFound: an index is missing, or an entry is not what was closed.
@@ -288,6 +197,12 @@ def checkpoint_note(
     ).scalars()
     witnessed = tuple(NoteSignature.parse(line) for line in lines)
     return SignedNote(note.text, note.signatures + witnessed)
+
+
+def _n_closed(connection: Connection) -> int:
+    """Return how long the log is by the database, which numbers from 0."""
+    last = connection.execute(select(func.max(closing.c.log_index))).scalar_one()
+    return 0 if last is None else int(last) + 1
 
 
 def _record(desk: Desk, head: Checkpoint, note: SignedNote) -> None:

@@ -5,8 +5,10 @@ unless a test closes real ones.
 """
 
 import dataclasses
+import tempfile
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Self
@@ -14,6 +16,7 @@ from typing import Any, Self
 from sqlalchemy import Connection, func, insert, select
 
 from ledger.database import LedgerFolder, Reader, open_writing_engine
+from ledger.database_url import read_url
 from ledger.log.entry import entry_hash, pack_entry
 from ledger.log.publisher import Publisher
 from ledger.office import Office, Operation
@@ -26,6 +29,15 @@ from tests.support.ledger_world import NOVEMBER_US, World, paper_tab
 __all__ = ["LogWorld"]
 
 POLICY = sha256(b"policy").digest()
+
+
+@cache
+def empty_ledger() -> bytes:
+    """The database file of a ledger without a row, made once: tables take time."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = LedgerFolder(Path(name))
+        open_writing_engine(folder, World().identity).dispose()
+        return folder.database.read_bytes()
 
 
 class FakeDesk:
@@ -44,8 +56,14 @@ class LogWorld:
         self.path = path
         self.world = World()
         self.now_us = NOVEMBER_US
+        folder = LedgerFolder(path)
         path.mkdir(parents=True, exist_ok=True)
-        self.engine = open_writing_engine(LedgerFolder(path), self.world.identity)
+        if read_url(folder.database_url) is None:
+            folder.database.write_bytes(empty_ledger())
+        self.engine = open_writing_engine(folder, self.world.identity)
+        if self.engine.dialect.name == "sqlite":
+            with self.engine.connect() as connection:
+                connection.connection.execute("pragma synchronous = off")
         self.template = paper_tab().next(0, 1, 2, final=True)[0]
         with self.engine.begin() as connection:
             row = {"seq": 1, "hash": POLICY, "raw": b"?", "signature": b"?"}
