@@ -85,6 +85,7 @@ def close(desk: Desk, current: StoredVoucher) -> ClosingState:
         experts=desk.expert_table(current),
     )
     desk.halves.closed(claimed.key, current.hash)
+    current.is_closed = True
     return state
 
 
@@ -93,7 +94,7 @@ def close_unfinished(desk: Desk, worker: bytes, backbone: bytes) -> int:
 
     Called when a grant of the pair was released, with everything written out.
     """
-    return _close_all(desk, desk.unclosed_of(worker, backbone))
+    return _close_all(desk, desk.closings.unclosed_of(worker, backbone))
 
 
 def close_due(desk: Desk) -> int:
@@ -102,7 +103,7 @@ def close_due(desk: Desk) -> int:
     A ledger of an earlier version left final vouchers and ended grants without a
     closing. Each call looks at a part; when all were seen it returns 0 at once.
     """
-    return _close_all(desk, desk.next_unclosed(_SEEN_AT_ONCE))
+    return _close_all(desk, desk.closings.next_unclosed(_SEEN_AT_ONCE))
 
 
 def release_due(desk: Desk) -> int:

@@ -9,12 +9,13 @@ group see it. It knows no rules of value: those are in `ledger.closing` and
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sqlalchemy import ColumnElement, Connection, func, select
+from sqlalchemy import ColumnElement, Connection, Select, exists, func, select
 
+from ledger.database import highest
 from ledger.experts import ExpertSum
 from ledger.policy import Policy
 from ledger.rows import Rows
-from ledger.schema import voucher
+from ledger.schema import filing, grant, voucher
 from ledger.schema_closing import closing, policy
 
 __all__ = ["ClosedState", "ClosingState", "Closings", "HoldbackState"]
@@ -72,6 +73,8 @@ class Closings:
         last = connection.execute(select(func.max(closing.c.log_index))).scalar_one()
         self._next_index = 0 if last is None else last + 1
         self._group: dict[int, ClosingState] = {}
+        # Keys of an earlier program may lack a closing: these are looked through once.
+        self._unseen = range(1, highest(connection, voucher.c.id) + 1)
         self._open: set[int] = set()  # asked for and not closed: a key closes only here
         self._policy: Policy | None = None
         newest = connection.execute(
@@ -192,6 +195,24 @@ class Closings:
         }
         return [s for s in states.values() if s.holdback == HoldbackState.HELD]
 
+    def unclosed_of(self, worker: bytes, backbone: bytes) -> list[int]:
+        """Return the keys of a pair that should be closed; reads what is written."""
+        of_pair = (voucher.c.worker == worker) & (voucher.c.backbone == backbone)
+        return self._ids(_UNCLOSED.where(of_pair))
+
+    def next_unclosed(self, n_keys: int) -> list[int]:
+        """Return which of the next so many keys should be closed; reads as above."""
+        keys, self._unseen = self._unseen[:n_keys], self._unseen[n_keys:]
+        if not keys:
+            return []
+        seen = voucher.c.id.between(keys[0], keys[-1])
+        return self._ids(_UNCLOSED.where(seen))
+
+    @property
+    def has_seen_all(self) -> bool:
+        """Whether `next_unclosed` went through all keys."""
+        return not self._unseen
+
     def change(self, state: ClosingState) -> None:
         """Note that a state's `state`, `holdback` or their instants were changed."""
         self._group[state.voucher_id] = state
@@ -208,6 +229,9 @@ class Closings:
     def written(self) -> None:
         """Forget what only this group knew: the database has it now."""
         self._group.clear()
+
+    def _ids(self, statement: Select[int]) -> list[int]:
+        return list(self._connection.execute(statement).scalars())
 
     def _read(
         self,
@@ -244,3 +268,17 @@ class Closings:
             )
             for row in self._connection.execute(statement)
         ]
+
+
+# Keys without a closing that are final, or that no open grant covers any more.
+_UNCLOSED = (
+    select(voucher.c.id)
+    .where(~exists().where(closing.c.voucher_id == voucher.c.id))
+    .where(
+        (voucher.c.final == 1)
+        | ~exists()
+        .where(filing.c.voucher_id == voucher.c.id)
+        .where(filing.c.grant_hash == grant.c.hash, grant.c.state == "open")
+    )
+    .order_by(voucher.c.id)
+)

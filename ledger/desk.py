@@ -11,14 +11,10 @@ rules of value: those are in `ledger.settlement`, `ledger.filings`, `ledger.clos
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Row,
-    Select,
-    exists,
     func,
     insert,
     literal,
@@ -39,7 +35,7 @@ from ledger.one_sided import OneSided
 from ledger.prices import PriceTable
 from ledger.refusals import Refusals
 from ledger.rows import Rows, filing_row, voucher_row
-from ledger.schema import filing, grant, leaf_file, rejected, transfer, voucher
+from ledger.schema import filing, leaf_file, rejected, transfer, voucher
 from ledger.schema_closing import closing
 from ledger.tally import TabTerms, Tally
 from ledger.voucher import SignedVoucher, Voucher, VoucherKey, voucher_hash
@@ -53,12 +49,12 @@ _TALLY_WINDOW = 512  # leaves back that a late one may belong before a rebuild
 
 @dataclass(slots=True, kw_only=True)
 class StoredVoucher:
-    """The current voucher of a key and what its leaves add up to by expert."""
+    """The current voucher of a key; its leaves were not looked at."""
 
     id: int
     voucher: Voucher
     signed: SignedVoucher
-    experts: ExpertSums
+    is_closed: bool  # the key takes no more
 
     @property
     def hash(self) -> bytes:
@@ -68,9 +64,10 @@ class StoredVoucher:
 
 @dataclass(slots=True, kw_only=True)
 class VoucherState(StoredVoucher):
-    """The same with the tally of its leaves, to take more."""
+    """The same with what its leaves add up to, in order to take more."""
 
     tally: Tally
+    experts: ExpertSums
 
 
 class Desk:
@@ -103,8 +100,6 @@ class Desk:
         self.grants = Grants(connection, self._rows)
         self.closings = Closings(connection, self._rows)
         self.halves = OneSided(connection, self._rows)
-        # Keys of an earlier program may lack a closing: these are looked through once.
-        self._unseen = range(1, self._next_voucher)
         self._vouchers: OrderedDict[VoucherKey, VoucherState] = OrderedDict()
         # What this group decided, for reads within it.
         self._filed: dict[tuple[int, int], tuple[LeafPlace, int]] = {}
@@ -142,83 +137,63 @@ class Desk:
 
     # -- vouchers -------------------------------------------------------------
 
-    def voucher(self, key: VoucherKey) -> VoucherState | None:
-        """Return the current voucher of a key, with its tally."""
+    def head(self, key: VoucherKey) -> StoredVoucher | None:
+        """Return the current voucher of a key."""
         found = self._vouchers.get(key)
         if found is not None:
             self._vouchers.move_to_end(key)
             return found
-        row = self._connection.execute(
-            select(voucher).where(
-                voucher.c.worker == key.worker,
-                voucher.c.backbone == key.backbone,
-                voucher.c.tab == key.tab,
-                voucher.c.price_epoch == key.price_epoch,
-            )
-        ).one_or_none()
-        if row is None:
-            return None
-        current = Voucher.parse(row.raw)
-        leaves = self.all_leaves(row.id)
-        tally = self.new_tally(current)
+        return self._stored(
+            (voucher.c.worker == key.worker)
+            & (voucher.c.backbone == key.backbone)
+            & (voucher.c.tab == key.tab)
+            & (voucher.c.price_epoch == key.price_epoch)
+        )
+
+    def with_tally(self, head: StoredVoucher) -> VoucherState:
+        """Return a key's current voucher with the tally of its leaves.
+
+        Raises:
+            NotFound, DifferenceFound: the leaves are pruned, or not there.
+        """
+        if isinstance(head, VoucherState):
+            return head
+        leaves = self.all_leaves(head.id)
+        tally = self.new_tally(head.voucher)
         tally.add(leaves)
         found = VoucherState(
-            id=row.id,
-            voucher=current,
-            signed=_signed(row),
-            experts=ExpertSums().add(leaves),
+            id=head.id,
+            voucher=head.voucher,
+            signed=head.signed,
+            is_closed=head.is_closed,
             tally=tally,
+            experts=ExpertSums().add(leaves),
         )
-        self._vouchers[key] = found
+        self._vouchers[head.voucher.key] = found
         return found
 
     def stored_voucher(self, voucher_id: int) -> StoredVoucher:
-        """Return a key's current voucher, written out, without a tally of its leaves.
+        """Return a key's current voucher by the key's number; it is written out.
 
         Raises:
             NotFound: there is no such key.
-            DifferenceFound: its leaves are not there.
         """
-        row = self._connection.execute(
-            select(voucher).where(voucher.c.id == voucher_id)
-        ).one_or_none()
-        if row is None:
+        found = self._stored(voucher.c.id == voucher_id)
+        if found is None:
             raise NotFound(f"no voucher {voucher_id}")
-        current = Voucher.parse(row.raw)
-        cached = self._vouchers.get(current.key)
-        if cached is not None:
-            return cached
-        experts = ExpertSums()
-        for block in self._leaf_blocks(voucher_id):
-            experts.add(block)
-        return StoredVoucher(
-            id=voucher_id, voucher=current, signed=_signed(row), experts=experts
-        )
+        return self._vouchers.get(found.voucher.key, found)
 
     def expert_table(self, current: StoredVoucher) -> list[ExpertSum]:
         """Return what a key's leaves add up to, by expert."""
         prices = self.prices(current.voucher.price_table_hash)
         if prices is None:
             raise LookupError(current.voucher.price_table_hash.hex())
-        return list(current.experts.table(prices))
-
-    def unclosed_of(self, worker: bytes, backbone: bytes) -> list[int]:
-        """Return the keys of a pair that should be closed; reads what is written."""
-        of_pair = (voucher.c.worker == worker) & (voucher.c.backbone == backbone)
-        return self._ids(_UNCLOSED.where(of_pair))
-
-    def next_unclosed(self, n_keys: int) -> list[int]:
-        """Return which of the next so many keys should be closed; reads as above."""
-        keys, self._unseen = self._unseen[:n_keys], self._unseen[n_keys:]
-        if not keys:
-            return []
-        seen = voucher.c.id.between(keys[0], keys[-1])
-        return self._ids(_UNCLOSED.where(seen))
-
-    @property
-    def has_seen_all(self) -> bool:
-        """Whether `next_unclosed` went through all keys."""
-        return not self._unseen
+        if isinstance(current, VoucherState):
+            return list(current.experts.table(prices))
+        sums = ExpertSums()
+        for block in self._leaf_blocks(current.id):
+            sums.add(block)
+        return list(sums.table(prices))
 
     def new_tally(self, claimed: Voucher) -> Tally:
         """Return an empty tally for a voucher whose price table is known."""
@@ -264,8 +239,9 @@ class Desk:
             id=voucher_id,
             voucher=claimed,
             signed=claim.signed,
-            experts=experts.add(leaves),
+            is_closed=False,
             tally=tally,
+            experts=experts.add(leaves),
         )
         self._vouchers[claimed.key] = state
         self._unfiled.discard(claim.content_hash)
@@ -338,6 +314,26 @@ class Desk:
             )
         self._lengths[file] = length_bytes
 
+    def _stored(self, condition: ColumnElement[bool]) -> StoredVoucher | None:
+        row = self._connection.execute(
+            select(voucher, closing.c.log_index)
+            .outerjoin(closing, closing.c.voucher_id == voucher.c.id)
+            .where(condition)
+        ).one_or_none()
+        if row is None:
+            return None
+        signed = SignedVoucher(
+            raw=row.raw,
+            worker_signature=row.worker_signature,
+            backbone_signature=row.backbone_signature,
+        )
+        return StoredVoucher(
+            id=row.id,
+            voucher=Voucher.parse(row.raw),
+            signed=signed,
+            is_closed=row.log_index is not None or row.id in self._rows.new_closings,
+        )
+
     def _leaf_blocks(self, voucher_id: int) -> Iterator[bytes]:
         self._files.write()
         columns = (filing.c.leaf_file, filing.c.leaf_offset, filing.c.leaves)
@@ -354,37 +350,12 @@ class Desk:
             place = LeafPlace(file, at)
             yield read_leaves(self.folder.leaves, place, n * LEAF_BYTES)
 
-    def _ids(self, statement: Select[int]) -> list[int]:
-        return list(self._connection.execute(statement).scalars())
-
     def _exists(self, condition: ColumnElement[bool]) -> bool:
         statement = select(literal(1)).where(condition).limit(1)
         return self._connection.execute(statement).scalar_one_or_none() is not None
-
-
-def _signed(row: Row[Any]) -> SignedVoucher:
-    return SignedVoucher(
-        raw=row.raw,
-        worker_signature=row.worker_signature,
-        backbone_signature=row.backbone_signature,
-    )
 
 
 def _last_posting(connection: Connection) -> int:
     """Return when the last transfer was posted, 0 before the first."""
     latest = select(transfer.c.posted_us).order_by(transfer.c.seq.desc()).limit(1)
     return connection.execute(latest).scalar_one_or_none() or 0
-
-
-# Keys without a closing that are final, or that no open grant covers any more.
-_UNCLOSED = (
-    select(voucher.c.id)
-    .where(~exists().where(closing.c.voucher_id == voucher.c.id))
-    .where(
-        (voucher.c.final == 1)
-        | ~exists()
-        .where(filing.c.voucher_id == voucher.c.id)
-        .where(filing.c.grant_hash == grant.c.hash, grant.c.state == "open")
-    )
-    .order_by(voucher.c.id)
-)

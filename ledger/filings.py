@@ -15,7 +15,7 @@ from dataclasses import replace
 from ledger.accounts import AccountKind, Posting, TransferCode
 from ledger.claims import Claim, Filed, FiledStatus, Refusal, reason_of
 from ledger.closing import close
-from ledger.desk import Desk, VoucherState
+from ledger.desk import Desk, StoredVoucher, VoucherState
 from ledger.errors import (
     CeilingReached,
     ChainRefused,
@@ -78,20 +78,29 @@ def _file(desk: Desk, claim: Claim) -> Filed:
     if desk.has_filing(claim.content_hash):
         return _answer(claim, FiledStatus.DUPLICATE)
     claim = _with_other_half(desk, claim)
-    current = desk.voucher(claimed.key)
-    is_closed = current is not None and desk.closings.find(current.id) is not None
-    if current is not None and is_closed and claimed.number > current.voucher.number:
+    head = desk.head(claimed.key)
+    is_closed = head is not None and head.is_closed
+    if head is not None and is_closed and claimed.number > head.voucher.number:
         raise ClosedRefused(
-            f"the tab was closed by voucher {current.voucher.number}",
+            f"the tab was closed by voucher {head.voucher.number}",
             peer=claimed.worker,
         )
     state = _covering_grant(desk, claimed, is_closed=is_closed)
-    if current is not None and _is_superseded(desk, current, claimed):
+    if head is not None and _is_superseded(desk, head, claimed):
         return _answer(
             claim,
             FiledStatus.DUPLICATE,
-            detail=f"voucher {current.voucher.number} covers it",
+            detail=f"voucher {head.voucher.number} covers it",
         )
+    return _take(desk, claim, state, head)
+
+
+def _take(
+    desk: Desk, claim: Claim, state: GrantState, head: StoredVoucher | None
+) -> Filed:
+    """Check a voucher that is new against its grant and its leaves, then take it."""
+    claimed = claim.voucher
+    current = desk.with_tally(head) if head else None
     added_uc = claimed.amount_uc - (current.voucher.amount_uc if current else 0)
     used_uc = state.used_uc + added_uc
     if used_uc > state.grant.ceiling_uc:  # before any leaf is looked at
@@ -184,7 +193,7 @@ def _covering_grant(desk: Desk, claimed: Voucher, *, is_closed: bool) -> GrantSt
     return state
 
 
-def _is_superseded(desk: Desk, current: VoucherState, claimed: Voucher) -> bool:
+def _is_superseded(desk: Desk, current: StoredVoucher, claimed: Voucher) -> bool:
     """Say whether a later voucher covers this one; refuse what does not fit."""
     newest = current.voucher
     if claimed.number > newest.number:

@@ -107,7 +107,7 @@ def note_conflict(desk: Desk, claim: Claim) -> list[Penalty]:
 def _of_same_key(desk: Desk, key: VoucherKey) -> list[SignedVoucher]:
     """Return the vouchers of a key whose bytes are kept: the newest, and a half."""
     found = []
-    current = desk.voucher(key)
+    current = desk.head(key)
     if current is not None:
         found.append(current.signed)
     half = desk.halves.find(key)

@@ -8,12 +8,21 @@ closed. The same terms again are no new policy.
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from sqlalchemy import Connection, select
+
 from ledger.desk import Desk
 from ledger.office import Office
 from ledger.params import Params
-from ledger.policy import Policy, sign_policy
+from ledger.policy import Policy, sign_policy, verify_policy
+from ledger.schema_closing import policy
 
-__all__ = ["POLICY_TERMS", "ensure_policy", "policy_set", "set_policy"]
+__all__ = [
+    "POLICY_TERMS",
+    "ensure_policy",
+    "policy_set",
+    "set_policy",
+    "signed_policies",
+]
 
 POLICY_TERMS = (
     "fee_ppm",
@@ -40,6 +49,16 @@ def set_policy(desk: Desk, terms: Policy, sign: Callable[[bytes], bytes]) -> boo
     new = replace(terms, since_us=desk.now_us)
     desk.closings.set_policy(new, sign_policy(new.pack(), sign), desk.now_us)
     return True
+
+
+def signed_policies(connection: Connection, ledger: bytes) -> list[Policy]:
+    """Return all policies, the newest last, each with the ledger's signature checked.
+
+    Raises:
+        SignatureRefused, FormatRefused: one of them is not the ledger's.
+    """
+    rows = connection.execute(select(policy).order_by(policy.c.seq))
+    return [verify_policy(row.raw, row.signature, ledger) for row in rows]
 
 
 def policy_set(office: Office, params: Mapping[str, object]) -> Mapping[str, object]:

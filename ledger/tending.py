@@ -54,5 +54,6 @@ def tend(desk: Desk, policy: GrantPolicy) -> Tended:
         disputes_decided=decided,
         vouchers_released=released,
         holdbacks_released=unheld,
-        is_done=desk.has_seen_all and not (grants or decided or released or unheld),
+        is_done=desk.closings.has_seen_all
+        and not (grants or decided or released or unheld),
     )

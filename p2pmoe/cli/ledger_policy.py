@@ -73,22 +73,18 @@ def add_policy_group(group: typer.Typer) -> None:
 
 def _show(data: Data = None, as_json: AsJson = False) -> None:
     """Print all signed policies, the newest last: it holds now."""
-    from sqlalchemy import select
-
-    from ledger.policy import verify_policy
-    from ledger.schema_closing import policy
+    from ledger.policies import signed_policies
     from p2pmoe.cli.tables import print_json, print_rows
 
     reader = open_reader(data)
     with reader.session() as connection:
-        found = connection.execute(select(policy).order_by(policy.c.seq)).all()
+        policies = signed_policies(connection, reader.identity.ledger)
     rows: list[Mapping[str, object]] = []
-    for row in found:
-        terms = verify_policy(row.raw, row.signature, reader.identity.ledger)
+    for terms in policies:
         spans = {name: getattr(terms, name) for name in _SPANS}
         rows.append(
             _row(terms.fee_ppm, terms.holdback_ppm, spans)
-            | {"since": _utc(terms.since_us), "hash": row.hash.hex()}
+            | {"since": _utc(terms.since_us), "hash": terms.content_hash.hex()}
         )
     if as_json:
         print_json({"policies": rows})

@@ -216,3 +216,22 @@ def test_the_ceiling_is_looked_at_before_the_leaves(world, store):
     signed, _ = tab.next(0, 1, 2)
     filed = store.file(signed, b"", tab.backbone.id).result(5)
     assert (filed.status, filed.reason) == (FiledStatus.REJECTED, "ceiling")
+
+
+def test_a_closed_tab_is_known_without_its_leaves(world, tmp_path, monkeypatch):
+    path = tmp_path / "pruned"
+    with world.open(path) as store:
+        tab = world.tab(grant(world, store))
+        tab.file(store, 0)
+        earlier = tab.sign(tab.previous)
+        tab.file(store, 1, final=True)
+
+    def refuse(*_):
+        raise AssertionError("leaves were read")
+
+    monkeypatch.setattr("ledger.desk.read_leaves", refuse)
+    with world.open(path) as store:
+        late = tab.file(store, 2)
+        assert (late.status, late.reason) == (FiledStatus.REJECTED, "closed")
+        again = store.file(earlier, b"", tab.worker.id).result(5)
+        assert again.status is FiledStatus.DUPLICATE
