@@ -5,15 +5,34 @@ same program writes the same file. Other implementations read `ledger/golden.jso
 """
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
+from ledger.dispute_papers import ANSWER_DOMAIN, CLAIM_DOMAIN
+from ledger.equivocation import EQUIVOCATION_DOMAIN, equivocations
 from ledger.grant import GRANT_DOMAIN, sign_grant
 from ledger.leaf import Leaf
+from ledger.log.checkpoint import (
+    Checkpoint,
+    cosign,
+    log_key,
+    log_origin,
+    sign_checkpoint,
+    witness_key,
+)
+from ledger.log.entry import entry_hash, pack_entry
 from ledger.merkle import Node, inclusion_path, leaf_hash
+from ledger.policy import POLICY_DOMAIN, Policy, sign_policy
 from ledger.prices import PRICE_DOMAIN, sign_price_table
 from ledger.receipt import Receipt
-from ledger.voucher import VOUCHER_DOMAIN, voucher_hash
-from tests.support.ledger_world import Party, paper_tab
+from ledger.voucher import VOUCHER_DOMAIN, SignedVoucher, voucher_hash
+from tests.support.dispute_papers import (
+    answer_of,
+    claim_of,
+    signed_answer,
+    signed_claim,
+)
+from tests.support.ledger_world import NOVEMBER_US, Party, TabSide, paper_tab
 from tests.support.merkle import tree_root
 
 __all__ = ["FILE", "golden", "main"]
@@ -31,6 +50,54 @@ def trees() -> list[dict[str, object]]:
         root = tree_root(nodes[:size])
         made.append({"size": size, "root": root.hash.hex(), "sum_uc": str(root.sum_uc)})
     return made
+
+
+def papers(tab: TabSide) -> dict[str, object]:
+    """Both papers of each kind of dispute, about serving 6, with their signatures."""
+    made: dict[str, object] = {}
+    for by_worker in (False, True):
+        opener, other = tab.backbone, tab.worker
+        if by_worker:
+            opener, other = other, opener
+        claim = claim_of(tab, 6, by_worker=by_worker)
+        raw, signature = signed_claim(claim, opener)
+        answer, answer_signature = signed_answer(answer_of(tab, claim), other)
+        made[claim.reason.name.lower()] = {
+            "claim": raw.hex(),
+            "claim_signature": signature.hex(),
+            "answer": answer.hex(),
+            "answer_signature": answer_signature.hex(),
+        }
+    return made
+
+
+def proof(tab: TabSide) -> dict[str, object]:
+    """The proof that a worker signed two vouchers of one number."""
+    later = replace(tab.previous, issued_us=tab.previous.issued_us + 1)
+    found = equivocations(tab.sign(tab.previous), tab.sign(later))[0]
+    return {"bytes": found.pack().hex(), "name": found.name.hex()}
+
+
+def log(tab: TabSide, signed: SignedVoucher, policy: Policy) -> dict[str, object]:
+    """A log of one entry, its checkpoint, cosigned by a witness."""
+    world = tab.world
+    raw = pack_entry(signed, policy.content_hash)
+    head = Checkpoint(log_origin(world.network.id), 1, entry_hash(raw))
+    key = log_key(world.network.id, world.ledger.id)
+    witness = Party("witness")
+    note = sign_checkpoint(head, key, world.ledger.sign)
+    cosigned = cosign(
+        note,
+        witness_key("example.com/witness", witness.id),
+        witness.sign,
+        NOVEMBER_US // 1_000_000,
+    )
+    return {
+        "entry": raw.hex(),
+        "entry_hash": entry_hash(raw).hex(),
+        "witness": witness.id.hex(),
+        "checkpoint": cosigned.pack().decode(),
+    }
 
 
 def golden() -> dict[str, object]:
@@ -51,8 +118,13 @@ def golden() -> dict[str, object]:
         price_signature=sign_price_table(prices, world.market.sign),
         other_proofs={},
     )
+    policy = Policy(fee_ppm=25_000, holdback_ppm=100_000, since_us=NOVEMBER_US)
     return {
         "domains": {
+            "claim": CLAIM_DOMAIN.hex(),
+            "answer": ANSWER_DOMAIN.hex(),
+            "equivocation": EQUIVOCATION_DOMAIN.hex(),
+            "policy": POLICY_DOMAIN.hex(),
             "grant": GRANT_DOMAIN.hex(),
             "prices": PRICE_DOMAIN.hex(),
             "voucher": VOUCHER_DOMAIN.hex(),
@@ -70,6 +142,11 @@ def golden() -> dict[str, object]:
         "ledger_signature": receipt.grant_signature.hex(),
         "prices": prices.hex(),
         "market_signature": receipt.price_signature.hex(),
+        "policy": policy.pack().hex(),
+        "policy_signature": sign_policy(policy.pack(), world.ledger.sign).hex(),
+        "disputes": papers(tab),
+        "equivocation": proof(tab),
+        "log": log(tab, signed, policy),
         "trees": trees(),
         "receipt": json.loads(receipt.to_json()),
     }
