@@ -17,7 +17,9 @@ from sqlalchemy.exc import ArgumentError
 from ledger.errors import DatabaseUrlRefused
 from ledger.folders import sync_folder
 
-__all__ = ["parse_url", "read_url", "write_url"]
+__all__ = ["DatabaseUrl", "parse_url", "read_url", "write_url"]
+
+DatabaseUrl = URL  # for those who pass it on and speak no SQL
 
 _MAX_BYTES = 4096
 _DRIVER = "postgresql+psycopg"

@@ -13,9 +13,8 @@ from p2pmoe.cli.ledger_folder import AsJson, Data, ledger_path
 from p2pmoe.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from sqlalchemy import URL
-
     from ledger.backup import BackupReport
+    from ledger.database_url import DatabaseUrl
 
 __all__ = ["add_store_commands"]
 
@@ -147,7 +146,7 @@ def _print_report(place: Path, report: "BackupReport", *, as_json: bool) -> None
         print_values(values)
 
 
-def _url(text: str) -> "URL":
+def _url(text: str) -> "DatabaseUrl":
     """Read a URL, or the file that has it.
 
     Raises:
