@@ -6,6 +6,7 @@ from hashlib import sha256
 import pytest
 
 from ledger.accounts import AccountKind
+from ledger.audit import verify_ledger
 from ledger.closings import ClosedState, HoldbackState
 from ledger.dispute_rows import DisputeState, disputes_where
 from ledger.errors import (
@@ -34,7 +35,7 @@ from tests.support.disputes import (
     opened,
     tend,
 )
-from tests.support.ledger_world import Party, World
+from tests.support.ledger_world import NOVEMBER_US, Party, World
 
 
 @pytest.fixture
@@ -43,9 +44,10 @@ def world() -> World:
 
 
 @pytest.fixture
-def store(world, ledger_database):
-    with world.open(ledger_database) as store:
+def store(world, tmp_path):
+    with world.open(tmp_path) as store:
         yield store
+        verify_ledger(store.reader(), world.identity)
 
 
 def disputes(store):
@@ -82,6 +84,25 @@ def test_a_wrong_result_costs_the_voucher_and_its_holdback(world, store):
     world.now_us += 1000 * HOUR_US
     tend(store)
     assert held(store, AccountKind.WORKER_AVAILABLE) == 0
+
+
+def test_every_step_on_both_databases(world, ledger_database):
+    with world.open(ledger_database) as store:
+        tab = closed_tab(world, store)
+        first, second = (claim_of(tab, serving) for serving in (0, 1))
+        third = claim_of(tab, 1, by_worker=True)
+        numbers = [opened(store, each, tab.backbone)["id"] for each in (first, second)]
+        opened(store, third, tab.worker)
+        assert answered(store, answer_of(tab, first), tab.worker)["state"] == "answered"
+        judged(store, numbers[0], first.leaf.out_hash)
+        world.now_us += 24 * HOUR_US
+        tend(store)
+        rows = disputes(store)
+        assert [row.state.value for row in rows] == ["dismissed", "upheld", "dismissed"]
+        assert rows[2].verdict == f"voucher reversed by dispute {numbers[1]}"
+        assert rows[0].answer == answer_of(tab, first, issued_us=NOVEMBER_US).pack()
+        assert opened(store, first, tab.backbone)["id"] == numbers[0]
+        verify_ledger(store.reader(), world.identity)
 
 
 def test_a_right_result_dismisses_it_and_the_worker_is_paid_when_due(world, store):

@@ -6,6 +6,7 @@ import pytest
 from sqlalchemy import func, select
 
 from ledger.accounts import AccountKind
+from ledger.audit import verify_ledger
 from ledger.closings import ClosedState, HoldbackState
 from ledger.equivocation import EquivocationProof, equivocations, verify_equivocation
 from ledger.errors import LedgerError, ProofRefused, SignatureRefused
@@ -22,9 +23,10 @@ def world() -> World:
 
 
 @pytest.fixture
-def store(world, ledger_database):
-    with world.open(ledger_database) as store:
+def store(world, tmp_path):
+    with world.open(tmp_path) as store:
         yield store
+        verify_ledger(store.reader(), world.identity)
 
 
 def other_body(tab: TabSide, **changes: object) -> SignedVoucher:
@@ -57,23 +59,23 @@ def report(store, proof: EquivocationProof, *, commit: bool = True):
     return store.operate("equivocation.report", params).result(5)
 
 
-def test_two_filings_of_one_number_convict_both_signers(world, store):
-    tab = closed_tab(world, store)
-    held_uc = tab.previous.amount_uc // 10
-    assert held(store, AccountKind.WORKER_HELD) == held_uc
-    assert file(store, tab, other_body(tab)) == "equivocation"
-    found = proofs(store)
-    assert {proof.signer for proof in found} == {tab.worker.id, tab.backbone.id}
-    for proof in found:
-        verify_equivocation(proof, world.network.id)
-    assert held(store, AccountKind.WORKER_HELD) == 0
-    assert held(store, AccountKind.PENALTY) == held_uc
-    state = closing_of(store)
-    assert (state.state, state.holdback) == (
-        ClosedState.CLOSED,
-        HoldbackState.FORFEITED,
-    )
-    assert state.holdback_us == world.now_us
+def test_two_filings_of_one_number_convict_both_signers(world, ledger_database):
+    with world.open(ledger_database) as store:
+        tab = closed_tab(world, store)
+        held_uc = tab.previous.amount_uc // 10
+        assert held(store, AccountKind.WORKER_HELD) == held_uc
+        assert file(store, tab, other_body(tab)) == "equivocation"
+        found = proofs(store)
+        assert {proof.signer for proof in found} == {tab.worker.id, tab.backbone.id}
+        for proof in found:
+            verify_equivocation(proof, world.network.id)
+        assert held(store, AccountKind.WORKER_HELD) == 0
+        assert held(store, AccountKind.PENALTY) == held_uc
+        state = closing_of(store)
+        assert state.state is ClosedState.CLOSED
+        assert state.holdback is HoldbackState.FORFEITED
+        assert state.holdback_us == world.now_us
+        verify_ledger(store.reader(), world.identity)
 
 
 def test_it_is_found_before_the_tab_closes_and_whatever_else_is_wrong(world, store):
