@@ -47,10 +47,12 @@ from ledger.voucher import Voucher, voucher_hash
 __all__ = [
     "ReceiptLine",
     "ReceiptState",
-    "StateLine",
+    "payment_ranks",
     "receipts",
-    "sums_by_state",
+    "state_label",
+    "unfiled_receipts",
     "why_sentence",
+    "within",
 ]
 
 _UNDER_WAY = ("prepared", "sending", "sent", "unresolved")
@@ -63,23 +65,6 @@ class ReceiptState(StrEnum):
     PENDING = "pending"
     HELD = "held"
     REJECTED = "rejected"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateLine:
-    """The receipts of one state and reason."""
-
-    state: ReceiptState
-    why: str
-    receipts: int
-    servings: int
-    amount_uc: int  # what they added; what refused ones claimed
-
-    @property
-    def is_earned(self) -> bool:
-        """Say whether it came into the worker's accounts, reversed since or not."""
-        is_refused = self.state == ReceiptState.REJECTED and self.why != "reversed"
-        return not is_refused and self.why != "one-sided"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,55 +86,21 @@ class ReceiptLine:
     voucher_hash: bytes
 
 
-def sums_by_state(
-    connection: Connection, period: Period, worker: bytes
-) -> tuple[StateLine, ...]:
-    """Return a worker's receipts of a period, summed by state and reason."""
-    filed = (
-        select(
-            filing.c.voucher_id,
-            func.count().label("receipts"),
-            func.sum(filing.c.leaves).label("servings"),
-            func.sum(filing.c.amount_uc).label("amount_uc"),
-        )
-        .join(voucher, voucher.c.id == filing.c.voucher_id)
-        .where(voucher.c.worker == worker, *_within(filing.c.posted_us, period))
-        .group_by(filing.c.voucher_id)
-        .subquery()
-    )
-    ranks = _payment_ranks(worker)
-    labelled = (
-        select(_label(ranks).label("label"), filed)
-        .outerjoin_from(filed, closing, closing.c.voucher_id == filed.c.voucher_id)
-        .outerjoin(ranks, ranks.c.voucher_id == filed.c.voucher_id)
-        .subquery()
-    )
-    sums = (labelled.c.receipts, labelled.c.servings, labelled.c.amount_uc)
-    rows = connection.execute(
-        select(labelled.c.label, *map(func.sum, sums)).group_by(labelled.c.label)
-    )
-    by_label: dict[str, list[int]] = {}
-    for label, n_receipts, servings, amount_uc in rows:
-        by_label[label] = [int(n_receipts), int(servings), int(amount_uc)]
-    others = _one_sided_lines(connection, worker, period)
-    others += _rejected_lines(connection, worker, period)
-    for line in others:
-        entry = by_label.setdefault(f"{line.state}:{line.why}", [0, 0, 0])
-        for n, added in enumerate((1, line.servings, line.amount_uc)):
-            entry[n] += added  # summed here: claims may pass what SQL can add
-    return tuple(
-        _state_line(label, *numbers) for label, numbers in sorted(by_label.items())
-    )
-
-
 def receipts(
     connection: Connection, *, worker: bytes | None = None, period: Period = ALL_TIME
 ) -> list[ReceiptLine]:
     """Return every receipt, each once, in the order of their coming."""
     lines = _filed_lines(connection, worker, period)
-    lines += _one_sided_lines(connection, worker, period)
-    lines += _rejected_lines(connection, worker, period)
+    lines += unfiled_receipts(connection, period, worker)
     return sorted(lines, key=lambda line: (line.posted_us, line.tab, line.number))
+
+
+def unfiled_receipts(
+    connection: Connection, period: Period, worker: bytes | None = None
+) -> list[ReceiptLine]:
+    """Return those that came into no account: of one side alone, and refused ones."""
+    lines = _one_sided_lines(connection, worker, period)
+    return lines + _rejected_lines(connection, worker, period)
 
 
 def why_sentence(line: ReceiptLine) -> str:
@@ -177,11 +128,14 @@ _SENTENCES = {
 }
 
 
-def _within(column: ColumnElement[int], period: Period) -> tuple[Any, Any]:
+def within(
+    column: ColumnElement[int], period: Period
+) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    """Return the conditions that an instant is in a period."""
     return column >= period.start_us, column < period.end_us
 
 
-def _payment_ranks(worker: bytes | None) -> Subquery:
+def payment_ranks(worker: bytes | None) -> Subquery:
     """Return for each voucher how far its parts are paid: 2 paid, 1 under way, 0."""
     rank = case(
         (payout.c.state == "confirmed", 2), (payout.c.state.in_(_UNDER_WAY), 1), else_=0
@@ -204,7 +158,7 @@ def _payment_ranks(worker: bytes | None) -> Subquery:
     return statement.subquery()
 
 
-def _label(ranks: Subquery) -> ColumnElement[str]:
+def state_label(ranks: Subquery) -> ColumnElement[str]:
     """Return the SQL expression of a filed receipt's `state:why`."""
     net, held = func.coalesce(ranks.c.net, 0), func.coalesce(ranks.c.holdback, 0)
     no_net = closing.c.net_uc == 0
@@ -224,26 +178,13 @@ def _label(ranks: Subquery) -> ColumnElement[str]:
     )
 
 
-def _state_line(
-    label: str, n_receipts: int, servings: int, amount_uc: int
-) -> StateLine:
-    state, _, why = label.partition(":")
-    return StateLine(
-        state=ReceiptState(state),
-        why=why,
-        receipts=n_receipts,
-        servings=servings,
-        amount_uc=amount_uc,
-    )
-
-
 def _filed_lines(
     connection: Connection, worker: bytes | None, period: Period
 ) -> list[ReceiptLine]:
-    ranks = _payment_ranks(worker)
+    ranks = payment_ranks(worker)
     statement: Select[Any] = (
         select(
-            _label(ranks).label("label"),
+            state_label(ranks).label("label"),
             filing.c.content_hash,
             filing.c.number,
             filing.c.leaves,
@@ -259,7 +200,7 @@ def _filed_lines(
         .join_from(filing, voucher, voucher.c.id == filing.c.voucher_id)
         .outerjoin(closing, closing.c.voucher_id == filing.c.voucher_id)
         .outerjoin(ranks, ranks.c.voucher_id == filing.c.voucher_id)
-        .where(*_within(filing.c.posted_us, period))
+        .where(*within(filing.c.posted_us, period))
     )
     if worker is not None:
         statement = statement.where(voucher.c.worker == worker)
@@ -299,7 +240,7 @@ def _one_sided_lines(
             func.coalesce(voucher.c.leaves, 0).label("filed_leaves"),
         )
         .join_from(one_sided, voucher, same, isouter=True)
-        .where(one_sided.c.state != "signed", *_within(one_sided.c.seen_us, period))
+        .where(one_sided.c.state != "signed", *within(one_sided.c.seen_us, period))
     )
     if worker is not None:
         statement = statement.where(one_sided.c.worker == worker)
@@ -330,7 +271,7 @@ def _one_sided_line(row: Row[Any]) -> ReceiptLine:
 def _rejected_lines(
     connection: Connection, worker: bytes | None, period: Period
 ) -> list[ReceiptLine]:
-    statement = select(rejected).where(*_within(rejected.c.seen_us, period))
+    statement = select(rejected).where(*within(rejected.c.seen_us, period))
     if worker is not None:
         statement = statement.where(rejected.c.worker == worker)
     return [_rejected_line(row) for row in connection.execute(statement)]

@@ -16,17 +16,12 @@ from ledger.accounts import TransferCode
 from ledger.balances import balances, find_owner, workers
 from ledger.errors import DifferenceFound
 from ledger.flows import Flows, worker_flows
-from ledger.income import Earning, base_prices, earnings
+from ledger.income import base_prices
 from ledger.keys import short
 from ledger.periods import Period
-from ledger.receipt_states import (
-    ReceiptLine,
-    ReceiptState,
-    StateLine,
-    receipts,
-    sums_by_state,
-)
-from ledger.schema import account, filing, voucher
+from ledger.receipt_states import ReceiptLine, ReceiptState, receipts
+from ledger.receipt_sums import FiledSum, StateLine, filed_sums, sums_by_state
+from ledger.schema import account
 from ledger.schema_closing import checkpoint, closing, payout, payout_item
 from ledger.schema_closing import period as period_table
 from ledger.statement_root import pack_statement, statement_hash
@@ -150,17 +145,17 @@ def statement(connection: Connection, worker: bytes, period: Period) -> Statemen
         DifferenceFound: its receipts do not add up to what its accounts say.
     """
     flows = worker_flows(connection, period, worker).get(worker, Flows())
-    states = sums_by_state(connection, period, worker)
-    late_receipts, late_uc = _late(connection, worker, period)
+    filed = filed_sums(connection, period, worker)
+    states = sums_by_state(connection, period, worker, filed)
     made = Statement(
         worker=worker,
         period=period,
         flows=flows,
-        by_backbone=_by_backbone(connection, worker, period),
+        by_backbone=_by_backbone(connection, filed),
         states=states,
         payouts=_payouts(connection, worker, period),
-        late_receipts=late_receipts,
-        late_uc=late_uc,
+        late_receipts=sum(each.late_receipts for each in filed),
+        late_uc=sum(each.late_uc for each in filed),
         checkpoint=_checkpoint(connection, worker, period),
         closed_period=_closed_period(connection, period),
     )
@@ -174,17 +169,16 @@ def statement(connection: Connection, worker: bytes, period: Period) -> Statemen
 
 
 def _by_backbone(
-    connection: Connection, worker: bytes, period: Period
+    connection: Connection, filed: list[FiledSum]
 ) -> tuple[BackboneLine, ...]:
-    found = earnings(connection, period, worker)
-    base = base_prices(connection, {each.price_table_hash for each in found})
-    by_backbone: dict[bytes, list[Earning]] = {}
-    for each in found:
+    base = base_prices(connection, {each.price_table_hash for each in filed})
+    by_backbone: dict[bytes, list[FiledSum]] = {}
+    for each in filed:
         by_backbone.setdefault(each.backbone, []).append(each)
     return tuple(
         BackboneLine(
             backbone=backbone,
-            vouchers=sum(each.vouchers for each in some),
+            vouchers=sum(each.receipts for each in some),
             servings=sum(each.servings for each in some),
             rows=sum(each.rows for each in some),
             earned_uc=sum(each.amount_uc for each in some),
@@ -192,21 +186,6 @@ def _by_backbone(
         )
         for backbone, some in sorted(by_backbone.items())
     )
-
-
-def _late(connection: Connection, worker: bytes, period: Period) -> tuple[int, int]:
-    """Return how many receipts, of how much, came after the period of their issue."""
-    row = connection.execute(
-        select(func.count(), func.sum(filing.c.amount_uc))
-        .join(voucher, voucher.c.id == filing.c.voucher_id)
-        .where(
-            voucher.c.worker == worker,
-            filing.c.posted_us >= period.start_us,
-            filing.c.posted_us < period.end_us,
-            filing.c.issued_us < period.start_us,
-        )
-    ).one()
-    return int(row[0]), int(row[1] or 0)
 
 
 def _payouts(
