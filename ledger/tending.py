@@ -44,6 +44,8 @@ def tend(desk: Desk, policy: GrantPolicy) -> Tended:
     """Do some of what is due."""
     desk.write_out()  # what is due is looked up in what is written
     grants = release_expired(desk, policy)
+    if grants:
+        desk.write_out()  # what closed with them must not close once more
     closed = close_due(desk)
     decided = tend_disputes(desk)
     released = release_due(desk)

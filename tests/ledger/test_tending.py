@@ -35,6 +35,17 @@ def test_a_store_goes_on_until_nothing_is_due(world, tmp_path, monkeypatch):
         assert store.tend() == Tended()
 
 
+def test_a_ledger_that_was_away_for_days_closes_each_key_once(world, tmp_path):
+    with world.open(tmp_path, terms=TERMS) as store:
+        issued = store.grant(world.order()).result(5)
+        world.tab(issued).file(store, 1)
+    world.now_us += 73 * HOUR_US
+    with world.open(tmp_path) as store:
+        assert store.tend() == Tended(grants_released=1)
+        world.now_us += 48 * HOUR_US
+        assert store.tend() == Tended(vouchers_released=1)
+
+
 def test_parts_add_up():
     first = Tended(grants_released=1, keys_closed=2, is_done=False)
     both = first.plus(Tended(keys_closed=3, vouchers_released=4, holdbacks_released=5))
