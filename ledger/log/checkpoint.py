@@ -47,6 +47,7 @@ __all__ = [
 
 _SIZE = re.compile(r"0|[1-9][0-9]{0,18}", re.ASCII)
 _TIME = struct.Struct(">Q")
+_MAX_TIME_S = 253_370_764_799  # the end of 9998: every calendar can show it
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +171,7 @@ def verify_cosignature(text: str, signature: NoteSignature, key: NoteKey) -> int
     if not key.made(signature) or len(raw) != _TIME.size + SIGNATURE_BYTES:
         raise SignatureRefused(f"no cosignature of {short(key.key)}", peer=key.key)
     time_s: int = _TIME.unpack_from(raw)[0]
-    if time_s >= MAX_SIZE:
+    if time_s > _MAX_TIME_S:
         raise SignatureRefused(f"cosignature of second {time_s}", peer=key.key)
     header = f"cosignature/v1\ntime {time_s}\n".encode()
     _verify(key, header, text, raw[_TIME.size :])

@@ -20,15 +20,18 @@ from ledger.database_url import read_url
 from ledger.log.entry import entry_hash, pack_entry
 from ledger.log.publisher import Publisher
 from ledger.office import Office, Operation
+from ledger.policy import Policy, sign_policy
 from ledger.schema import account, voucher
 from ledger.schema_closing import closing, policy
 from ledger.settlement import GrantPolicy
 from ledger.voucher import SignedVoucher, Voucher
+from mobile_worker.session.identity import Identity
 from tests.support.ledger_world import NOVEMBER_US, World, paper_tab
 
 __all__ = ["LogWorld"]
 
-POLICY = sha256(b"policy").digest()
+TERMS = Policy()
+POLICY = TERMS.content_hash
 
 
 @cache
@@ -52,13 +55,17 @@ class FakeDesk:
 class LogWorld:
     """A database that is written row by row, and its log."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, ledger: Identity | None = None) -> None:
+        """Start empty; `ledger` is an identity that lies beside the folder."""
         self.path = path
         self.world = World()
+        if ledger is not None:
+            self.world.ledger.id = ledger.peer_id
+            self.world.ledger.sign = ledger.sign  # type: ignore[method-assign]
         self.now_us = NOVEMBER_US
         folder = LedgerFolder(path)
         path.mkdir(parents=True, exist_ok=True)
-        if read_url(folder.database_url) is None:
+        if read_url(folder.database_url) is None and ledger is None:
             folder.database.write_bytes(empty_ledger())
         self.engine = open_writing_engine(folder, self.world.identity)
         if self.engine.dialect.name == "sqlite":
@@ -66,8 +73,9 @@ class LogWorld:
                 connection.connection.execute("pragma synchronous = off")
         self.template = paper_tab().next(0, 1, 2, final=True)[0]
         with self.engine.begin() as connection:
-            row = {"seq": 1, "hash": POLICY, "raw": b"?", "signature": b"?"}
-            connection.execute(insert(policy), [row | {"posted_us": 0}])
+            signature = sign_policy(TERMS.pack(), self.world.ledger.sign)
+            row = {"seq": 1, "hash": POLICY, "raw": TERMS.pack(), "posted_us": 0}
+            connection.execute(insert(policy), [row | {"signature": signature}])
             row = {"id": 1, "owner": self.world.worker.id, "kind": "worker_pending"}
             sums = {"opened_us": 0, "debits_uc": 0, "credits_uc": 0}
             connection.execute(insert(account), [row | sums])
