@@ -10,6 +10,7 @@ Tasks around `Settlement`; none of them is ever awaited by a decode step. Rules:
   countersigned and filed; the same voucher again gets the same answer;
 - vouchers are filed tab by tab in their order, those that wait together as one, again
   until the ledger answers FILED; a rejected one is logged, kept and counted;
+- what a worker lost in a kill is sealed and offered (`finals.py`);
 - a worker that needs a grant gets one from the ledger, forwarded as it is, and at each
   greeting all that are in force: of this run, and of those before it;
 - while the spool is full or its disk fails nothing is accepted or signed, so that the
@@ -29,11 +30,12 @@ from ledger.voucher import Voucher, sign_voucher, voucher_hash
 from mobile_worker import messages
 from mobile_worker.clock import Clock
 from mobile_worker.errors import LocalError
-from p2pmoe.backbone.books import Book, build_leaves
+from p2pmoe.backbone.books import Book
 from p2pmoe.backbone.filings import Filings
+from p2pmoe.backbone.finals import FinalParts, Finals
 from p2pmoe.backbone.journal import Journal
-from p2pmoe.backbone.servings import Served
-from p2pmoe.backbone.settlement import Settlement, Tab
+from p2pmoe.backbone.settlement import Settlement
+from p2pmoe.backbone.tabs import Tab
 from p2pmoe.errors import VoucherRefused
 from relay.keys import PeerId
 
@@ -87,6 +89,16 @@ class Bookkeeper:
         self._prices: tuple[bytes, bytes] = (b"", b"")
         self._settled = trio.Event()
         self._disk = trio.Lock()  # one writer of the journal at a time
+        self._finals = Finals(
+            FinalParts(
+                send=self._tell,
+                settlement=parts.settlement,
+                journal=parts.journal,
+                sign=parts.sign,
+                clock=parts.clock,
+                disk=self._disk,
+            )
+        )
 
     async def run(self) -> None:
         """Batch, repeat and ask, until cancelled."""
@@ -102,6 +114,7 @@ class Bookkeeper:
                 await self.harvest()
                 if last_slow == now:
                     await self._forget_complete(now)
+                    await self._finish_lost()
             except LedgerError as error:
                 log.warning("the spool of the accounts: %s", error)
                 await trio.sleep(DISK_AGAIN_S)
@@ -135,7 +148,7 @@ class Bookkeeper:
             if not jobs:
                 return
             blocks = await trio.to_thread.run_sync(
-                _keep_leaves, self._parts.journal, jobs
+                self._parts.journal.keep_served, jobs
             )
             del self._settlement.fresh[: len(jobs)]
             accepted = [(book, book.accept(block)) for book, block in blocks]
@@ -272,6 +285,7 @@ class Bookkeeper:
         for tab in self._settlement.tabs.values():
             if tab.worker == worker:
                 self._accept_again(tab)
+        self._finals.offer(worker)
         self.request_grants()
 
     async def on_grant(self, message: messages.Grant) -> None:
@@ -354,6 +368,13 @@ class Bookkeeper:
                         self._parts.journal.forget, tab, epoch
                     )
 
+    async def _finish_lost(self) -> None:
+        """File finals for tabs that their workers lost."""
+        self._finals.offer_again()
+        for filing in await self._finals.seal_due():
+            self.filings.add(filing)
+        await self._finals.forget_given_up()
+
     async def settled(self) -> None:
         """Wait until `is_settled`; `run` must be running."""
         self._note_settled()
@@ -375,16 +396,3 @@ class Bookkeeper:
             self._parts.send(peer, message)
         except LocalError as error:
             log.info("to %s: %s", peer.hex()[:8], error)
-
-
-def _keep_leaves(
-    journal: Journal, jobs: list[tuple[Served, Book]]
-) -> list[tuple[Book, bytes]]:
-    """Build, join by book, and keep durably the leaves of a batch."""
-    blocks: dict[int, tuple[Book, list[bytes]]] = {}
-    for served, book in jobs:
-        entry = blocks.setdefault(id(book), (book, []))
-        entry[1].append(build_leaves(served, book.prices))
-    joined = [(book, b"".join(parts)) for book, parts in blocks.values()]
-    journal.write_leaves([(book.terms, block) for book, block in joined])
-    return joined

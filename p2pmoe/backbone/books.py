@@ -3,11 +3,14 @@
 A leaf is built here from what was dispatched and what came back (`build_leaves`), never
 from what the worker says. A voucher is countersigned only if it claims, under the same
 terms and prices, servings that were accepted here and are not refused, with exactly
-the totals and the root of *our* leaves, and extends the voucher before. Pure.
+the totals and the root of *our* leaves, and extends the voucher before. A book whose
+worker lost its tab is sealed: by a final voucher that we drafted and signed alone, and
+then nothing else is signed in it. Pure.
 """
 
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from hashlib import sha256
 
 import numpy as np
 
@@ -85,6 +88,8 @@ class Book:
         self.accepted: Ranges = ()
         self.last: Examined | None = None
         self.last_signature = b""
+        self.sealed: Examined | None = None  # our own final, without the worker
+        self.seal_signature = b""
         self._leaves: dict[int, bytes] = {}  # accepted, in no countersigned voucher
         self._tally = Tally(terms, prices)
 
@@ -140,6 +145,13 @@ class Book:
             verify_voucher(raw, worker_signature, peer)
         except RemoteError as error:
             raise VoucherRefused(str(error), peer=peer) from error
+        if self.sealed is not None:
+            if raw != self.sealed.raw:
+                raise VoucherRefused(
+                    f"the tab was closed by our final {self.sealed.voucher.number}",
+                    peer=peer,
+                )
+            return replace(self.sealed, worker_signature=worker_signature)
         if TabTerms.of(voucher) != self.terms:
             raise VoucherRefused("a voucher of other terms", peer=peer)
         if voucher.grant_hash not in grants:
@@ -154,6 +166,49 @@ class Book:
                 peer=peer,
             )
         return self._compared(voucher, raw, worker_signature)
+
+    def draft_final(self, grant_hash: bytes, issued_us: int) -> Examined:
+        """Return a final over all that was accepted, for a worker that lost its tab.
+
+        Its number leaves one out: the worker may have signed a proposal that we never
+        saw, and must not sign another voucher of that number.
+
+        Raises:
+            VoucherRefused: the leaves cannot be summed any more.
+        """
+        last = self.last.voucher if self.last else None
+        leaves = self._packed(self.unsigned)
+        tally = self._tally.copy()
+        try:
+            tally.add(leaves)
+        except LedgerError as error:
+            raise VoucherRefused(str(error), peer=self.terms.worker) from error
+        drafted = tally.draft(
+            last, grant_hash=grant_hash, issued_us=issued_us, final=True
+        )
+        before = drafted.previous if last else sha256(self.terms.tab).digest()
+        voucher = replace(drafted, number=drafted.number + 1, previous=before)
+        raw = voucher.pack()
+        return Examined(
+            voucher=voucher,
+            raw=raw,
+            name=voucher_hash(raw),
+            worker_signature=b"",
+            leaves=leaves,
+            tally=tally,
+        )
+
+    def examine_final(self, raw: bytes) -> Examined:
+        """Return our own final of an earlier run anew, from the leaves.
+
+        Raises:
+            VoucherRefused, FormatRefused: it is not what our leaves say.
+        """
+        return self._compared(Voucher.parse(raw), raw, b"")
+
+    def seal(self, final: Examined, signature: bytes) -> None:
+        """Sign nothing in this book any more but our own final."""
+        self.sealed, self.seal_signature = final, signature
 
     def commit(self, examined: Examined, signature: bytes) -> None:
         """Make an examined voucher the last one; `signature` is ours."""

@@ -1,4 +1,4 @@
-"""Countersigned vouchers on their way to the ledger: one queue for each tab and epoch.
+"""Signed vouchers on their way to the ledger: one queue for each tab and epoch.
 
 Those of a tab go in their order, what waits together as one filing; without an answer
 it is sent again with growing pauses, for ever. No I/O.
@@ -65,5 +65,6 @@ class Filings:
             self.n_rejected += 1
             log.error("the ledger rejects a voucher: %s", outcome.rejected)
         filed = [self._filings.pop(entry) for entry in outcome.entries]
-        self.n_servings += sum(filing.n_leaves for filing in filed)
+        # A final of ours alone is held: it counts when its worker's signature came.
+        self.n_servings += sum(f.n_leaves for f in filed if f.worker_signature)
         return filed

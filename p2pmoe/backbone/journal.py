@@ -6,10 +6,12 @@ Entries, by kind (big-endian):
     2 GRANT     worker 32 | grant | the ledger's signature 64, missing in old ones
     3 LEAVES    worker 32 | manifest hash 32 | network 32 | profile u8 | leaves
     4 SIGNED    worker's signature 64 | ours 64 | u32 length | voucher | leaves
+    5 FINAL     ours 64 | u32 length | voucher | leaves
 
 LEAVES are written before their ACCEPT is sent, SIGNED before its COUNTERSIGN. A SIGNED
 entry stays until the ledger has answered FILED and a later one has come; the newest,
-and the leaves, until the book is complete. `Journal.read` gives the books back after a
+and the leaves, until the book is complete. A FINAL is ours alone, written before it is
+filed, and stays as long as its book. `Journal.read` gives the books back after a
 restart: they are only completed then, never extended.
 """
 
@@ -23,13 +25,15 @@ from ledger.prices import PriceTable
 from ledger.spool import Spool, SpoolEntry
 from ledger.tally import TabTerms
 from ledger.voucher import Voucher, voucher_hash
-from p2pmoe.backbone.books import Book, Examined
+from p2pmoe.backbone.books import Book, Examined, build_leaves
+from p2pmoe.backbone.servings import Served
 
 __all__ = ["Filing", "Journal", "KeptGrant", "Restored"]
 
-PRICES, GRANT, LEAVES, SIGNED = 1, 2, 3, 4
+PRICES, GRANT, LEAVES, SIGNED, FINAL = 1, 2, 3, 4, 5
 _LEAVES_HEAD = struct.Struct(">32s32s32sB")
 _SIGNED_HEAD = struct.Struct(">64s64sI")
+_FINAL_HEAD = struct.Struct(">64sI")
 _TAB, _EPOCH = 1, 7  # places in LEAF_STRUCT
 _WORKER = 32  # bytes
 
@@ -40,7 +44,7 @@ class Filing:
 
     name: bytes  # the voucher's hash
     raw: bytes
-    worker_signature: bytes
+    worker_signature: bytes  # b"" for a final of ours alone
     backbone_signature: bytes
     leaves: bytes
     entry: int  # in the spool
@@ -79,6 +83,7 @@ class Journal:
         self._newest: dict[tuple[bytes, int], int] = {}  # (tab, epoch) -> SIGNED entry
         self._acknowledged: set[int] = set()  # those of `_newest` that were FILED
         self._entries: dict[tuple[bytes, int], list[int]] = {}  # (tab, epoch) -> leaves
+        self._finals: dict[tuple[bytes, int], int] = {}  # (tab, epoch) -> FINAL entry
         self._price_hashes: set[bytes] = set()
 
     def write_prices(self, prices: PriceTable) -> None:
@@ -90,6 +95,16 @@ class Journal:
     def write_grant(self, worker: bytes, grant: Grant, signature: bytes) -> None:
         """Keep a grant: vouchers will name it, and it is handed over once more."""
         self._spool.append(GRANT, worker + grant.pack() + signature)
+
+    def keep_served(self, jobs: list[tuple[Served, Book]]) -> list[tuple[Book, bytes]]:
+        """Build, join by book, and keep durably the leaves of accepted answers."""
+        blocks: dict[int, tuple[Book, list[bytes]]] = {}
+        for served, book in jobs:
+            entry = blocks.setdefault(id(book), (book, []))
+            entry[1].append(build_leaves(served, book.prices))
+        joined = [(book, b"".join(parts)) for book, parts in blocks.values()]
+        self.write_leaves([(book.terms, block) for book, block in joined])
+        return joined
 
     def write_leaves(self, blocks: Sequence[tuple[TabTerms, bytes]]) -> None:
         """Keep accepted leaves, durably when this returns."""
@@ -123,9 +138,17 @@ class Journal:
             entry=entry,
         )
 
+    def write_final(self, final: Examined, signature: bytes) -> Filing:
+        """Keep a final that only we signed, durably; it is to be filed."""
+        head = _FINAL_HEAD.pack(signature, len(final.raw))
+        entry = self._spool.append(FINAL, head + final.raw + final.leaves)
+        self._spool.sync()
+        self._finals[final.voucher.tab, final.voucher.price_epoch] = entry
+        return _final_filing(final, signature, entry)
+
     def filed(self, filings: Iterable[Filing]) -> None:
         """Forget vouchers that the ledger has, once their books have newer ones."""
-        entries = {filing.entry for filing in filings}
+        entries = {filing.entry for filing in filings} - set(self._finals.values())
         newest = entries.intersection(self._newest.values())
         self._acknowledged |= newest
         self._spool.release(entries - newest)
@@ -133,6 +156,9 @@ class Journal:
     def forget(self, tab: bytes, epoch: int) -> None:
         """Forget the leaves and the newest voucher of a book that is complete."""
         entries = self._entries.pop((tab, epoch), [])
+        final = self._finals.pop((tab, epoch), None)
+        if final is not None:
+            entries = [*entries, final]
         newest = self._newest.pop((tab, epoch), None)
         if newest is not None:
             self._acknowledged.discard(newest)
@@ -153,6 +179,9 @@ class Journal:
             elif entry.kind == SIGNED:
                 restored.filings.append(_read_signed(entry))
         self._replay(restored.filings, books, restored.grants)
+        for entry in entries:
+            if entry.kind == FINAL:
+                restored.filings += self._reseal(entry, books)
         restored.books = list(books.values())
         return restored
 
@@ -204,6 +233,34 @@ class Journal:
                 examined = book.examine(filing.raw, filing.worker_signature, names)
                 book.commit(examined, filing.backbone_signature)
                 self._newest[voucher.tab, voucher.price_epoch] = filing.entry
+
+    def _reseal(
+        self, entry: SpoolEntry, books: dict[tuple[bytes, int], Book]
+    ) -> list[Filing]:
+        """Seal a book again; return its final, to be filed once more."""
+        signature, length = _FINAL_HEAD.unpack_from(entry.payload)
+        at = _FINAL_HEAD.size
+        raw = entry.payload[at : at + length]
+        voucher = Voucher.parse(raw)
+        key = (voucher.tab, voucher.price_epoch)
+        self._finals[key] = entry.id
+        book = books.get(key)
+        if book is None or book.is_closed:  # by this one: the worker signed it, too
+            return []
+        final = book.examine_final(raw)
+        book.seal(final, signature)
+        return [_final_filing(final, signature, entry.id)]
+
+
+def _final_filing(final: Examined, signature: bytes, entry: int) -> Filing:
+    return Filing(
+        name=final.name,
+        raw=final.raw,
+        worker_signature=b"",
+        backbone_signature=signature,
+        leaves=final.leaves,
+        entry=entry,
+    )
 
 
 def _read_grant(entry: SpoolEntry) -> KeptGrant:

@@ -21,50 +21,16 @@ from ledger.ranges import count
 from ledger.tally import TabTerms
 from p2pmoe.backbone.books import Book
 from p2pmoe.backbone.servings import Means, Served, ServingSlot
+from p2pmoe.backbone.tabs import ServingTotals, SettlementTerms, Tab
 from relay.keys import PeerId
 
-__all__ = ["ServingTotals", "Settlement", "SettlementTerms", "Tab"]
+__all__ = ["Settlement", "SettlementTerms"]
 
 RESTART_GAP = 1 << 20  # servings skipped when a tab outlives this process
 WORN_SERVINGS = 1 << 18  # the journal keeps a tab's leaves until it is closed
 EXTEND_BELOW = 0.5  # ask for a further grant when less than this share is left
 MAX_OPEN_GRANTS = 3  # of one worker: each holds our money until long after its expiry
 NUMBERS = 1 << 32
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SettlementTerms:
-    """What all our tabs have in common."""
-
-    network: bytes
-    manifest_hash: bytes
-    profile: int
-    backbone: PeerId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServingTotals:
-    """Servings since the accounts were opened."""
-
-    accepted: int
-    receipted: int
-    unsigned_at_kill: int
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class Tab:
-    """One worker process's running account with us."""
-
-    worker: PeerId
-    tab: bytes
-    next_serving: int = 0
-    live: bool = True
-    books: dict[int, Book] = field(default_factory=dict)  # by price epoch
-
-    @property
-    def is_used(self) -> bool:
-        """Whether any serving of it was numbered."""
-        return self.next_serving > 0 or bool(self.books)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -260,6 +226,19 @@ class Settlement:
         account = self._accounts.get(peer)
         tab = account.tab if account else None
         return tab is not None and tab.next_serving >= WORN_SERVINGS
+
+    def grants_of(self, peer: PeerId) -> list[Grant]:
+        """Return all grants that this worker ever had from us, oldest first."""
+        account = self._accounts.get(peer)
+        return list(account.grants.values()) if account else []
+
+    def sealed(self, tab: Tab) -> None:
+        """Note that a tab got a final from us alone: it is never gone on with."""
+        tab.live = False
+        account = self._account(tab.worker)
+        if account.tab is tab:
+            account.tab, account.at_risk = None, 0
+            self._tell(tab.worker)
 
     def grant_names(self, peer: PeerId) -> frozenset[bytes]:
         """Return the hashes of all grants that this worker ever had from us."""

@@ -1,6 +1,7 @@
 """Filing with the ledger: merged, one at a time, until acknowledged."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -146,3 +147,18 @@ def test_vouchers_under_different_grants_are_not_merged() -> None:
     assert outcome.entries == (0, 1, 2, 3)
     (second,) = queue.due(0.0)
     assert len(second.leaves) == 2 * LEAF_BYTES
+
+
+def test_a_final_without_the_worker_is_filed_by_itself() -> None:
+    """It is held, so what both signed must not wait with it."""
+    queue = FilingQueue()
+    first, second, final = settled_vouchers(3, Money())
+    queue.add(1, first)
+    queue.add(2, second)
+    queue.add(3, replace(final, worker_signature=b""))
+    (both,) = queue.due(0.0)
+    assert both.voucher == second.raw
+    queue.filed(voucher_hash(both.voucher), FiledStatus.STORED, "", 0.0)
+    (alone,) = queue.due(0.0)
+    assert (alone.voucher, alone.worker_signature) == (final.raw, b"")
+    assert alone.leaves == final.leaves

@@ -3,6 +3,7 @@
 import pytest
 
 from ledger.leaf import Leaf, split_leaves
+from ledger.voucher import sign_voucher
 from mobile_worker.arithmetic.coding import ExpertInput, quantize_rows
 from mobile_worker.servings.hashes import out_hash, x_hash
 from p2pmoe.backbone.books import Book, block_ranges, build_leaves
@@ -101,3 +102,30 @@ def test_foreign_signatures_grants_and_bytes_are_refused() -> None:
     other = TabWorker().voucher(block(), sign=MONEY.market)
     with pytest.raises(VoucherRefused):
         book.examine(*other, GRANTS)
+
+
+def test_a_final_of_our_own_covers_everything_and_skips_a_number() -> None:
+    book, worker = Book(TERMS, PRICES), TabWorker()
+    book.accept(block())
+    grant = next(iter(GRANTS))
+    first = book.draft_final(grant, 7)
+    assert (first.voucher.number, first.voucher.final) == (2, True)
+    assert first.voucher.previous != bytes(32)  # there may have been a number 1
+    book.commit(book.examine(*worker.voucher(block()), GRANTS), b"s" * 64)
+    book.accept(build_leaves(served(6, (7, (0,))), PRICES))
+    final = book.draft_final(grant, 9)
+    assert (final.voucher.number, final.voucher.leaves) == (3, 3)
+    assert final.n_leaves == 1
+    assert book.examine_final(final.raw).raw == final.raw
+    assert book.sealed is None
+    book.seal(final, b"s" * 64)
+    signature = sign_voucher(final.raw, MONEY.worker.sign)
+    examined = book.examine(final.raw, signature, GRANTS)
+    assert examined.worker_signature == signature
+    with pytest.raises(VoucherRefused, match="does not verify"):
+        book.examine(final.raw, bytes(64), GRANTS)
+    with pytest.raises(VoucherRefused, match="closed by our final 3"):
+        book.examine(*worker.voucher(b""), GRANTS)
+    book.commit(examined, b"s" * 64)
+    assert book.is_closed
+    assert book.n_receipted == 3
