@@ -29,6 +29,7 @@ from ledger.audit_papers import (
     check_one_sided,
     check_rejected,
 )
+from ledger.audit_payouts import check_payouts
 from ledger.audit_periods import check_periods
 from ledger.audit_transfers import check_balances, check_transfers
 from ledger.audit_vouchers import check_vouchers
@@ -92,6 +93,7 @@ def check_books(
         check_one_sided(connection, books)
         check_log(connection, folder.log, books, shown, kept)
         check_grant_states(connection, books)
+        check_payouts(connection, books)
         check_transfers(connection, books)
         check_balances(connection, books)
         check_periods(connection, books)

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 
 from sqlalchemy import Row
@@ -29,10 +30,12 @@ __all__ = [
     "Due",
     "Filed",
     "Side",
+    "holds",
     "naming",
     "same",
 ]
 
+_MAX_ID_BYTES = 64
 Side = tuple[bytes, AccountKind]  # an account: its owner and kind
 
 
@@ -171,7 +174,22 @@ def same(name: str, what: str, stored: object, derived: object) -> None:
         )
 
 
+def holds(name: str, claim: str, is_so: bool) -> None:
+    """Check a claim about something.
+
+    Raises:
+        DifferenceFound: names the thing and the claim.
+    """
+    if not is_so:
+        raise DifferenceFound(f"{name}: not so: {claim}")
+
+
 def _shown(value: object) -> str:
+    """Return a value in one short line: ids by their beginning, long bytes by hash."""
+    if isinstance(value, bytes) and len(value) > _MAX_ID_BYTES:
+        return f"{len(value)} bytes of hash {sha256(value).hexdigest()[:16]}"
     if isinstance(value, bytes):
         return value[:8].hex()
+    if isinstance(value, tuple | list):
+        return f"({', '.join(_shown(each) for each in value[:6])})"
     return str(value)[:80]

@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, select
 
 from ledger.accounts import EXTERNAL_OWNER, AccountKind, TransferCode
-from ledger.audit_books import Books, Filed, same
+from ledger.audit_books import Books, Filed, holds, same
 from ledger.errors import DifferenceFound
 from ledger.log.entry import entry_hash, pack_entry
 from ledger.schema import account
@@ -76,7 +76,7 @@ def _check_terms(
     allowed = [
         content_hash for _, content_hash in starts[max(0, n_before - 1) : n_until]
     ]
-    same(name, "policy held then", row.policy_hash in allowed, True)
+    holds(name, "its policy held then", row.policy_hash in allowed)
     split = terms.split(filed.voucher.amount_uc)
     for column, value in {
         "content_hash": filed.content_hash,
@@ -137,7 +137,7 @@ def _check_holdback(name: str, row: Row[Any], filed: Filed, books: Books) -> Non
         sides = (held, available)
         _expect(books, row, TransferCode.UNHOLD, sides, row.held_uc, row.holdback_us)
     else:
-        same(name, "has a reason to forfeit", row.holdback_us in lost_us, True)
+        holds(name, "a reason to forfeit", row.holdback_us in lost_us)
         sides = (held, (EXTERNAL_OWNER, AccountKind.PENALTY))
         _expect(books, row, TransferCode.FORFEIT, sides, row.held_uc, row.holdback_us)
     if row.held_uc and row.holdback != "forfeited":

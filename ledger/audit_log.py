@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, select
 
-from ledger.audit_books import Books, naming, same
+from ledger.audit_books import Books, holds, naming, same
 from ledger.errors import DifferenceFound, LogUnavailable
 from ledger.log.checkpoint import (
     Checkpoint,
@@ -132,11 +132,11 @@ def _check_shown(
         if len(heads) > 1:
             raise DifferenceFound(f"{name} is not there, {len(heads)} were signed")
         return
-    same(name, "was signed", shown in heads, True)
+    holds(name, "it was signed", shown in heads)
     if shown not in heads[-2:]:
         now = read_shown(folder, books)  # the ledger runs, and was quicker
         is_newer = now is not None and now.size >= heads[-2].size
-        same(name, "is one of the newest", is_newer, True)
+        holds(name, "it is one of the newest", is_newer)
 
 
 def _check_tiles(folder: Path, size: int, books: Books) -> None:

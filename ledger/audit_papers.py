@@ -15,7 +15,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, select
 
-from ledger.audit_books import Books, DisputeFound, Filed, naming, same
+from ledger.audit_books import Books, DisputeFound, Filed, holds, naming, same
 from ledger.dispute_papers import (
     DisputeClaim,
     Reason,
@@ -157,7 +157,7 @@ def _check_verdict(
     else:
         follows = _REVERSED.fullmatch(row.verdict) is not None
         state = "dismissed"
-    same(name, f"verdict {row.verdict[:40]!r} can be", follows, True)
+    holds(name, f"verdict {row.verdict[:40]!r} can be", follows)
     same(name, "state", row.state, state)
 
 
@@ -173,7 +173,7 @@ def _check_reversed(rows: Iterable[Row[Any]], books: Books) -> None:
             if each.is_lost_by_worker
         }
         decisive = (int(ended[1]), row.decided_us)
-        same(f"dispute {row.id}", "was ended so", decisive in lost, True)
+        holds(f"dispute {row.id}", "it was ended so", decisive in lost)
 
 
 def check_equivocations(connection: Connection, books: Books) -> None:
@@ -217,11 +217,11 @@ def check_one_sided(connection: Connection, books: Books) -> None:
             same(name, column, getattr(row, column), getattr(claimed, column))
         same(name, "hash", row.content_hash, voucher_hash(row.raw))
         same(name, "network", claimed.network, books.owner.network)
-        same(name, "is final", claimed.final, True)
+        holds(name, "it is final", claimed.final)
         filed = by_key.get(claimed.key)
         closed = None if filed is None else books.closed.get(filed.id)
         if row.state == "held":
-            same(name, "its key is closed", closed is not None, False)
+            holds(name, "its key is open", closed is None)
         else:
             is_signed = closed is not None and closed.content_hash == row.content_hash
             same(name, "state", row.state, "signed" if is_signed else "expired")

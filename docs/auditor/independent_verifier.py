@@ -156,9 +156,20 @@ def same(name, what, stored, derived):
         raise Difference(f"{name}: {what} is {shown(stored)}, must be {shown(derived)}")
 
 
+def must(name, claim, is_so) -> None:
+    """Raise `Difference` unless a claim is true."""
+    if not is_so:
+        raise Difference(f"{name}: not so: {claim}")
+
+
 def shown(value):
     """Return a value as it appears in a message."""
-    return bytes(value[:8]).hex() if isinstance(value, bytes) else repr(value)[:80]
+    if isinstance(value, bytes):
+        long = len(value) > 64
+        return sha256(value).hexdigest()[:16] if long else value[:8].hex()
+    if isinstance(value, tuple | list):
+        return f"({', '.join(shown(each) for each in value[:6])})"
+    return repr(value)[:80]
 
 
 def unpack(name, layout, raw, magic):
@@ -270,7 +281,7 @@ def check_prices(books: Books) -> None:
         pairs = list(PAIR.iter_unpack(raw[PRICES.size :]))
         experts = [expert for expert, _ in pairs]
         same(name, "order", experts, sorted(set(experts)))
-        same(name, "base is an amount", 0 <= base <= MAX_VOUCHER_UC, True)
+        must(name, "base is an amount", 0 <= base <= MAX_VOUCHER_UC)
         stored = (row["hash"], row["epoch"], row["manifest_hash"])
         same(name, "columns", stored, (sha256(raw).digest(), epoch, manifest))
         books.prices[row["hash"]] = (manifest, epoch, base, dict(pairs))
@@ -290,7 +301,7 @@ def check_policies(books: Books) -> None:
         same(name, "hash", row["hash"], sha256(raw).digest())
         same(name, "since", row["posted_us"], terms["since"])
         if books.policies:
-            same(name, "is newer", terms["since"] >= books.policies[-1][0], True)
+            must(name, "is newer", terms["since"] >= books.policies[-1][0])
         books.policies.append((terms["since"], row["hash"], terms))
         books.counts["policies"] += 1
 
@@ -309,7 +320,7 @@ def check_grants(books: Books) -> None:
             same(name, column, row[column], value)
         same(name, "hash", row["hash"], sha256(raw).digest())
         same(name, "network", network, books.ids.network)
-        same(name, "prices are there", prices in books.prices, True)
+        must(name, "prices are there", prices in books.prices)
         same(name, "model", manifest, books.prices[prices][0])
         books.grants[row["hash"]] = row
         books.expect(
@@ -338,10 +349,10 @@ def parse_voucher(name, raw):
     voucher |= zip(names.split(), VOUCHER_TAIL.unpack_from(raw, end), strict=True)
     last = -2
     for first, upto in ranges:
-        same(name, "ranges are in order", last + 1 < first <= upto, True)
+        must(name, "ranges are in order", last + 1 < first <= upto)
         last = upto
-    same(name, "amount is one", 0 <= voucher["amount"] <= MAX_VOUCHER_UC, True)
-    same(name, "final is a flag", voucher["final"] in {0, 1}, True)
+    must(name, "amount is one", 0 <= voucher["amount"] <= MAX_VOUCHER_UC)
+    must(name, "final is a flag", voucher["final"] in {0, 1})
     first_one = (voucher["number"] == 1, voucher["number"] > 0)
     same(name, "number", first_one, (voucher["previous"] == bytes(32), True))
     voucher["ranges"], voucher["hash"] = ranges, sha256(raw).digest()
@@ -396,7 +407,7 @@ def check_filings(books: Books, name, row, voucher):
             leaves[serving] = leaf
         sums = (filed["leaves"], filed["rows"], filed["amount_uc"])
         total = [before + new for before, new in zip(total, sums, strict=True)]
-        same(what, "time goes on", filed["posted_us"] >= last_us, True)
+        must(what, "time goes on", filed["posted_us"] >= last_us)
         last, last_us = filed, filed["posted_us"]
         books.used_uc[filed["grant_hash"]] += filed["amount_uc"]
         numbers = voucher["epoch"].to_bytes(4) + filed["number"].to_bytes(4)
@@ -528,7 +539,7 @@ def read_packed(path: Path, offset, length):
         head = file.read(PACKED_HEAD.size)
         total, n_blocks = unpack(path.name, PACKED_HEAD, head, b"PMLP")
         same(path.name, "blocks", n_blocks, -(-total // PACKED_BLOCK))
-        same(path.name, "reaches far enough", offset + length <= total, True)
+        must(path.name, "reaches far enough", offset + length <= total)
         sizes = [int.from_bytes(file.read(4)) for _ in range(n_blocks)]
         first, last = offset // PACKED_BLOCK, (offset + length - 1) // PACKED_BLOCK
         file.seek(sum(sizes[:first]), os.SEEK_CUR)
@@ -571,7 +582,7 @@ def check_releases(books: Books) -> None:
     for row in books.grants.values():
         name, used = f"grant {shown(row['hash'])}", books.used_uc[row["hash"]]
         same(name, "used", row["used_uc"], used)
-        same(name, "is within its ceiling", used <= row["ceiling_uc"], True)
+        must(name, "is within its ceiling", used <= row["ceiling_uc"])
         if row["state"] == "released":
             client = row["backbone"]
             books.expect(
@@ -585,8 +596,8 @@ def check_releases(books: Books) -> None:
     for moved in books.db.execute(statement):
         row = books.grants.get(moved["reference"])
         name = f"transfer {moved['id'].hex()}"
-        same(name, "releases a grant", row is not None, True)
-        same(name, "grant was over", moved["posted_us"] > row["expiry_us"], True)
+        must(name, "releases a grant", row is not None)
+        must(name, "grant was over", moved["posted_us"] > row["expiry_us"])
 
 
 def check_rejected(books: Books) -> None:
@@ -615,22 +626,22 @@ def check_disputes(books: Books) -> None:
     terms = {content_hash: terms for _, content_hash, terms in books.policies}
     for row in rows:
         name = f"dispute {row['id']}"
-        same(name, "is about a closed voucher", row["policy_hash"] in terms, True)
+        must(name, "is about a closed voucher", row["policy_hash"] in terms)
         answer_us = terms[row["policy_hash"]]["answer_us"]
         leaf, against_worker = check_claim(books, name, row)
         check_answer(books, name, row, against_worker)
         opened, answered = row["opened_us"], row["answered_us"]
         in_time = row["closed_us"] <= opened < row["release_due_us"]
-        same(name, "was opened in time", in_time, True)
+        must(name, "was opened in time", in_time)
         same(name, "answer due", row["answer_due_us"], opened + answer_us)
         if answered is not None:
             in_time = opened <= answered < row["answer_due_us"]
-            same(name, "was answered in time", in_time, True)
+            must(name, "was answered in time", in_time)
         found = (row["state"], row["verdict"])
         allowed = allowed_verdicts(row, leaf, answer_us, against_worker)
         reversed_by = REVERSED.fullmatch(row["verdict"])
         if not reversed_by or row["state"] != "dismissed":
-            same(name, "state and verdict may be so", found in allowed, True)
+            must(name, "state and verdict may be so", found in allowed)
         lost = row["state"] == "upheld" and against_worker
         books.disputes[row["voucher_id"]].append((row, lost))
         books.counts["disputes"] += 1
@@ -643,7 +654,7 @@ def check_disputes(books: Books) -> None:
                 if is_lost
             ]
             decisive = (int(reversed_by[1]), row["decided_us"])
-            same(f"dispute {row['id']}", "ended with it", decisive in lost, True)
+            must(f"dispute {row['id']}", "ended with it", decisive in lost)
 
 
 def check_claim(books: Books, name, row):
@@ -655,7 +666,7 @@ def check_claim(books: Books, name, row):
     signed(name, opener, b"dispute-claim", raw, row["claim_signature"])
     same(name, "network", network, books.ids.network)
     same(name, "voucher", closed_by, row["content_hash"])
-    same(name, "reason", reason in {1, 2}, True)
+    must(name, "reason", reason in {1, 2})
     against_worker = reason == 1
     sides = [voucher["backbone"], voucher["worker"]]
     wanted = sides if against_worker else sides[::-1]
@@ -719,7 +730,7 @@ def check_equivocations(books: Books) -> None:
     for row in books.db.execute("select * from equivocation"):
         name = f"equivocation {shown(row['digest'])}"
         raws = [row["first_raw"], row["second_raw"]]
-        same(name, "are two, in order", raws[0] < raws[1], True)
+        must(name, "are two, in order", raws[0] < raws[1])
         pair = [parse_voucher(name, raw) for raw in raws]
         keys = ("network", "worker", "backbone", "tab", "epoch", "number")
         one, other = ([voucher[key] for key in keys] for voucher in pair)
@@ -728,7 +739,7 @@ def check_equivocations(books: Books) -> None:
         stored += [row["price_epoch"], row["number"]]
         same(name, "columns", [books.ids.network, *stored], one)
         signer = row["signer"]
-        same(name, "signer is a party", signer in stored[:2], True)
+        must(name, "signer is a party", signer in stored[:2])
         for raw, which in zip(raws, ("first", "second"), strict=True):
             signed(name, signer, b"voucher", raw, row[f"{which}_signature"])
         bodies = pair[0]["hash"] + pair[1]["hash"]
@@ -752,7 +763,7 @@ def check_closings(books: Books) -> None:
         pending = (voucher["worker"], "worker_pending")
         same(name, "account", accounts.get(row["worker_account"]), pending)
         in_order = row["closed_us"] >= max(last_us, voucher["posted_us"])
-        same(name, "time goes on", in_order, True)
+        must(name, "time goes on", in_order)
         last_us = row["closed_us"]
         check_split(books, name, row, voucher)
         check_outcome(books, name, row, voucher)
@@ -763,7 +774,7 @@ def check_closings(books: Books) -> None:
     for voucher_id, voucher in books.vouchers.items():
         is_new = books.policies and voucher["posted_us"] >= books.policies[0][0]
         if voucher["final"] and is_new:
-            same(voucher["name"], "final and closed", voucher_id in closed, True)
+            must(voucher["name"], "final and closed", voucher_id in closed)
     for voucher_id, pruned_us in books.gone.items():
         check_pruned(books, voucher_id, pruned_us)
 
@@ -771,11 +782,11 @@ def check_closings(books: Books) -> None:
 def check_split(books: Books, name, row, voucher) -> None:
     """Check fee, holdback and rest against the terms that held, and the log's entry."""
     known = {content_hash: terms for _, content_hash, terms in books.policies}
-    same(name, "policy is known", row["policy_hash"] in known, True)
+    must(name, "policy is known", row["policy_hash"] in known)
     terms = known[row["policy_hash"]]
     later = [since for since, _, _ in books.policies if since > terms["since"]]
     held = terms["since"] <= row["closed_us"] <= min(later, default=row["closed_us"])
-    same(name, "policy held then", held, True)
+    must(name, "policy held then", held)
     amount = voucher["amount"]
     fee = amount * terms["fee_ppm"] // 10**6
     back = (amount - fee) * terms["holdback_ppm"] // 10**6
@@ -812,7 +823,7 @@ def check_outcome(books: Books, name, row, voucher) -> None:
     same(name, "is reversed", state == "reversed", bool(lost_us))
     pending = (voucher["worker"], "worker_pending")
     if state == "released":
-        same(name, "its window was over", at_us >= row["release_due_us"], True)
+        must(name, "its window was over", at_us >= row["release_due_us"])
         sides = (pending, (voucher["worker"], "worker_available"))
         books.expect("settle", code, sides, row["net_uc"], code, at_us)
     elif state == "reversed":
@@ -820,7 +831,7 @@ def check_outcome(books: Books, name, row, voucher) -> None:
         sides = (pending, (voucher["backbone"], "client_deposit"))
         books.expect("reverse", code, sides, row["net_uc"], code, at_us)
     else:
-        same(name, "state", state in {"closed", "disputed"}, True)
+        must(name, "state", state in {"closed", "disputed"})
         same(name, "released", at_us, None)
 
 
@@ -833,19 +844,19 @@ def check_holdback(books: Books, name, row, voucher) -> None:
     same(name, "has a holdback", state != "none", row["held_uc"] > 0)
     held = (voucher["worker"], "worker_held")
     if state == "released":
-        same(name, "its time was over", at_us >= row["holdback_due_us"], True)
+        must(name, "its time was over", at_us >= row["holdback_due_us"])
         sides = (held, (voucher["worker"], "worker_available"))
         books.expect("unhold", code, sides, row["held_uc"], code, at_us)
     elif state == "forfeited":
-        same(name, "forfeited for a reason", at_us in lost_us, True)
+        must(name, "forfeited for a reason", at_us in lost_us)
         books.expect("forfeit", code, (held, PENALTY), row["held_uc"], code, at_us)
     else:
-        same(name, "holdback's state", state in {"none", "held"}, True)
+        must(name, "holdback's state", state in {"none", "held"})
         same(name, "holdback's end", at_us, None)
     if state in {"held", "released"}:
         end_us = float("inf") if at_us is None else at_us
         kept = [us for us in lost_us if row["closed_us"] < us < end_us]
-        same(name, "holdback that was kept by a cheat", bool(kept), False)
+        must(name, "no cheat kept it", not kept)
 
 
 def check_pruned(books: Books, voucher_id, pruned_us) -> None:
@@ -854,9 +865,9 @@ def check_pruned(books: Books, voucher_id, pruned_us) -> None:
     terms = {content_hash: terms for _, content_hash, terms in books.policies}
     rows = [row for row in books.closings if row["voucher_id"] == voucher_id]
     same(name, "voucher was closed", len(rows), 1)
-    same(name, "was over", rows[0]["state"] in {"released", "reversed"}, True)
+    must(name, "was over", rows[0]["state"] in {"released", "reversed"})
     kept_us = rows[0]["closed_us"] + terms[rows[0]["policy_hash"]]["retention_us"]
-    same(name, "time was over", pruned_us > kept_us, True)
+    must(name, "time was over", pruned_us > kept_us)
 
 
 def check_one_sided(books: Books) -> None:
@@ -882,7 +893,7 @@ def check_one_sided(books: Books) -> None:
         same(name, "columns", stored, wanted)
         closing = closed.get(tuple(key))
         if row["state"] == "held":
-            same(name, "key is still open", closing is None, True)
+            must(name, "key is still open", closing is None)
         else:
             is_signed = closing and closing["content_hash"] == voucher["hash"]
             same(name, "state", row["state"], "signed" if is_signed else "expired")
@@ -964,16 +975,16 @@ def check_log(books: Books, shown_note, kept) -> None:
     others = [read_head(books, "kept checkpoint", note) for note in kept]
     for size, root in heads + others:
         name = f"checkpoint of {size}"
-        same(name, "is not larger than the log", size <= len(hashes), True)
+        must(name, "is not larger than the log", size <= len(hashes))
         same(name, "root", root, tree_root(hashes[:size]))
     for row in books.db.execute("select * from cosignature"):
         check_cosignature(row, texts)
         books.counts["cosignatures"] += 1
     if shown_note is None:
-        same("log", "shows no checkpoint but signed some", len(heads) > 1, False)
+        must("log", "what it signed is shown", len(heads) < 2)
     else:
         head = read_head(books, "shown checkpoint", shown_note)
-        same("shown checkpoint", "is one of the newest", head in heads[-2:], True)
+        must("shown checkpoint", "is one of the newest", head in heads[-2:])
     if heads:
         check_tiles(books, hashes[: heads[-1][0]])
         books.counts["log_entries"] = heads[-1][0]
@@ -982,7 +993,7 @@ def check_log(books: Books, shown_note, kept) -> None:
 def check_cosignature(row, texts) -> None:
     """Check a witness's line on a checkpoint."""
     name = f"cosignature of {shown(row['witness'])} on {row['size']}"
-    same(name, "checkpoint is there", row["size"] in texts, True)
+    must(name, "checkpoint is there", row["size"] in texts)
     text = texts[row["size"]]
     _, lines = note_lines(name, f"{text}\n{row['line']}\n".encode())
     signer, number, raw = lines[0]
@@ -1021,7 +1032,7 @@ def check_tile(books: Books, kind, index, width, wanted) -> None:
     if width < 256 and raw is None:
         name += f".p/{width}"
         raw = read_file(books.folder / "log" / name)
-    same(name, "is there", raw is not None, True)
+    must(name, "is there", raw is not None)
     same(name, "content", raw[: len(wanted)], wanted)
 
 
@@ -1045,12 +1056,12 @@ def check_transfers(books: Books) -> None:
             raise Difference(f"{name}: nothing signed explains {row['code']}")
         same(name, "body", found, due[:5])
         same(name, "time", row["posted_us"], due[5] or row["posted_us"])
-        same(name, "time goes on", row["posted_us"] >= last_us, True)
-        same(name, "moves something", row["amount_uc"] > 0, True)
+        must(name, "time goes on", row["posted_us"] >= last_us)
+        must(name, "moves something", row["amount_uc"] > 0)
         last_us = row["posted_us"]
         balances[debit] -= row["amount_uc"]
         balances[credit] += row["amount_uc"]
-        same(name, "is covered", balances[debit] >= 0 or debit == WORLD, True)
+        must(name, "is covered", balances[debit] >= 0 or debit == WORLD)
         books.counts["transfers"] += 1
     for ident, due in books.due.items():
         raise Difference(f"transfer {ident.hex()}: {due[0]} of {due[3]} is missing")
@@ -1095,10 +1106,10 @@ def check_periods(books: Books) -> None:
     end_us = 0
     for row in books.db.execute("select * from period order by start_us"):
         name, start, end = f"period {row['name']}", row["start_us"], row["end_us"]
-        same(name, "comes after the one before", start >= end_us, True)
+        must(name, "comes after the one before", start >= end_us)
         between = [each for each in moved if end_us <= each["posted_us"] < start]
         same(name, "transfers between it and the one before", len(between), 0)
-        same(name, "was over", row["closed_us"] >= end > start, True)
+        must(name, "was over", row["closed_us"] >= end > start)
         same(name, "borders", (start, end), borders(name, row["name"]))
         last = [each["seq"] for each in moved if each["posted_us"] < end]
         same(name, "last transfer", row["last_seq"], last[-1] if last else 0)
@@ -1188,7 +1199,7 @@ def check_payouts(books: Books) -> None:
     ).fetchall()
     for row in rows:
         name = f"payout {row['id'].hex()}"
-        same(name, "period is closed", row["end_us"] is not None, True)
+        must(name, "period is closed", row["end_us"] is not None)
         worker, kind = accounts[row["account_id"]]
         same(name, "account", kind, "worker_available")
         span = row["start_us"].to_bytes(8) + row["end_us"].to_bytes(8)
@@ -1198,10 +1209,10 @@ def check_payouts(books: Books) -> None:
         same(name, "idempotency key", row["idempotency_key"], derived.hex())
         n, d = (int(number) for number in row["rate"].split("/"))
         same(name, "credits", row["amount_uc"], -(-row["amount_minor"] * n // d))
-        same(name, "comes later", row["prepared_us"] >= row["closed_us"], True)
+        must(name, "comes later", row["prepared_us"] >= row["closed_us"])
         before = attempts.get((row["period_id"], row["account_id"]))
         same(name, "attempt", row["attempt"], before["attempt"] + 1 if before else 1)
-        same(name, "only one pays", before is None or before["state"] in DEAD, True)
+        must(name, "only one pays", before is None or before["state"] in DEAD)
         attempts[row["period_id"], row["account_id"]] = row
         check_steps(books, name, row, worker)
         payouts[row["id"]] = (row, worker, -(-n // d))
@@ -1217,8 +1228,8 @@ def check_steps(books: Books, name, row, worker) -> None:
     statement = "select * from payout_event where payout_id = ? order by seq"
     for event in books.db.execute(statement, (row["id"],)):
         allowed = event["state"] in STEPS.get(state, set())
-        same(name, f"step from {state!r} to {event['state']}", allowed, True)
-        same(name, "time goes on", event["posted_us"] >= at_us, True)
+        must(name, f"step from {state!r} to {event['state']}", allowed)
+        must(name, "time goes on", event["posted_us"] >= at_us)
         if not state:
             same(name, "prepared", event["posted_us"], at_us)
         state, at_us = event["state"], event["posted_us"]
@@ -1241,14 +1252,14 @@ def check_parts(books: Books, payouts) -> None:
         voucher, part = books.vouchers[item["voucher_id"]], item["part"]
         name = f"payout {row['id'].hex()}, {part} of {voucher['name']}"
         same(name, "worker", voucher["worker"], worker)
-        same(name, "part", part in {"net", "holdback"}, True)
+        must(name, "part", part in {"net", "holdback"})
         columns = ("holdback", "holdback_us", "held_uc")
         if part == "net":
             columns = ("state", "released_us", "net_uc")
         state, at_us, amount = (closing[column] for column in columns)
         same(name, "state and amount", (state, amount), ("released", item["amount_uc"]))
         in_time = at_us < row["end_us"] and at_us <= row["prepared_us"]
-        same(name, "was released in its period", in_time, True)
+        must(name, "was released in its period", in_time)
         if row["state"] not in DEAD:
             other = taken.setdefault((item["voucher_id"], part), row["id"])
             same(name, "is paid by", other, row["id"])
@@ -1276,7 +1287,7 @@ def check_paid(books: Books, payouts) -> None:
             room = sum(minor for at, _, minor in own if at > end)
             limit = sum(amount for us, amount in released[worker] if us < end)
             name = f"payouts of {shown(worker)} until {end}"
-            same(name, f"{paid} of {limit} released", paid <= limit + room, True)
+            must(name, f"{paid} of {limit} released", paid <= limit + room)
 
 
 # -- command line --------------------------------------------------------------

@@ -16,7 +16,8 @@ import pytest
 from ledger.audit import verify_ledger
 from ledger.database import Reader
 from ledger.errors import DifferenceFound
-from tests.support.falsifications import FALSIFICATIONS
+from tests.support import falsifications, falsifications_closing
+from tests.support.cook import FALSIFICATIONS
 from tests.support.honest_books import copy_of_honest_books
 
 SCRIPT = Path(__file__).parents[2] / "docs" / "auditor" / "independent_verifier.py"
@@ -61,9 +62,10 @@ def test_both_find_it(honest, tmp_path, falsification):
         assert "no sense" not in str(found.value)
 
 
-def test_there_are_fifty():
+def test_there_are_more_than_fifty():
     names = {each.name for each in FALSIFICATIONS}
-    assert len(names) == len(FALSIFICATIONS)
+    assert len(names) == len(FALSIFICATIONS) > 50
+    assert falsifications.FALSIFICATIONS is falsifications_closing.FALSIFICATIONS
 
 
 def test_the_script_shares_no_code():

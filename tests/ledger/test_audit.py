@@ -30,12 +30,12 @@ def test_honest_books_verify():
         "rejected": 1,
         "log_entries": 12,
         "checkpoints": 5,
-        "cosignatures": 0,
+        "cosignatures": 2,
         "periods": 2,
-        "payouts": 0,
-        "transfers": 88,
-        "accounts": 16,
-        "paid_uc": 0,
+        "payouts": 7,
+        "transfers": 98,
+        "accounts": 19,
+        "paid_uc": 120,
     }
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from ledger.accounts import AccountKind, TransferCode
-from ledger.audit_books import Books, naming, same
+from ledger.audit_books import Books, holds, naming, same
 from ledger.errors import DifferenceFound, FormatRefused
 from tests.support.ledger_world import World
 
@@ -18,8 +18,15 @@ def test_what_differs_is_shown_short():
     with pytest.raises(DifferenceFound, match=r"^grant: used is 5, re-derived 6$"):
         same("grant", "used", 5, 6)
     with pytest.raises(DifferenceFound) as caught:
-        same("voucher", "raw", b"\xab" * 500, b"\xcd" * 500)
-    assert str(caught.value) == f"voucher: raw is {'ab' * 8}, re-derived {'cd' * 8}"
+        same("voucher", "sides", (b"\xab" * 32, "fee"), [b"\xcd" * 32, 7])
+    sides = f"({'ab' * 8}, fee), re-derived ({'cd' * 8}, 7)"
+    assert str(caught.value) == f"voucher: sides is {sides}"
+    with pytest.raises(DifferenceFound) as caught:
+        same("tile", "content", b"\xab" * 500, b"")
+    assert str(caught.value).startswith("tile: content is 500 bytes of hash")
+    with pytest.raises(DifferenceFound, match=r"^grant: not so: it is open$"):
+        holds("grant", "it is open", False)
+    holds("grant", "it is open", True)
 
 
 def test_wrong_bytes_are_a_difference_of_what_they_belong_to():

@@ -23,14 +23,14 @@ from tests.support.audits import difference_after
         ("update closing set holdback = 'held' where log_index = 0", "holdback ended"),
         (
             "update closing set holdback = 'forfeited' where log_index = 0",
-            "has a reason to forfeit is False",
+            "not so: a reason to forfeit",
         ),
         ("update closing set holdback_us = 1 where log_index = 0", "before its time"),
         (
             "update closing set policy_hash = (select hash from policy where seq = 2)",
             "policy held then",
         ),
-        ("delete from equivocation", "has a reason to forfeit is False"),
+        ("delete from equivocation", "not so: a reason to forfeit"),
         ("delete from closing where log_index = 11", "sums by expert is True"),
     ],
 )

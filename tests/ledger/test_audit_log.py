@@ -47,7 +47,7 @@ def test_every_tile_holds(books):
         ("update checkpoint set root = zeroblob(32) where size = 5", "root is 00"),
         ("update checkpoint set size = 7 where size = 6", "size is 7"),
         ("update checkpoint set note = zeroblob(9) where size = 5", "of 5: note"),
-        ("delete from checkpoint where size = 12", "was signed is False"),
+        ("delete from checkpoint where size = 12", "not so: it was signed"),
         (
             "insert into cosignature select size, zeroblob(32), '', 1 from checkpoint",
             "no signature line",

@@ -2,6 +2,7 @@
 
 import pytest
 
+from ledger.audit_periods import check_periods
 from tests.support.audits import difference_after
 
 
@@ -24,4 +25,4 @@ from tests.support.audits import difference_after
     ],
 )
 def test_a_closed_period_holds(change, found):
-    assert found in difference_after(change)
+    assert found in difference_after(change, part=check_periods)

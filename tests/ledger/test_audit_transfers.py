@@ -21,9 +21,9 @@ def test_a_transfer_has_its_reason(change, found):
 
 
 def test_what_is_missing_is_named():
-    last = "update transfer set code = 'fund', id = randomblob(16) where seq = 88"
+    last = "update transfer set code = 'fund', id = randomblob(16) where seq = 98"
     assert "unexplained" in difference_after(last)
-    assert "is missing" in difference_after("delete from transfer where seq = 88")
+    assert "is missing" in difference_after("delete from transfer where seq = 98")
 
 
 def test_nothing_is_used_before_it_is_there():

@@ -1,148 +1,28 @@
 """Ways to cook the books: each changes a ledger's folder as a cheat would.
 
-Whoever owns the machine can write any byte, so most of these keep the books consistent
-with themselves: triggers are dropped, balances recomputed, hashes made again. What none
-of them has is the keys of the others: market, workers, backbones, witnesses.
+Most of them keep the books consistent with themselves, see `tests.support.cook`. These
+are about balances, grants, vouchers and leaves; what comes after a voucher's close is
+in `tests.support.falsifications_closing`.
 """
 
 # ruff: noqa: S608  every part of a statement is written here
-import sqlite3
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from hashlib import sha256
-from pathlib import Path
-from typing import Self
 
-from ledger.accounts import TransferCode, transfer_id
 from ledger.leaf import LEAF_BYTES
-from tests.support.ledger_world import World
+from tests.support.cook import FALSIFICATIONS, Cook, falsification
 
-__all__ = ["FALSIFICATIONS", "Cook", "Falsification"]
-
-
-@dataclass
-class Cook:
-    """A folder in the hands of whoever cooks it."""
-
-    folder: Path
-    world: World
-    db: sqlite3.Connection = field(init=False)
-
-    def __enter__(self) -> Self:
-        self.db = sqlite3.connect(self.folder / "ledger.sqlite3", isolation_level=None)
-        self.db.row_factory = sqlite3.Row
-        self.db.execute("pragma synchronous = off")
-        self.db.execute("pragma ignore_check_constraints = on")
-        query = "select name from sqlite_master where type = 'trigger'"
-        for (name,) in self.db.execute(query).fetchall():
-            self.db.execute(f"drop trigger {name}")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.db.close()
-
-    def sql(self, statement: str, *values: object) -> None:
-        """Run a statement that changes one row or more."""
-        changed = self.db.execute(statement, values).rowcount
-        assert changed > 0, statement
-
-    def row(self, statement: str, *values: object) -> sqlite3.Row:
-        found = self.db.execute(statement, values).fetchone()
-        assert found is not None, statement
-        return found
-
-    def account(self, owner: bytes, kind: str) -> int:
-        """Return an account's number, opened if there is none."""
-        query = "select id from account where owner = ? and kind = ?"
-        found = self.db.execute(query, (owner, kind)).fetchone()
-        if found is None:
-            last = self.row("select max(id) as last from account")["last"]
-            self.sql(
-                "insert into account values (?, ?, ?, 0, 0, 0)", last + 1, owner, kind
-            )
-            return last + 1
-        return found[0]
-
-    def post(
-        self,
-        code: str,
-        key: bytes,
-        sides: tuple[tuple[bytes, str], tuple[bytes, str]],
-        amount_uc: int,
-        reference: bytes,
-    ) -> None:
-        """Add a transfer at the end, with a proper id, and set the balances right."""
-        last = self.row("select max(seq) as seq, max(posted_us) as us from transfer")
-        debit, credit = (self.account(*side) for side in sides)
-        self.sql(
-            "insert into transfer values (?, ?, ?, ?, ?, ?, ?, ?)",
-            last["seq"] + 1,
-            transfer_id(TransferCode(code), key),
-            debit,
-            credit,
-            amount_uc,
-            code,
-            reference,
-            last["us"],
-        )
-        self.rebalance()
-
-    def remove(self, condition: str) -> None:
-        """Take transfers out, close the gap, set the balances right."""
-        self.sql(f"delete from transfer where {condition}")
-        rows = self.db.execute("select seq from transfer order by seq").fetchall()
-        for number, (seq,) in enumerate(rows, start=1):
-            self.db.execute("update transfer set seq = ? where seq = ?", (number, seq))
-        self.rebalance()
-
-    def rebalance(self) -> None:
-        """Make both sides of every account what the transfers say."""
-        for column, side in (("debits_uc", "debit_id"), ("credits_uc", "credit_id")):
-            self.db.execute(
-                f"update account set {column} = coalesce((select sum(amount_uc) from "
-                f"transfer where {side} = account.id), 0)"
-            )
-
-    def leaves(self, change: Callable[[bytearray], None], number: int = 1) -> None:
-        """Change the bytes of a leaf file."""
-        path = self.folder / "leaves" / f"{number:08d}.leaves"
-        raw = bytearray(path.read_bytes())
-        before = bytes(raw)
-        change(raw)
-        assert raw != before
-        path.write_bytes(raw)
-
-
-@dataclass(frozen=True)
-class Falsification:
-    """A named way to cook the books."""
-
-    name: str
-    cook: Callable[[Cook], None]
-
-    def apply(self, folder: Path, world: World) -> None:
-        """Change the folder."""
-        with Cook(folder, world) as cook:
-            self.cook(cook)
-
-
-FALSIFICATIONS: list[Falsification] = []
-
-
-def _falsification(cook: Callable[[Cook], None]) -> Callable[[Cook], None]:
-    FALSIFICATIONS.append(Falsification(cook.__name__.strip("_"), cook))
-    return cook
+__all__ = ["FALSIFICATIONS"]
 
 
 # -- balances and transfers ----------------------------------------------------
 
 
-@_falsification
+@falsification
 def _one_balance_is_raised(cook: Cook) -> None:
     cook.sql("update account set credits_uc = credits_uc + 1 where kind like 'worker%'")
 
 
-@_falsification
+@falsification
 def _one_balance_is_raised_and_another_lowered(cook: Cook) -> None:
     """The trial balance still adds up."""
     rich, poor = cook.db.execute(
@@ -152,7 +32,7 @@ def _one_balance_is_raised_and_another_lowered(cook: Cook) -> None:
     cook.sql("update account set credits_uc = credits_uc - 7 where id = ?", poor[0])
 
 
-@_falsification
+@falsification
 def _both_sides_of_an_account_are_raised(cook: Cook) -> None:
     """Its balance stays as it was."""
     cook.sql(
@@ -161,7 +41,7 @@ def _both_sides_of_an_account_are_raised(cook: Cook) -> None:
     )
 
 
-@_falsification
+@falsification
 def _money_for_nothing(cook: Cook) -> None:
     """An earning that no voucher explains."""
     worker, backbone = cook.world.worker.id, cook.world.backbone.id
@@ -169,7 +49,7 @@ def _money_for_nothing(cook: Cook) -> None:
     cook.post("earn", worker + backbone + b"no tab00" + bytes(8), sides, 100, bytes(32))
 
 
-@_falsification
+@falsification
 def _one_earning_is_posted_twice(cook: Cook) -> None:
     row = cook.row("select * from transfer where code = 'earn'")
     worker, backbone = cook.world.worker.id, cook.world.backbone.id
@@ -177,13 +57,13 @@ def _one_earning_is_posted_twice(cook: Cook) -> None:
     cook.post("earn", b"again", sides, row["amount_uc"], row["reference"])
 
 
-@_falsification
+@falsification
 def _an_earning_grows(cook: Cook) -> None:
     cook.sql("update transfer set amount_uc = amount_uc + 3 where code = 'earn'")
     cook.rebalance()
 
 
-@_falsification
+@falsification
 def _an_earning_goes_to_somebody_else(cook: Cook) -> None:
     thief = cook.account(b"\x11" * 32, "worker_pending")
     seq = cook.row("select min(seq) as seq from transfer where code = 'earn'")["seq"]
@@ -191,12 +71,12 @@ def _an_earning_goes_to_somebody_else(cook: Cook) -> None:
     cook.rebalance()
 
 
-@_falsification
+@falsification
 def _an_earning_disappears(cook: Cook) -> None:
     cook.remove("seq = (select max(seq) from transfer where code = 'earn')")
 
 
-@_falsification
+@falsification
 def _a_gap_in_the_transfers(cook: Cook) -> None:
     """Credit that the operator took back by forgetting it."""
     cook.post(
@@ -209,12 +89,12 @@ def _a_gap_in_the_transfers(cook: Cook) -> None:
     cook.sql("update transfer set seq = seq + 1 where code = 'fund' and amount_uc = 1")
 
 
-@_falsification
+@falsification
 def _credit_under_another_note(cook: Cook) -> None:
     cook.sql("update transfer set reference = x'3030' where code = 'fund'")
 
 
-@_falsification
+@falsification
 def _credit_to_a_worker(cook: Cook) -> None:
     """The operator pays a friend straight from outside."""
     worker = cook.world.worker.id
@@ -222,14 +102,14 @@ def _credit_to_a_worker(cook: Cook) -> None:
     cook.post("fund", worker + b"friend", sides, 1000, b"friend")
 
 
-@_falsification
+@falsification
 def _an_earning_is_dated_back(cook: Cook) -> None:
     """Into the period before: order and balances stay."""
     first = cook.row("select min(posted_us) as us from transfer")["us"]
     cook.sql("update transfer set posted_us = ?", first)
 
 
-@_falsification
+@falsification
 def _two_transfers_change_places(cook: Cook) -> None:
     """Money is used before it is there."""
     cook.sql("update transfer set seq = -1 where seq = 1")
@@ -237,12 +117,12 @@ def _two_transfers_change_places(cook: Cook) -> None:
     cook.sql("update transfer set seq = 2 where seq = -1")
 
 
-@_falsification
+@falsification
 def _a_transfer_with_an_id_of_its_own(cook: Cook) -> None:
     cook.sql("update transfer set id = randomblob(16) where code = 'reserve'")
 
 
-@_falsification
+@falsification
 def _an_earning_is_called_something_else(cook: Cook) -> None:
     cook.sql("update transfer set code = 'settle' where code = 'earn'")
 
@@ -250,7 +130,7 @@ def _an_earning_is_called_something_else(cook: Cook) -> None:
 # -- prices and grants ---------------------------------------------------------
 
 
-@_falsification
+@falsification
 def _prices_are_raised(cook: Cook) -> None:
     """A table with a higher base, under its own hash; the signature is the old one."""
     row = cook.row("select * from price_table")
@@ -258,7 +138,7 @@ def _prices_are_raised(cook: Cook) -> None:
     cook.sql("update price_table set raw = ? where hash = ?", raw, row["hash"])
 
 
-@_falsification
+@falsification
 def _prices_of_a_market_of_ones_own(cook: Cook) -> None:
     """Signed properly, but by the ledger."""
     row = cook.row("select * from price_table")
@@ -266,34 +146,34 @@ def _prices_of_a_market_of_ones_own(cook: Cook) -> None:
     cook.sql("update price_table set signature = ?", signature)
 
 
-@_falsification
+@falsification
 def _a_higher_ceiling(cook: Cook) -> None:
     cook.sql("update granted set ceiling_uc = ceiling_uc * 2")
     cook.sql("update transfer set amount_uc = amount_uc * 2 where code = 'reserve'")
 
 
-@_falsification
+@falsification
 def _a_grant_without_the_ledgers_signature(cook: Cook) -> None:
     cook.sql("update granted set signature = zeroblob(64)")
 
 
-@_falsification
+@falsification
 def _a_grant_that_runs_longer(cook: Cook) -> None:
     cook.sql("update granted set expiry_us = expiry_us + 86400000000")
 
 
-@_falsification
+@falsification
 def _less_used_of_a_grant(cook: Cook) -> None:
     """So that more of the ceiling can go back to a friend."""
     cook.sql("update granted set used_uc = used_uc - 1 where used_uc > 0")
 
 
-@_falsification
+@falsification
 def _a_released_grant_is_open_again(cook: Cook) -> None:
     cook.sql("update granted set state = 'open' where state = 'released'")
 
 
-@_falsification
+@falsification
 def _an_open_grant_is_given_back_early(cook: Cook) -> None:
     row = cook.row("select * from granted where state = 'open'")
     client = row["backbone"]
@@ -303,7 +183,7 @@ def _an_open_grant_is_given_back_early(cook: Cook) -> None:
     cook.sql("update granted set state = 'released'")
 
 
-@_falsification
+@falsification
 def _a_grant_is_taken_out(cook: Cook) -> None:
     """One that nothing was filed under, with all its transfers."""
     row = cook.row("select * from granted where used_uc = 0")
@@ -335,7 +215,7 @@ def _rewrite_voucher(cook: Cook, raw: bytes, content_hash: bytes) -> None:
 _AMOUNT_AT = -(8 + 32 + 32 + 32 + 8)  # of a voucher's amount, from its end
 
 
-@_falsification
+@falsification
 def _a_voucher_says_more(cook: Cook) -> None:
     """Everything fits, filings, transfers and balances; only nobody signed it."""
     row = cook.row("select * from voucher order by id")
@@ -355,17 +235,17 @@ def _a_voucher_says_more(cook: Cook) -> None:
     cook.rebalance()
 
 
-@_falsification
+@falsification
 def _the_column_says_more_than_the_voucher(cook: Cook) -> None:
     cook.sql("update voucher set amount_uc = amount_uc + 1")
 
 
-@_falsification
+@falsification
 def _signed_by_the_worker_alone(cook: Cook) -> None:
     cook.sql("update voucher set backbone_signature = worker_signature")
 
 
-@_falsification
+@falsification
 def _signatures_of_another_voucher(cook: Cook) -> None:
     one, other = cook.db.execute("select * from voucher order by id").fetchmany(2)
     cook.sql(
@@ -375,7 +255,7 @@ def _signatures_of_another_voucher(cook: Cook) -> None:
     )
 
 
-@_falsification
+@falsification
 def _a_signature_for_another_purpose(cook: Cook) -> None:
     """The backbone signed these bytes, but not as a voucher."""
     row = cook.row("select * from voucher")
@@ -385,7 +265,7 @@ def _a_signature_for_another_purpose(cook: Cook) -> None:
     )
 
 
-@_falsification
+@falsification
 def _a_voucher_is_taken_out(cook: Cook) -> None:
     """With its filing, its earning and what its grant says; its leaves stay."""
     row = cook.row("select * from voucher order by id desc")
@@ -400,7 +280,7 @@ def _a_voucher_is_taken_out(cook: Cook) -> None:
     cook.sql("delete from voucher where id = ?", row["id"])
 
 
-@_falsification
+@falsification
 def _value_moves_between_two_filings(cook: Cook) -> None:
     """Earlier money for the same voucher: the sums stay."""
     for sign, number in (("+", 1), ("-", 2)):
@@ -413,12 +293,12 @@ def _value_moves_between_two_filings(cook: Cook) -> None:
     cook.rebalance()
 
 
-@_falsification
+@falsification
 def _a_filing_is_taken_out(cook: Cook) -> None:
     cook.sql("delete from filing where voucher_id = 1 and number = 2")
 
 
-@_falsification
+@falsification
 def _filed_under_another_grant(cook: Cook) -> None:
     """Of the same backbone, but for the other worker."""
     cook.sql(
@@ -427,12 +307,12 @@ def _filed_under_another_grant(cook: Cook) -> None:
     )
 
 
-@_falsification
+@falsification
 def _two_filings_share_leaves(cook: Cook) -> None:
     cook.sql("update filing set leaf_offset = 0 where voucher_id = 1 and number = 3")
 
 
-@_falsification
+@falsification
 def _a_leaf_of_more_rows(cook: Cook) -> None:
     """Priced by the table, so it fits itself."""
     price = cook.world.prices.unit_price(0, 0)
@@ -445,7 +325,7 @@ def _a_leaf_of_more_rows(cook: Cook) -> None:
     cook.leaves(change)
 
 
-@_falsification
+@falsification
 def _another_result_in_a_leaf(cook: Cook) -> None:
     """What a dispute would be about: sums stay the same."""
 
@@ -455,7 +335,7 @@ def _another_result_in_a_leaf(cook: Cook) -> None:
     cook.leaves(change)
 
 
-@_falsification
+@falsification
 def _two_leaves_change_places(cook: Cook) -> None:
     def change(raw: bytearray) -> None:
         first, second = raw[:LEAF_BYTES], raw[LEAF_BYTES : 2 * LEAF_BYTES]
@@ -465,7 +345,7 @@ def _two_leaves_change_places(cook: Cook) -> None:
     cook.leaves(change)
 
 
-@_falsification
+@falsification
 def _the_last_leaf_is_cut_off(cook: Cook) -> None:
     def change(raw: bytearray) -> None:
         del raw[-LEAF_BYTES:]
@@ -474,7 +354,7 @@ def _the_last_leaf_is_cut_off(cook: Cook) -> None:
     cook.sql("update leaf_file set length_bytes = length_bytes - ?", LEAF_BYTES)
 
 
-@_falsification
+@falsification
 def _leaves_of_nobody(cook: Cook) -> None:
     """Committed bytes that no filing speaks of."""
 
@@ -485,12 +365,12 @@ def _leaves_of_nobody(cook: Cook) -> None:
     cook.sql("update leaf_file set length_bytes = length_bytes + ?", LEAF_BYTES)
 
 
-@_falsification
+@falsification
 def _a_refusal_is_rewritten(cook: Cook) -> None:
     """The evidence of what a worker sent."""
     cook.sql("update rejected set raw = cast(raw || x'00' as blob)")
 
 
-@_falsification
+@falsification
 def _somebody_elses_ledger(cook: Cook) -> None:
     cook.sql("update identity set market = randomblob(32)")

@@ -8,12 +8,14 @@ months, payouts, a witnessed log. Built once for each process and copied.
 
 import shutil
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
 from ledger.equivocation import equivocations
-from ledger.log.publisher import Publisher
+from ledger.log.checkpoint import cosign, witness_key
+from ledger.log.note import SignedNote
 from ledger.policy import Policy
 from ledger.store import Store
 from tests.support.dispute_papers import (
@@ -83,8 +85,8 @@ class _Build:
         assert tab.file(self.store, *servings, final=True).status == 0
         return tab
 
-    def operate(self, operation: str, /, **params: object) -> None:
-        self.store.operate(operation, params).result(5)
+    def operate(self, operation: str, /, **params: object) -> Mapping[str, object]:
+        return self.store.operate(operation, params).result(5)
 
     def dispute(self, tab: TabSide, serving: int, *, by_worker: bool = False) -> None:
         claim = claim_of(tab, serving, by_worker=by_worker)
@@ -98,10 +100,32 @@ class _Build:
         raw, signature = signed_answer(answer, respondent)
         self.operate("dispute.answer", answer=raw.hex(), signature=signature.hex())
 
-    def tend(self) -> None:
-        self.store.tend()
-        publisher = Publisher(self.store.reader(), self.world.ledger.sign)
-        publisher.publish(self.store._writer.submit)
+    def cosign(self) -> None:
+        """A witness says that it saw the newest checkpoint."""
+        shown = (self.store.folder.log / "checkpoint").read_bytes()
+        key = witness_key("witness.example", WITNESS.id)
+        time_s = self.world.now_us // 10**6
+        note = cosign(SignedNote.parse(shown), key, WITNESS.sign, time_s)
+        self.operate("log.cosign", note=note.pack().hex(), witness=key.text)
+
+    def prepare(self, month: str, *names: str) -> list[str]:
+        """Prepare the payouts of some workers, at 30 micro-credits a cent."""
+        payees = [
+            {"worker": Party(name).id.hex(), "destination": name} for name in names
+        ]
+        done = self.operate(
+            "payout.prepare",
+            period=month,
+            adapter="bank",
+            rate="0.00003 credits = 0.01 EUR",
+            payees=payees,
+            commit=True,
+        )
+        return [payout["id"] for payout in done["payouts"]]
+
+    def send(self, payout: str, state: str) -> None:
+        self.operate("payout.start", payouts=[{"id": payout}])
+        self.operate("payout.record", outcomes=[{"id": payout, "state": state}])
 
     def november(self) -> None:
         """Servings, closings, disputes; the windows end."""
@@ -117,7 +141,7 @@ class _Build:
         judged = self.closed("bob", 0, 1, 2, 3)
         lost = self.closed("bob", 0, 1, 7)
         opened = self.closed("ada", 0, 3)
-        self.tend()
+        self.store.tend()
         world.now_us += HOUR_US
         self.dispute(judged, 2)
         self.dispute(lost, 1)
@@ -130,16 +154,16 @@ class _Build:
         right = claim_of(judged, 2).leaf.out_hash.hex()
         judgement = {"recomputed": right, "referee": "a third worker", "commit": True}
         self.operate("dispute.judge", id=1, **judgement)
-        self.tend()
+        self.store.tend()
         self.one_sided()
         world.now_us += 30 * HOUR_US  # nobody answered about the lost one
-        self.tend()
+        self.store.tend()
         self.operate("policy.set", fee_ppm=50_000, commit=True)
         twice = self.closed("eve", 0, 1, 2, 3)
         world.now_us += HOUR_US
         self.equivocate(twice)
         world.now_us += 60 * HOUR_US  # grants end, windows are over
-        self.tend()
+        self.store.tend()
 
     def refused(self, tab: TabSide) -> None:
         """One voucher with a wrong signature, then the right one."""
@@ -174,18 +198,36 @@ class _Build:
         late, block = tab.next(0, 1, 2, 3, final=True)
         world.now_us = DECEMBER_US + HOUR_US
         self.operate("period.close", name="2026-11")
+        self.cosign()
+        self.payouts()
         self.store.file(late, block, tab.worker.id).result(5)
         self.closed("bob", *range(8))
-        self.tend()
+        self.store.tend()
         world.now_us += 5 * DAY_US
-        self.tend()
+        self.store.tend()
+
+    def payouts(self) -> None:
+        """One arrives; one fails and is prepared again, twice."""
+        (paid,) = self.prepare("2026-11", "ada")
+        (lost,) = self.prepare("2026-11", "bob")
+        self.send(paid, "sent")
+        self.send(lost, "unresolved")
+        self.world.now_us += HOUR_US
+        self.operate("payout.confirm", id=paid, reference="bank 17", commit=True)
+        self.operate("payout.resolve", id=lost, paid=False, commit=True)
+        (voided,) = self.prepare("2026-11", "bob")
+        self.operate("payout.void", id=voided, reason="wrong name", commit=True)
+        (again,) = self.prepare("2026-11", "bob")
+        self.send(again, "sent")
 
     def january(self) -> None:
         """December is closed; one grant is open, one dispute pending."""
         self.world.now_us = JANUARY_US + HOUR_US
-        self.tend()
+        self.store.tend()
         self.operate("period.close", name="2026-12")
+        self.prepare("2026-12", "ada", "bob", "eve")
+        self.cosign()
         self.dispute(self.closed("bob", 0, 1), 1)
         self.tab("ada").file(self.store, 0, 1)
         self.tab("bob")
-        self.tend()
+        self.store.tend()
