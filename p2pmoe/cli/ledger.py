@@ -15,6 +15,7 @@ from p2pmoe.cli.ledger_equivocation import add_equivocation_group
 from p2pmoe.cli.ledger_explain import add_explain_command
 from p2pmoe.cli.ledger_export import add_export_command
 from p2pmoe.cli.ledger_income import add_income_commands
+from p2pmoe.cli.ledger_log import add_log_group
 from p2pmoe.cli.ledger_policy import add_policy_group
 from p2pmoe.cli.ledger_receipt import add_receipt_group
 from p2pmoe.cli.ledger_receipts import add_receipts_command
@@ -22,6 +23,7 @@ from p2pmoe.cli.ledger_report import add_audit_group
 from p2pmoe.cli.ledger_statement import add_statement_command
 from p2pmoe.cli.ledger_store import add_store_commands
 from p2pmoe.cli.ledger_verify import add_verify_command
+from p2pmoe.cli.ledger_witness import add_witness_commands
 
 __all__ = ["register"]
 
@@ -47,4 +49,6 @@ def register(app: typer.Typer) -> None:
     add_policy_group(group)
     add_store_commands(group)
     add_doctor_command(group)
+    add_log_group(group)
+    add_witness_commands(group)
     app.add_typer(group, name="ledger")
