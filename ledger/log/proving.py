@@ -6,6 +6,8 @@ can be checked by it, the better. Tiles are read as they are and must lead to th
 that was signed.
 """
 
+from dataclasses import replace
+
 from sqlalchemy import Connection, exists, select
 
 from ledger.database import LedgerFolder
@@ -14,9 +16,25 @@ from ledger.log.checkpoint import Checkpoint
 from ledger.log.folder import LogReader, fetch_from
 from ledger.log.proofs import LogProof
 from ledger.log.publisher import checkpoint_note
+from ledger.receipt import Receipt
 from ledger.schema_closing import checkpoint, closing, cosignature
+from ledger.voucher import voucher_hash
 
-__all__ = ["prove_logged"]
+__all__ = ["prove_logged", "with_log_proof"]
+
+
+def with_log_proof(
+    connection: Connection, folder: LedgerFolder, receipt: Receipt
+) -> Receipt:
+    """Return a receipt that also shows its voucher in the log, if the log has it.
+
+    Raises:
+        DifferenceFound: the log's files are not what was signed.
+    """
+    proof = prove_logged(connection, folder, voucher_hash(receipt.signed.raw))
+    if proof is None:
+        return receipt
+    return replace(receipt, other_proofs={**receipt.other_proofs, **proof.to_members()})
 
 
 def prove_logged(

@@ -26,10 +26,7 @@ from p2pmoe.cli.ledger_folder import (
 )
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
-    from ledger.database import LedgerFolder
-    from ledger.receipt import Receipt, ReceiptCheck
+    from ledger.receipt import ReceiptCheck
 
 __all__ = ["add_receipt_group"]
 
@@ -65,6 +62,7 @@ def _prove(
     """Write the receipt of one serving, as JSON that proves itself."""
     from ledger.errors import NotFound
     from ledger.export import keys_of_tab, prove
+    from ledger.log.proving import with_log_proof
     from ledger.statements import find_owner
 
     reader = open_reader(data)
@@ -89,7 +87,7 @@ def _prove(
                 )
             receipt = found
         if receipt is not None:
-            receipt = _with_log_proof(connection, reader.folder, receipt)
+            receipt = with_log_proof(connection, reader.folder, receipt)
     if receipt is None:
         raise NotFound(f"serving {serving} of tab {tab} has no receipt")
     if output is None:
@@ -176,19 +174,3 @@ def _values(check: "ReceiptCheck") -> dict[str, object]:
         "cosigned_by": [each.name for each in check.log.cosigners] if check.log else [],
         "unchecked": list(check.unchecked),
     }
-
-
-def _with_log_proof(
-    connection: "Connection", folder: "LedgerFolder", receipt: "Receipt"
-) -> "Receipt":
-    """Add where the log has the voucher, if it is closed and published."""
-    import dataclasses
-
-    from ledger.log.proving import prove_logged
-    from ledger.voucher import voucher_hash
-
-    proof = prove_logged(connection, folder, voucher_hash(receipt.signed.raw))
-    if proof is None:
-        return receipt
-    proofs = {**receipt.other_proofs, **proof.to_members()}
-    return dataclasses.replace(receipt, other_proofs=proofs)
