@@ -241,8 +241,8 @@ def confirm(office: Office, params: Mapping[str, object]) -> dict[str, object]:
     reference = read.text("reference", max_chars=_MAX_DETAIL, default="")
     detail = read.text("detail", max_chars=_MAX_DETAIL, default="")
     row = _row_of(office, read.raw("id", _ID_BYTES))
-    if row.state == PayoutState.UNRESOLVED:
-        error = PayoutRefused(f"payout {row.id.hex()} is unresolved")
+    if row.state in {PayoutState.SENDING, PayoutState.UNRESOLVED}:
+        error = PayoutRefused(f"payout {row.id.hex()} is {row.state}, not sent")
         error.advice = "Say which with `payout resolve ID --paid` or `--not-paid`."
         raise error
     return _finish(office, read, row, (PayoutState.CONFIRMED, detail, reference))

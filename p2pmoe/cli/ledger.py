@@ -9,6 +9,7 @@ outcome is not known and must be resolved.
 import typer
 
 from p2pmoe.cli.ledger_balance import add_balance_commands
+from p2pmoe.cli.ledger_close import add_close_commands
 from p2pmoe.cli.ledger_dispute import add_dispute_group
 from p2pmoe.cli.ledger_doctor import add_doctor_command
 from p2pmoe.cli.ledger_equivocation import add_equivocation_group
@@ -16,9 +17,11 @@ from p2pmoe.cli.ledger_explain import add_explain_command
 from p2pmoe.cli.ledger_export import add_export_command
 from p2pmoe.cli.ledger_income import add_income_commands
 from p2pmoe.cli.ledger_log import add_log_group
+from p2pmoe.cli.ledger_payout import add_payout_group
 from p2pmoe.cli.ledger_policy import add_policy_group
 from p2pmoe.cli.ledger_receipt import add_receipt_group
 from p2pmoe.cli.ledger_receipts import add_receipts_command
+from p2pmoe.cli.ledger_reconcile import add_reconcile_command
 from p2pmoe.cli.ledger_report import add_audit_group
 from p2pmoe.cli.ledger_statement import add_statement_command
 from p2pmoe.cli.ledger_store import add_store_commands
@@ -49,6 +52,9 @@ def register(app: typer.Typer) -> None:
     add_policy_group(group)
     add_store_commands(group)
     add_doctor_command(group)
+    add_close_commands(group)
+    add_payout_group(group)
+    add_reconcile_command(group)
     add_log_group(group)
     add_witness_commands(group)
     app.add_typer(group, name="ledger")

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from p2pmoe.cli.ledger_folder import open_reader
 
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from ledger.store import Store
     from mobile_worker.session.identity import Identity
 
-__all__ = ["KeyAtHand", "operate"]
+__all__ = ["KeyAtHand", "operate", "operating"]
+
+Ask = Callable[[str, Mapping[str, object]], Mapping[str, Any]]
 
 _N_TRIES = 12
 _PAUSE_S = 0.25  # for one that is just starting or ending
@@ -27,7 +29,7 @@ _WAIT_S = 300.0  # for an operation
 
 def operate(
     data: Path | None, name: str, params: Mapping[str, object]
-) -> Mapping[str, object]:
+) -> Mapping[str, Any]:
     """Return what an operation of `ledger.operations` answers.
 
     Args:
@@ -40,20 +42,47 @@ def operate(
         FolderInUse: another process holds the folder and does not answer.
         LedgerError: the operation refused.
     """
+    with operating(data) as ask:
+        return ask(name, params)
+
+
+@contextlib.contextmanager
+def operating(data: Path | None) -> Iterator[Ask]:
+    """Yield what runs operations: several of them, one after the other.
+
+    Where no ledger runs, the folder stays open until the end, and none can start.
+
+    Raises:
+        NoLedger, FolderInUse: as `operate`.
+    """
+    from p2pmoe.ledgerd.control_client import ask_control
+
+    folder = open_reader(data).folder.path
+    with contextlib.ExitStack() as stack:
+        store = _reached(folder, stack)
+        if store is None:
+            yield lambda name, params: ask_control(folder, name, params, wait_s=_WAIT_S)
+        else:
+            yield lambda name, params: store.operate(name, params).result()
+
+
+def _reached(folder: Path, stack: contextlib.ExitStack) -> "Store | None":
+    """Return the store, opened on the stack, or None if a running ledger answers."""
     from ledger.errors import FolderInUse
     from p2pmoe.ledgerd.control_client import Unreachable, ask_control
 
-    folder = open_reader(data).folder.path
     trouble: Unreachable | None = None
     for attempt in range(_N_TRIES):
         if attempt:
             time.sleep(_PAUSE_S)
         try:
-            return ask_control(folder, name, params, wait_s=_WAIT_S)
+            ask_control(folder, "ping", {}, wait_s=_WAIT_S)
         except Unreachable as exc:
             trouble = exc
-        with contextlib.suppress(FolderInUse), _own_store(folder) as store:
-            return store.operate(name, params).result()
+        else:
+            return None
+        with contextlib.suppress(FolderInUse):
+            return stack.enter_context(_own_store(folder))
     raise FolderInUse(
         f"another process writes {folder} and does not answer: {trouble}"
     ) from trouble

@@ -89,7 +89,7 @@ OUTCOMES = {
         "unresolved": "failed",
     },
     "unresolved": {"sending": "unresolved", "unresolved": "unresolved"},
-    "confirm": {"sending": "confirmed", "sent": "confirmed", "confirmed": "confirmed"},
+    "confirm": {"sent": "confirmed", "confirmed": "confirmed"},
     "paid": {
         "sending": "confirmed",
         "sent": "confirmed",
@@ -203,7 +203,7 @@ def test_what_nobody_knows_waits_for_the_operator(world):
         start(store, first)
         assert operate(store, "recover") == {"unresolved": [first]}
         assert operate(store, "recover") == {"unresolved": []}
-        with pytest.raises(PayoutRefused, match="is unresolved") as caught:
+        with pytest.raises(PayoutRefused, match="is unresolved, not sent") as caught:
             operate(store, "confirm", id=first, commit=True)
         assert "payout resolve ID --paid" in caught.value.advice
         # Neither paid nor credited back, and not prepared again.
