@@ -65,8 +65,9 @@ class Policy:
         """Check the bound of every field.
 
         Raises:
-            FormatRefused: a part above one, a span below zero or above ten years, or
-                leaves or a holdback that end before the dispute window does.
+            FormatRefused: a part above one, a span below zero or above ten years,
+                disputes that nobody could answer, or leaves or a holdback that end
+                before the dispute window does.
         """
         for name in ("fee_ppm", "holdback_ppm"):
             if not 0 <= getattr(self, name) <= PARTS_PER_MILLION:
@@ -76,6 +77,8 @@ class Policy:
                 raise FormatRefused(f"policy: {name} of {getattr(self, name)}")
         if not 0 <= self.since_us < 1 << 62:
             raise FormatRefused(f"policy: since_us of {self.since_us}")
+        if self.dispute_us and not self.answer_us:  # silence loses: it would at once
+            raise FormatRefused("policy: no time to answer a dispute")
         if self.retention_us < self.dispute_us + self.answer_us:
             raise FormatRefused(
                 f"policy: leaves kept {self.retention_us} us, but disputes take "
