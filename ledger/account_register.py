@@ -77,18 +77,19 @@ def register_lines(
         .order_by(transfer.c.seq)
         .execution_options(yield_per=_BATCH)
     )
-    for row in connection.execute(statement):
-        is_in = row.credit_id == account_id
-        amount_uc = row.amount_uc if is_in else -row.amount_uc
-        balance_uc += amount_uc
-        yield RegisterLine(
-            seq=row.seq,
-            transfer_id=row.id,
-            posted_us=row.posted_us,
-            code=row.code,
-            amount_uc=amount_uc,
-            balance_uc=balance_uc,
-            other_owner=row.debit_owner if is_in else row.credit_owner,
-            other_kind=row.debit_kind if is_in else row.credit_kind,
-            reference=row.reference,
-        )
+    with connection.execute(statement) as rows:
+        for row in rows:
+            is_in = row.credit_id == account_id
+            amount_uc = row.amount_uc if is_in else -row.amount_uc
+            balance_uc += amount_uc
+            yield RegisterLine(
+                seq=row.seq,
+                transfer_id=row.id,
+                posted_us=row.posted_us,
+                code=row.code,
+                amount_uc=amount_uc,
+                balance_uc=balance_uc,
+                other_owner=row.debit_owner if is_in else row.credit_owner,
+                other_kind=row.debit_kind if is_in else row.credit_kind,
+                reference=row.reference,
+            )

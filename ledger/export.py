@@ -153,23 +153,25 @@ def transfers_csv(
             transfer.c.posted_us < period.end_us,
         )
     yield _line(CSV_COLUMNS)
-    for row in connection.execute(statement.execution_options(yield_per=_BATCH)):
-        yield _line(
-            (
-                row.seq,
-                format_us(row.posted_us),
-                row.posted_us,
-                row.code,
-                row.amount_uc,
-                format_credits(row.amount_uc),
-                row.debit_kind,
-                row.debit_owner.hex(),
-                row.credit_kind,
-                row.credit_owner.hex(),
-                row.reference.hex(),
-                row.id.hex(),
+    batched = statement.execution_options(yield_per=_BATCH)
+    with connection.execute(batched) as rows:
+        for row in rows:
+            yield _line(
+                (
+                    row.seq,
+                    format_us(row.posted_us),
+                    row.posted_us,
+                    row.code,
+                    row.amount_uc,
+                    format_credits(row.amount_uc),
+                    row.debit_kind,
+                    row.debit_owner.hex(),
+                    row.credit_kind,
+                    row.credit_owner.hex(),
+                    row.reference.hex(),
+                    row.id.hex(),
+                )
             )
-        )
 
 
 def _line(values: tuple[object, ...]) -> str:

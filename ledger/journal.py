@@ -87,19 +87,22 @@ def journal_lines(
     yield "; 1 CREDIT = 1000000 micro-credits; debits are positive\n"
     yield from _opening(connection, period, owner, accounts)
     statement = _transfers(period, owner).execution_options(yield_per=_BATCH)
-    for row in connection.execute(statement):
-        yield _head(
-            row.posted_us,
-            f'"{_known(row.code)}" "{format_us(row.posted_us)} '
-            f'seq {row.seq} ref {row.reference.hex()}" ^{row.id.hex()}',
-        )
-        for account_id, amount_uc in (
-            (row.debit_id, row.amount_uc),
-            (row.credit_id, -row.amount_uc),
-        ):
-            if account_id not in accounts:
-                raise DifferenceFound(f"transfer {row.seq} moves an unknown account")
-            yield _posting(accounts[account_id].name, amount_uc)
+    with connection.execute(statement) as rows:
+        for row in rows:
+            yield _head(
+                row.posted_us,
+                f'"{_known(row.code)}" "{format_us(row.posted_us)} '
+                f'seq {row.seq} ref {row.reference.hex()}" ^{row.id.hex()}',
+            )
+            for account_id, amount_uc in (
+                (row.debit_id, row.amount_uc),
+                (row.credit_id, -row.amount_uc),
+            ):
+                if account_id not in accounts:
+                    raise DifferenceFound(
+                        f"transfer {row.seq} moves an unknown account"
+                    )
+                yield _posting(accounts[account_id].name, amount_uc)
     yield from _assertions(connection, period, owner, accounts)
 
 
