@@ -1,14 +1,11 @@
 """`p2pmoe ledger receipts`: every receipt of a period, each in its one state."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from p2pmoe.cli.ledger_folder import AsJson, Data, PeriodText, WorkerId, open_reader
 from p2pmoe.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from ledger.receipt_states import ReceiptLine
 
 __all__ = ["add_receipts_command"]
 
@@ -34,6 +31,7 @@ def _receipts(
     """List the vouchers that came, in which state each is, and why."""
     from ledger.balances import find_owner
     from ledger.periods import ALL_TIME, parse_period
+    from ledger.receipt_document import receipt_document
     from ledger.receipt_states import ReceiptState, receipts
     from p2pmoe.cli.tables import is_on_terminal, print_json, print_rows
 
@@ -44,7 +42,7 @@ def _receipts(
         owner = find_owner(connection, worker) if worker else None
         lines = receipts(connection, worker=owner, period=span)
     rows = [
-        _row(line, explained=why)
+        receipt_document(line, explained=why)
         for line in lines
         if status is None or line.state == status
     ]
@@ -56,25 +54,3 @@ def _receipts(
         columns.remove("epoch")
     columns += ["servings", "amount_uc", "amount"]
     print_rows([*columns, "why"] if why else columns, rows, "Vouchers")
-
-
-def _row(line: "ReceiptLine", *, explained: bool) -> dict[str, object]:
-    from ledger.amounts import format_credits
-    from ledger.periods import format_us
-    from ledger.receipt_states import why_sentence
-
-    row: dict[str, object] = {
-        "time": format_us(line.posted_us),
-        "status": line.state.value,
-        "reason": line.why,
-        "worker": line.worker.hex(),
-        "backbone": line.backbone.hex(),
-        "tab": line.tab.hex(),
-        "epoch": line.price_epoch,
-        "number": line.number,
-        "servings": line.servings,
-        "amount_uc": line.amount_uc,
-        "amount": format_credits(line.amount_uc),
-        "voucher": line.voucher_hash.hex(),
-    }
-    return row | {"why": why_sentence(line)} if explained else row
