@@ -1,8 +1,9 @@
-"""`p2pmoe ledger dispute list|show|open|answer|judge`: the operator's side.
+"""`p2pmoe ledger dispute list|show|open|answer|judge|check`: the operator's side.
 
 Papers come as files that `p2pmoe receipts dispute` and `answer` write. `judge` computes
-the disputed results again and moves money only with `--commit`. Exit codes: 0 done, 1
-the results are not the expert's, 2 wrong input.
+the disputed results again and moves money only with `--commit`; `check` computes them
+for an auditor, whatever was decided. Exit codes: 0 done, 1 the results are not the
+expert's, or a verdict not what comes out, 2 wrong input.
 """
 
 import sys
@@ -23,6 +24,12 @@ if TYPE_CHECKING:
 __all__ = ["add_dispute_group"]
 
 Number = Annotated[int, typer.Argument(metavar="ID", help="The dispute's number.")]
+Model = Annotated[
+    str,
+    typer.Option(
+        metavar="MODEL", help="The model that was served: a path, or `pocket`."
+    ),
+]
 Paper = Annotated[Path, typer.Argument(metavar="FILE", help="The signed paper.")]
 _INSTANTS = ("opened", "answer_due", "answered", "judge_due", "decided")
 
@@ -39,6 +46,7 @@ def add_dispute_group(group: typer.Typer) -> None:
     dispute.command("open")(_open)
     dispute.command("answer")(_answer)
     dispute.command("judge")(_judge)
+    dispute.command("check")(_check)
     group.add_typer(dispute, name="dispute")
 
 
@@ -112,12 +120,7 @@ def _answer(file: Paper, data: Data = None, as_json: AsJson = False) -> None:
 
 def _judge(
     number: Number,
-    model: Annotated[
-        str,
-        typer.Option(
-            metavar="MODEL", help="The model that was served: a path, or `pocket`."
-        ),
-    ],
+    model: Model,
     manifest: ManifestFile = None,
     commit: Annotated[
         bool, typer.Option("--commit", help="Decide it; else only say how.")
@@ -149,6 +152,39 @@ def _judge(
         print("nothing was changed: --commit decides it", file=sys.stderr)
     if not finding.is_equal:
         raise typer.Exit(1)
+
+
+def _check(
+    number: Number,
+    model: Model,
+    manifest: ManifestFile = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compute the disputed results again, and compare a referee's verdict with them."""
+    from ledger.dispute_rows import dispute_by_id, recomputed_verdict
+    from ledger.errors import DifferenceFound
+    from p2pmoe.cli.tables import print_json, print_values
+
+    finding = _find(number, model, manifest, data)
+    with open_reader(data).session() as connection:
+        found = dispute_by_id(connection, number)
+    values = {
+        "dispute": number,
+        "state": found.state.value,
+        "verdict": found.verdict,
+        "kernel": finding.kernel,
+        "equal": finding.is_equal,
+        "recomputed": finding.out_hash.hex() if finding.out_hash else "",
+        "reason": finding.reason,
+    }
+    if as_json:
+        print_json(values)
+    else:
+        print_values(values)
+    computed = recomputed_verdict(finding.out_hash, "")
+    if found.verdict.startswith("recomputed") and computed not in found.verdict:
+        raise DifferenceFound(f"dispute {number}: {found.verdict}, but {computed}this machine")
 
 
 def _find(

@@ -6,6 +6,7 @@ import pytest
 
 from ledger.closings import ClosedState
 from ledger.dispute_papers import DisputeAnswer, split_paper
+from ledger.errors import DifferenceFound
 from mobile_worker.clock import SystemClock
 from p2pmoe.errors import ConfigurationError
 from tests.support.dispute_commands import DisputeCase, done, refused, run
@@ -34,6 +35,8 @@ def test_a_cheat_is_found_by_computing_again(tmp_path):
     assert document["forfeited"] == "0.000002"
     assert case.state()[0].state is ClosedState.DISPUTED
     assert run(*words, "--commit").exit_code == 1
+    again = ("ledger", "dispute", "check", 1, "--model", "pocket", *case.data)
+    assert f"verdict\trecomputed {serving().out_hash.hex()}" in done(*again).stdout
     state, penalty_uc = case.state()
     assert (state.state, penalty_uc) == (ClosedState.REVERSED, 2)
 
@@ -75,3 +78,14 @@ def test_an_honest_worker_answers_without_having_kept_anything(tmp_path):
     assert "wrong_results\tbackbone" in listed.stdout
     judged = done("ledger", "dispute", "judge", 1, "--model", "pocket", *case.data)
     assert "outcome\tdismissed" in judged.stdout
+
+
+def test_an_auditor_finds_a_verdict_that_is_not_what_comes_out(tmp_path):
+    case = DisputeCase(tmp_path, serving().results)
+    case.open()
+    check = ("ledger", "dispute", "check", 1, "--model", "pocket", *case.data)
+    assert json.loads(done(*check, "--json").stdout)["equal"] is True
+    lie = {"id": 1, "recomputed": "00" * 16, "referee": "nobody", "commit": True}
+    with case.world.open(tmp_path / "ledger") as store:
+        store.operate("dispute.judge", lie).result(5)
+    refused(DifferenceFound, "recomputed 0000", *check)
