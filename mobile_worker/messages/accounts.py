@@ -113,7 +113,8 @@ class Countersign:
 class File:
     """FILE, either side -> ledger: a signed voucher and the leaves not filed before.
 
-    Either signature may be empty where the rules of the ledger allow it.
+    Of a final voucher either signature may be empty. Also backbone -> worker: a final
+    for a tab that the worker lost; it answers with its VOUCHER, without leaves.
     """
 
     TYPE: ClassVar[MessageType] = MessageType.FILE
