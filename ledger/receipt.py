@@ -19,7 +19,7 @@ from ledger.grant import Grant, verify_grant
 from ledger.leaf import Leaf
 from ledger.log.proofs import LOG_PROOFS, LogCheck, LogProof
 from ledger.merkle import Node, leaf_hash, verify_inclusion
-from ledger.prices import verify_price_table
+from ledger.prices import PriceTable, verify_price_table
 from ledger.ranges import Ranges, contains
 from ledger.voucher import SignedVoucher, Voucher
 
@@ -164,20 +164,7 @@ def verify_receipt(
     grant = verify_grant(receipt.grant, receipt.grant_signature, ledger)
     prices = verify_price_table(receipt.prices, receipt.price_signature, market)
     leaf = Leaf.parse(receipt.leaf)
-    expected = {
-        "network": (voucher.network, network),
-        "grant": (voucher.grant_hash, grant.content_hash),
-        "grant's network": (grant.network, network),
-        "grant's worker": (grant.worker, voucher.worker),
-        "grant's backbone": (grant.backbone, voucher.backbone),
-        "grant's prices": (grant.price_table_hash, voucher.price_table_hash),
-        "model": (grant.manifest_hash, voucher.manifest_hash),
-        "price table": (voucher.price_table_hash, prices.content_hash),
-        "price epoch": (voucher.price_epoch, prices.epoch),
-    }
-    for name, (signed, given) in expected.items():
-        if signed != given:
-            raise GrantRefused(f"receipt: {name} does not fit the voucher")
+    _check_parts(voucher, grant, prices, network)
     if (leaf.tab, leaf.price_epoch) != (voucher.tab, voucher.price_epoch):
         raise ProofRefused(f"leaf {leaf.serving} is of another tab or epoch")
     if leaf.amount_uc != prices.amount(leaf.layer, leaf.expert, leaf.rows):
@@ -194,8 +181,9 @@ def verify_receipt(
         raise ProofRefused("receipt does not show its voucher in the log")
     log = None
     if proof is not None:
-        ids = {"network": network, "ledger": ledger}
-        log = proof.verify(receipt.signed, **ids, witnesses=witnesses)
+        log = proof.verify(
+            receipt.signed, network=network, ledger=ledger, witnesses=witnesses
+        )
     return ReceiptCheck(
         leaf=leaf,
         voucher=voucher,
@@ -203,6 +191,26 @@ def verify_receipt(
         log=log,
         unchecked=tuple(sorted(set(receipt.other_proofs) - set(LOG_PROOFS))),
     )
+
+
+def _check_parts(
+    voucher: Voucher, grant: Grant, prices: PriceTable, network: bytes
+) -> None:
+    """Check that voucher, grant and prices belong together."""
+    expected = {
+        "network": (voucher.network, network),
+        "grant": (voucher.grant_hash, grant.content_hash),
+        "grant's network": (grant.network, network),
+        "grant's worker": (grant.worker, voucher.worker),
+        "grant's backbone": (grant.backbone, voucher.backbone),
+        "grant's prices": (grant.price_table_hash, voucher.price_table_hash),
+        "model": (grant.manifest_hash, voucher.manifest_hash),
+        "price table": (voucher.price_table_hash, prices.content_hash),
+        "price epoch": (voucher.price_epoch, prices.epoch),
+    }
+    for name, (signed, given) in expected.items():
+        if signed != given:
+            raise GrantRefused(f"receipt: {name} does not fit the voucher")
 
 
 def _strict_json(text: str | bytes) -> Json:

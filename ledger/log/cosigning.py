@@ -93,23 +93,7 @@ def log_cosign(office: Office, params: Mapping[str, object]) -> Mapping[str, obj
         raise SignatureRefused(
             "the checkpoint has no cosignature of a known witness: name its key"
         )
-    stored = set(
-        office.connection.execute(
-            select(cosignature.c.witness).where(cosignature.c.size == head.size)
-        ).scalars()
-    )
-    fresh = [each for each in cosigners if each.key not in stored]
-    if fresh:
-        rows = [
-            {
-                "size": head.size,
-                "witness": each.key,
-                "line": each.line,
-                "posted_us": office.now_us,
-            }
-            for each in fresh
-        ]
-        office.connection.execute(insert(cosignature), rows)
+    fresh = _keep(office, head.size, cosigners)
     return {
         "size": head.size,
         "cosigners": [
@@ -135,6 +119,28 @@ def _own_head(office: Office, note: SignedNote) -> Checkpoint:
     if raw is None or SignedNote.parse(raw).text != note.text:
         raise NotFound(f"this ledger signed no such checkpoint of {head.size} entries")
     return head
+
+
+def _keep(office: Office, size: int, cosigners: Sequence[Cosigner]) -> list[Cosigner]:
+    """Keep what is not kept yet; return it."""
+    stored = set(
+        office.connection.execute(
+            select(cosignature.c.witness).where(cosignature.c.size == size)
+        ).scalars()
+    )
+    fresh = [each for each in cosigners if each.key not in stored]
+    rows = [
+        {
+            "size": size,
+            "witness": each.key,
+            "line": each.line,
+            "posted_us": office.now_us,
+        }
+        for each in fresh
+    ]
+    if rows:
+        office.connection.execute(insert(cosignature), rows)
+    return fresh
 
 
 def _lines_of(note: SignedNote, known: Sequence[NoteKey]) -> list[Cosigner]:
