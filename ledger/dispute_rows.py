@@ -21,7 +21,7 @@ again from the papers and the instants.
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sqlalchemy import ColumnElement, Connection, Row, select
+from sqlalchemy import ColumnElement, Connection, RowMapping, select
 
 from ledger.dispute_papers import Reason
 from ledger.errors import NotFound
@@ -36,9 +36,11 @@ __all__ = [
     "ROWS_OPENED",
     "Dispute",
     "DisputeState",
+    "Papers",
     "dispute_by_id",
     "disputed_voucher",
     "disputes_where",
+    "papers_of",
     "recomputed_verdict",
     "reversed_verdict",
 ]
@@ -46,6 +48,7 @@ __all__ = [
 NOT_ANSWERED = "no answer in time"
 NOT_JUDGED = "no referee in time"
 ROWS_OPENED = "the rows were opened"
+_PAPERS = ("claim", "claim_signature", "answer", "answer_signature")
 REASON_NAMES = {reason: reason.name.lower() for reason in Reason}
 
 
@@ -65,7 +68,7 @@ class DisputeState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dispute:
-    """One row, and whose voucher it is about."""
+    """One row but for its papers, which may be large, and whose voucher it is about."""
 
     id: int
     voucher_id: int
@@ -76,12 +79,8 @@ class Dispute:
     opener: bytes  # [32]
     respondent: bytes  # [32]
     reason: str
-    claim: bytes
-    claim_signature: bytes
     opened_us: int
     answer_due_us: int
-    answer: bytes | None
-    answer_signature: bytes | None
     answered_us: int | None
     state: DisputeState
     verdict: str
@@ -100,6 +99,16 @@ class Dispute:
         return self.opener == self.backbone
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Papers:
+    """The signed papers of one dispute, as received."""
+
+    claim: bytes
+    claim_signature: bytes  # [64]
+    answer: bytes | None
+    answer_signature: bytes | None  # [64]
+
+
 def recomputed_verdict(out_hash: bytes | None, referee: str) -> str:
     """Return what a referee's finding is written down as; None: nothing came out."""
     found = "nothing" if out_hash is None else out_hash.hex()
@@ -115,15 +124,16 @@ def disputes_where(
     connection: Connection, *conditions: ColumnElement[bool], limit: int | None = None
 ) -> list[Dispute]:
     """Return the disputes that meet all conditions, in the order they were opened."""
+    columns = [column for column in dispute.c if column.name not in _PAPERS]
     statement = (
-        select(dispute, closing.c.content_hash, voucher.c.worker, voucher.c.backbone)
+        select(*columns, closing.c.content_hash, voucher.c.worker, voucher.c.backbone)
         .join(closing, closing.c.voucher_id == dispute.c.voucher_id)
         .join(voucher, voucher.c.id == dispute.c.voucher_id)
         .where(*conditions)
         .order_by(dispute.c.id)
         .limit(limit)
     )
-    return [_dispute(row) for row in connection.execute(statement)]
+    return [_dispute(row) for row in connection.execute(statement).mappings()]
 
 
 def dispute_by_id(connection: Connection, number: int) -> Dispute:
@@ -136,6 +146,21 @@ def dispute_by_id(connection: Connection, number: int) -> Dispute:
     if not found:
         raise NotFound(f"there is no dispute {number}")
     return found[0]
+
+
+def papers_of(connection: Connection, number: int) -> Papers:
+    """Return the papers of one dispute.
+
+    Raises:
+        NotFound: there is none of this number.
+    """
+    rows = connection.execute(
+        select(*(dispute.c[name] for name in _PAPERS)).where(dispute.c.id == number)
+    ).mappings()
+    papers = rows.one_or_none()
+    if papers is None:
+        raise NotFound(f"there is no dispute {number}")
+    return Papers(**papers)
 
 
 def disputed_voucher(connection: Connection, found: Dispute) -> Voucher:
@@ -152,8 +177,8 @@ def disputed_voucher(connection: Connection, found: Dispute) -> Voucher:
     return Voucher.parse(raw)
 
 
-def _dispute(row: Row[tuple[object, ...]]) -> Dispute:
-    values = dict(row._mapping)  # noqa: SLF001  the public name of a row's columns
+def _dispute(row: RowMapping) -> Dispute:
+    values = dict(row)
     values["voucher_hash"] = values.pop("content_hash")
-    values["state"] = DisputeState(str(values["state"]))
+    values["state"] = DisputeState(values["state"])
     return Dispute(**values)

@@ -30,8 +30,10 @@ from ledger.dispute_rows import (
     ROWS_OPENED,
     Dispute,
     DisputeState,
+    Papers,
     dispute_by_id,
     disputes_where,
+    papers_of,
     recomputed_verdict,
     reversed_verdict,
 )
@@ -80,11 +82,16 @@ def open_dispute(desk: Desk, raw: bytes, signature: bytes) -> Dispute:
     state = _closed_voucher(desk, claim)
     known = disputes_where(desk.connection, dispute.c.voucher_id == state.voucher_id)
     for earlier in known:
-        if earlier.claim == raw:
-            return earlier
+        if (earlier.serving, earlier.opener) == (claim.leaf.serving, claim.opener):
+            return _same_claim(desk, earlier, raw)
     respondent = _respondent(state, claim)
     _refuse_late(desk, state)
-    _refuse_crowd(claim, known)
+    if len(known) >= _MAX_OF_VOUCHER:
+        raise DisputeRefused(
+            f"{len(known)} disputes about voucher {short(claim.voucher)}, at most "
+            f"{_MAX_OF_VOUCHER}",
+            peer=claim.opener,
+        )
     _check_leaf(desk, state, claim)
     if state.state is ClosedState.CLOSED:
         rules.dispute(desk, state)
@@ -102,10 +109,10 @@ def answer_dispute(desk: Desk, raw: bytes, signature: bytes) -> Dispute:
     """
     answer = verify_dispute_answer(raw, signature)
     desk.write_out()
-    found = _claimed(desk, answer.claim, answer.respondent)
-    if found.answer == raw:
+    found, papers = _claimed(desk, answer.claim, answer.respondent)
+    if papers.answer == raw:
         return found
-    answer.check(DisputeClaim.parse(found.claim))
+    answer.check(DisputeClaim.parse(papers.claim))
     if found.state is not DisputeState.OPEN:
         raise DisputeRefused(f"dispute {found.id} is {found.state}", peer=found.opener)
     if desk.now_us >= found.answer_due_us:
@@ -140,7 +147,8 @@ def weigh_dispute(desk: Desk, number: int, recomputed: bytes | None) -> Judgemen
         raise DisputeRefused(
             f"dispute {number} is about rows: an answer decides it", peer=found.opener
         )
-    if recomputed == DisputeClaim.parse(found.claim).leaf.out_hash:
+    claim = DisputeClaim.parse(papers_of(desk.connection, number).claim)
+    if recomputed == claim.leaf.out_hash:
         return Judgement(DisputeState.DISMISSED, 0, 0)
     state = _closing(desk, found)
     is_held = state.holdback is HoldbackState.HELD
@@ -229,20 +237,14 @@ def _refuse_late(desk: Desk, state: ClosingState) -> None:
         )
 
 
-def _refuse_crowd(claim: DisputeClaim, known: list[Dispute]) -> None:
-    if len(known) >= _MAX_OF_VOUCHER:
+def _same_claim(desk: Desk, earlier: Dispute, raw: bytes) -> Dispute:
+    """Return the dispute that this very claim opened; refuse another about its leaf."""
+    if papers_of(desk.connection, earlier.id).claim != raw:
         raise DisputeRefused(
-            f"{len(known)} disputes about voucher {short(claim.voucher)}, at most "
-            f"{_MAX_OF_VOUCHER}",
-            peer=claim.opener,
+            f"dispute {earlier.id} is about serving {earlier.serving} already",
+            peer=earlier.opener,
         )
-    same = (claim.leaf.serving, claim.opener)
-    for earlier in known:
-        if (earlier.serving, earlier.opener) == same:
-            raise DisputeRefused(
-                f"dispute {earlier.id} is about serving {claim.leaf.serving} already",
-                peer=claim.opener,
-            )
+    return earlier
 
 
 def _check_leaf(desk: Desk, state: ClosingState, claim: DisputeClaim) -> None:
@@ -292,7 +294,9 @@ def _write_new(
     return dispute_by_id(desk.connection, number)
 
 
-def _claimed(desk: Desk, claim_hash: bytes, respondent: bytes) -> Dispute:
+def _claimed(
+    desk: Desk, claim_hash: bytes, respondent: bytes
+) -> tuple[Dispute, Papers]:
     """Return the dispute that a claim opened against this respondent."""
     numbers = desk.connection.execute(
         select(dispute.c.id)
@@ -300,9 +304,9 @@ def _claimed(desk: Desk, claim_hash: bytes, respondent: bytes) -> Dispute:
         .order_by(dispute.c.id.desc())
     ).scalars()
     for number in numbers.all():  # one paper at a time: they may be large
-        found = dispute_by_id(desk.connection, number)
-        if sha256(found.claim).digest() == claim_hash:
-            return found
+        papers = papers_of(desk.connection, number)
+        if sha256(papers.claim).digest() == claim_hash:
+            return dispute_by_id(desk.connection, number), papers
     raise NotFound(
         f"no dispute against {short(respondent)} has claim {short(claim_hash)}"
     )

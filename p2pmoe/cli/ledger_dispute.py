@@ -94,17 +94,18 @@ def _show(
 ) -> None:
     """Print one dispute; its papers go to files, for the other side or a referee."""
     from ledger.dispute_operations import dispute_document
-    from ledger.dispute_rows import dispute_by_id
+    from ledger.dispute_rows import dispute_by_id, papers_of
     from p2pmoe.cli.paper_files import write_new_file
 
     with open_reader(data).session() as connection:
         found = dispute_by_id(connection, number)
+        papers = papers_of(connection, number)
     if claim is not None:
-        write_new_file(claim, found.claim + found.claim_signature)
+        write_new_file(claim, papers.claim + papers.claim_signature)
     if answer is not None:
-        if found.answer is None or found.answer_signature is None:
+        if papers.answer is None or papers.answer_signature is None:
             raise ConfigurationError(f"dispute {number} has no answer")
-        write_new_file(answer, found.answer + found.answer_signature)
+        write_new_file(answer, papers.answer + papers.answer_signature)
     _print_dispute(dispute_document(found), as_json=as_json)
 
 
@@ -184,21 +185,23 @@ def _check(
         print_values(values)
     computed = recomputed_verdict(finding.out_hash, "")
     if found.verdict.startswith("recomputed") and computed not in found.verdict:
-        raise DifferenceFound(f"dispute {number}: {found.verdict}, but {computed}this machine")
+        raise DifferenceFound(
+            f"dispute {number}: {found.verdict}, but {computed}this machine"
+        )
 
 
 def _find(
     number: int, model: str, manifest: Path | None, data: Path | None
 ) -> "Finding":
     from ledger.dispute_papers import DisputeClaim, Half
-    from ledger.dispute_rows import dispute_by_id, disputed_voucher
+    from ledger.dispute_rows import dispute_by_id, disputed_voucher, papers_of
     from p2pmoe.cli.recomputing import recompute_case
     from p2pmoe.referee.recompute import Case
 
     with open_reader(data).session() as connection:
         found = dispute_by_id(connection, number)
         voucher = disputed_voucher(connection, found)
-    claim = DisputeClaim.parse(found.claim)
+        claim = DisputeClaim.parse(papers_of(connection, number).claim)
     if claim.opening.half is not Half.ROWS:
         raise ConfigurationError(
             f"dispute {number} is about rows: an answer decides it"
