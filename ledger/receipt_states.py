@@ -11,6 +11,7 @@ it is paid when all of it that is the worker's is paid.
               window     closed; may be disputed for a time
               available  released; in no payout yet
               payout     in a payout that has not arrived yet
+              rest       paid but for the holdback, which is released and will be
     held      one-sided  the worker has not signed it
               dispute    somebody questions it
               holdback   a part is kept back for a time
@@ -118,6 +119,7 @@ _SENTENCES = {
     (ReceiptState.PENDING, "window"): "closed; either side may dispute it",
     (ReceiptState.PENDING, "available"): "released; it waits for the next payout",
     (ReceiptState.PENDING, "payout"): "in a payout that is not confirmed yet",
+    (ReceiptState.PENDING, "rest"): "paid but for the holdback, which is on its way",
     (ReceiptState.HELD, "one-sided"): "the worker has not signed it yet",
     (ReceiptState.HELD, "dispute"): "a dispute of it is open",
     (ReceiptState.HELD, "holdback"): "a part of it is held back",
@@ -163,7 +165,8 @@ def state_label(ranks: Subquery) -> ColumnElement[str]:
     net, held = func.coalesce(ranks.c.net, 0), func.coalesce(ranks.c.holdback, 0)
     no_net = closing.c.net_uc == 0
     no_holdback = or_(closing.c.held_uc == 0, closing.c.holdback == "forfeited")
-    is_paid = and_(or_(no_net, net == 2), or_(no_holdback, held == 2))
+    is_net_paid = or_(no_net, net == 2)
+    is_paid = and_(is_net_paid, or_(no_holdback, held == 2))
     is_under_way = and_(or_(no_net, net >= 1), or_(no_holdback, held >= 1))
     return case(
         (closing.c.voucher_id.is_(None), "pending:open"),
@@ -173,6 +176,7 @@ def state_label(ranks: Subquery) -> ColumnElement[str]:
         (closing.c.holdback == "held", "held:holdback"),
         (and_(is_paid, closing.c.holdback == "forfeited"), "paid:forfeited"),
         (is_paid, "paid:"),
+        (and_(closing.c.net_uc > 0, is_net_paid), "pending:rest"),
         (is_under_way, "pending:payout"),
         else_="pending:available",
     )

@@ -21,7 +21,7 @@ WAYS = [
     ("settle void confirmed", "paid", ""),
     ("held settle confirmed", "held", "holdback"),
     ("held settle unhold", "pending", "available"),
-    ("held settle unhold confirmed", "pending", "available"),  # the holdback is not
+    ("held settle unhold confirmed", "pending", "rest"),  # the holdback is not
     ("held settle forfeit confirmed", "paid", "forfeited"),
     ("held settle unhold confirmed both", "paid", ""),
 ]

@@ -8,6 +8,7 @@ which `.ci/run` installs.
 
 import os
 import shutil
+import sys
 from pathlib import Path
 from typing import NoReturn
 
@@ -27,8 +28,12 @@ def shared_path(relative: str) -> Path:
 
 
 def tool_path(name: str) -> str:
-    """Return where a program is, or skip the calling test with the reason."""
-    found = shutil.which(name)
+    """Return where a program is, or skip the calling test with the reason.
+
+    Those that come with a Python package lie beside the interpreter.
+    """
+    beside = str(Path(sys.executable).parent)
+    found = shutil.which(name) or shutil.which(name, path=beside)
     if found is None:
         _give_up(f"needs the program {name}")
     return found
