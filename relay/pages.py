@@ -39,6 +39,7 @@ __all__ = [
     "host_name",
     "neutral_page",
     "render_head",
+    "self_contained",
     "status_page",
 ]
 
@@ -123,8 +124,14 @@ def neutral_page(status: int = 200) -> PageResponse:
 
 @functools.cache
 def status_page() -> PageResponse:
-    """Return the status page: a policy that allows its own script alone."""
-    page = resources.files("relay").joinpath("web/status.html").read_bytes()
+    """Return the status page."""
+    return self_contained(
+        resources.files("relay").joinpath("web/status.html").read_bytes()
+    )
+
+
+def self_contained(page: bytes) -> PageResponse:
+    """Return an HTML page under a policy that allows its own script and style alone."""
     scripts, styles = (
         " ".join(map(_source_hash, re.findall(pattern, page, re.DOTALL)))
         for pattern in (rb"<script>(.*?)</script>", rb"<style>(.*?)</style>")

@@ -148,6 +148,7 @@ async def run_operator(
                     serve,
                     _relay_config(config, folder, hosted, live),
                     wall_us=clock.wall_us,
+                    pages=None if together is None else together.pages,
                     status=None if config.neutral_page else source(hosted.network_id),
                 )
             )

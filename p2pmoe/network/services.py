@@ -12,6 +12,7 @@ from pathlib import Path
 
 import trio
 
+from ledger.store import Store
 from mobile_worker.arithmetic.self_test_digest import SELF_TEST_DIGEST
 from mobile_worker.clock import Clock
 from mobile_worker.links import Node, NodeSettings, open_node
@@ -115,9 +116,12 @@ async def run_ledger(
     *,
     clock: Clock,
     opening_credit_uc: int = 0,
+    on_store: Callable[[Store], None] | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run the ledger until cancelled; started once the relay has let it in.
+
+    `on_store` is given the store while it is open, to answer questions with.
 
     Raises:
         LedgerError: the folder cannot be used.
@@ -138,6 +142,8 @@ async def run_ledger(
             clock=clock,
             opening_credit_uc=opening_credit_uc,
         )
+        if on_store is not None:
+            on_store(store)
         try:
             async with trio.open_nursery() as nursery:
                 await nursery.start(serve_control, store)

@@ -5,11 +5,13 @@ Loaded only where they run: a relay alone needs no database.
 
 import contextlib
 import functools
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import trio
 
 from mobile_worker.clock import Clock
+from p2pmoe.ledgerd.view import LedgerView
 from p2pmoe.network.folder import OperatorFolder, Service
 from p2pmoe.network.network import Network
 from p2pmoe.network.services import Membership, run_ledger, run_market
@@ -17,6 +19,7 @@ from p2pmoe.network.status import NetworkStatus
 from relay.endpoint import Endpoint
 from relay.keys import PeerId
 from relay.page_sockets import StatusSource
+from relay.pages import PageHandler
 from relay.tokens import Role
 
 if TYPE_CHECKING:
@@ -49,11 +52,17 @@ class Together:
         self._opening_credit_uc = opening_credit_uc
         self._base_uc = base_uc
         self._status: NetworkStatus | None = None
+        self._view = LedgerView(clock)
         self._identities: dict[Service, Identity] = {}
         for service in Service:
             identity = folder.identity(service)
             held.callback(identity.release)
             self._identities[service] = identity
+
+    @property
+    def pages(self) -> Mapping[str, PageHandler]:
+        """The ledger's pages, for the relay to answer with."""
+        return self._view.pages
 
     def status(self, network: PeerId) -> StatusSource:
         """Return what the status page shows of this network."""
@@ -90,5 +99,6 @@ class Together:
                 self._folder.ledger,
                 clock=self._clock,
                 opening_credit_uc=self._opening_credit_uc,
+                on_store=self._view.attach,
             )
         )
