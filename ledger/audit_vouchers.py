@@ -18,7 +18,8 @@ from sqlalchemy import Connection, Row, select
 from ledger.accounts import AccountKind, TransferCode
 from ledger.audit_books import Books, Filed, naming, same
 from ledger.database import LedgerFolder
-from ledger.errors import DifferenceFound
+from ledger.errors import DifferenceFound, OutOfWindow
+from ledger.experts import ExpertSums
 from ledger.leaf import LEAF_BYTES, Leaf, split_leaves
 from ledger.leaf_files import LeafPlace, read_leaves
 from ledger.prices import PriceTable
@@ -40,7 +41,6 @@ _COLUMNS = (
     "amount_uc",
 )
 _CHUNK_BYTES = 1024 * LEAF_BYTES
-_Experts = defaultdict[tuple[int, int], list[int]]  # servings, rows, micro-credits
 
 
 class _Places:
@@ -134,27 +134,55 @@ def _check_filings(
     ).all()
     if not rows:
         raise DifferenceFound(f"{filed.name}: nothing was filed")
-    prices = books.prices[filed.voucher.price_table_hash]
-    blocks: list[bytes | None] = []
-    experts: _Experts = defaultdict(lambda: [0, 0, 0])
+    sums = _Sums(filed.voucher, books.prices[filed.voucher.price_table_hash])
     last_us = 0
     for row in rows:
         name = f"{filed.name}, filing {row.number}"
         _check_covered(name, row, filed.voucher, books)
-        block = places.read(row)
-        if block is not None:
-            _check_added(name, row, block, prices, experts)
-        blocks.append(block)
+        sums.add(name, row, places.read(row))
         if row.posted_us < last_us:
             raise DifferenceFound(f"{name}: posted before the one ahead of it")
         last_us = row.posted_us
         _expect_earning(row, filed.voucher, books)
     _check_sums(filed, rows)
-    _check_leaves(filed, blocks, prices, books)
-    _check_experts(connection, filed, experts, is_whole=None not in blocks)
+    if sums.is_whole:
+        with naming(filed.name):
+            sums.tally.check(filed.voucher)
+        books.report.receipts += filed.voucher.leaves
+    else:
+        books.report.pruned_receipts += filed.voucher.leaves
+    _check_experts(connection, filed, sums)
     if filed.id in books.disputed:
-        for raw in split_leaves(b"".join(block or b"" for block in blocks)):
+        for raw in split_leaves(b"".join(sums.blocks)):
             books.leaves[filed.id, Leaf.parse(raw).serving] = raw
+
+
+class _Sums:
+    """What the leaves of one voucher add up to, filing by filing."""
+
+    def __init__(self, claimed: Voucher, prices: PriceTable) -> None:
+        self.terms, self.prices = TabTerms.of(claimed), prices
+        self.tally = Tally(self.terms, prices)
+        self.experts = ExpertSums()
+        self.blocks: list[bytes] = []
+        self.is_whole = True
+
+    def add(self, name: str, row: Row[Any], block: bytes | None) -> None:
+        """Check that a filing's own leaves are what it says it added."""
+        if block is None:
+            self.is_whole = False
+            return
+        rows, amount_uc = self.tally.rows, self.tally.amount_uc
+        self.blocks.append(block)
+        with naming(name):
+            try:
+                self.tally.add(block)
+            except OutOfWindow:  # late leaves of long ago: the tree is built anew
+                self.tally = Tally(self.terms, self.prices)
+                self.tally.add(b"".join(self.blocks))
+        self.experts.add(block)
+        same(name, "rows", row.rows, self.tally.rows - rows)
+        same(name, "amount", row.amount_uc, self.tally.amount_uc - amount_uc)
 
 
 def _check_covered(name: str, row: Row[Any], claimed: Voucher, books: Books) -> None:
@@ -167,26 +195,6 @@ def _check_covered(name: str, row: Row[Any], claimed: Voucher, books: Books) -> 
             name, f"the grant's {part}", getattr(granted, part), getattr(claimed, part)
         )
     books.used_uc[row.grant_hash] += row.amount_uc
-
-
-def _check_added(
-    name: str, row: Row[Any], block: bytes, prices: PriceTable, experts: _Experts
-) -> None:
-    """Check that a filing's own leaves add up to what it says it added."""
-    rows = amount_uc = 0
-    with naming(name):
-        for raw in split_leaves(block):
-            leaf = Leaf.parse(raw)
-            priced_uc = prices.amount(leaf.layer, leaf.expert, leaf.rows)
-            same(f"{name}, leaf {leaf.serving}", "amount", leaf.amount_uc, priced_uc)
-            rows += leaf.rows
-            amount_uc += leaf.amount_uc
-            of_expert = experts[leaf.layer, leaf.expert]
-            of_expert[0] += 1
-            of_expert[1] += leaf.rows
-            of_expert[2] += leaf.amount_uc
-    same(name, "rows", row.rows, rows)
-    same(name, "amount", row.amount_uc, amount_uc)
 
 
 def _expect_earning(row: Row[Any], claimed: Voucher, books: Books) -> None:
@@ -221,24 +229,7 @@ def _check_sums(filed: Filed, rows: Sequence[Row[Any]]) -> None:
     same(name, "posted", filed.posted_us, last.posted_us)
 
 
-def _check_leaves(
-    filed: Filed, blocks: Sequence[bytes | None], prices: PriceTable, books: Books
-) -> None:
-    """Recompute ranges, sums and root from the leaves, where they are all there."""
-    whole = [block for block in blocks if block is not None]
-    if len(whole) < len(blocks):
-        books.report.pruned_receipts += filed.voucher.leaves
-        return
-    tally = Tally(TabTerms.of(filed.voucher), prices)
-    with naming(filed.name):
-        tally.add(b"".join(whole))
-        tally.check(filed.voucher)
-    books.report.receipts += filed.voucher.leaves
-
-
-def _check_experts(
-    connection: Connection, filed: Filed, derived: _Experts, *, is_whole: bool
-) -> None:
+def _check_experts(connection: Connection, filed: Filed, sums: _Sums) -> None:
     """Check a closed voucher's sums by expert, which outlive its leaves."""
     rows = connection.execute(
         select(voucher_expert).where(voucher_expert.c.voucher_id == filed.id)
@@ -246,18 +237,24 @@ def _check_experts(
     is_closed = connection.execute(
         select(closing.c.voucher_id).where(closing.c.voucher_id == filed.id)
     ).first()
-    same(filed.name, "sums by expert", bool(rows), is_closed is not None)
+    is_due = is_closed is not None and filed.voucher.leaves > 0
+    same(filed.name, "sums by expert", bool(rows), is_due)
     if not rows:
         return
     stored = {
-        (row.layer, row.expert): [row.servings, row.rows, row.amount_uc] for row in rows
+        (row.layer, row.expert): (row.servings, row.rows, row.amount_uc) for row in rows
     }
     claimed = filed.voucher
     totals = [sum(column) for column in zip(*stored.values(), strict=True)]
-    sums = [claimed.leaves, claimed.rows, claimed.amount_uc]
-    same(filed.name, "sums over experts", totals, sums)
-    if is_whole:
-        for layer, expert in sorted(stored.keys() | derived.keys()):
-            name = f"{filed.name}, expert {layer}/{expert}"
-            of_expert = stored.get((layer, expert))
-            same(name, "servings, rows, sum", of_expert, derived.get((layer, expert)))
+    wanted = [claimed.leaves, claimed.rows, claimed.amount_uc]
+    same(filed.name, "sums over experts", totals, wanted)
+    if not sums.is_whole:
+        return
+    derived = {
+        (each.layer, each.expert): (each.servings, each.rows, each.amount_uc)
+        for each in sums.experts.table(sums.prices)
+    }
+    for expert in sorted(stored.keys() | derived.keys()):
+        name = f"{filed.name}, expert {expert[0]}/{expert[1]}"
+        found = stored.get(expert)
+        same(name, "servings, rows, sum", found, derived.get(expert))

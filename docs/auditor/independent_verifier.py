@@ -450,14 +450,15 @@ def check_experts(books: Books, name, voucher_id, leaves) -> None:
     (n_closed,) = books.db.execute(is_closed, (voucher_id,)).fetchone()
     query = "select * from voucher_expert where voucher_id = ?"
     rows = books.db.execute(query, (voucher_id,)).fetchall()
-    same(name, "has sums by expert", bool(rows), bool(n_closed))
+    voucher = books.vouchers[voucher_id]
+    is_due = n_closed > 0 and voucher["leaves"] > 0
+    same(name, "has sums by expert", bool(rows), is_due)
     columns = ("servings", "rows", "amount_uc")
     found = {
         (row["layer"], row["expert"]): [row[column] for column in columns]
         for row in rows
     }
     sums = [sum(column) for column in zip(*found.values(), strict=True)]
-    voucher = books.vouchers[voucher_id]
     wanted = [voucher["leaves"], voucher["rows"], voucher["amount"]]
     same(name, "sums of all experts", sums, wanted if rows else [])
     if leaves is None or not rows:

@@ -9,9 +9,12 @@ import importlib.util
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ledger.audit import verify_ledger
 from ledger.database import Reader
@@ -19,6 +22,8 @@ from ledger.errors import DifferenceFound
 from tests.support import falsifications, falsifications_closing
 from tests.support.cook import FALSIFICATIONS
 from tests.support.honest_books import copy_of_honest_books
+from tests.support.honest_worlds import EVENTS, TERMS, Life
+from tests.support.ledger_world import World
 
 SCRIPT = Path(__file__).parents[2] / "docs" / "auditor" / "independent_verifier.py"
 SPEC = importlib.util.spec_from_file_location("independent_verifier", SCRIPT)
@@ -91,3 +96,33 @@ def test_the_script_runs_alone(honest, tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
+
+
+def agree_on(events):
+    """Both verifiers say the same about a ledger that lived through some events."""
+    with tempfile.TemporaryDirectory() as path:
+        folder, world = Path(path) / "ledger", World()
+        with world.open(folder, terms=TERMS) as store:
+            life = Life(world, store)
+            for kind, about in events:
+                life.happen(kind, about)
+        report = verify_ledger(Reader(folder), world.identity)
+        counts = independent.verify(folder, ids(world))
+    for name, number in counts.items():
+        assert getattr(report, name) == number, name
+
+
+EVENT = st.tuples(st.integers(0, len(EVENTS) - 1), st.integers(0, 99))
+
+
+@settings(max_examples=6)
+@given(st.lists(EVENT, min_size=10, max_size=40))
+def test_both_agree_on_any_world(events):
+    agree_on(events)
+
+
+@pytest.mark.slow
+@settings(max_examples=60)
+@given(st.lists(EVENT, min_size=40, max_size=150))
+def test_both_agree_on_any_long_world(events):
+    agree_on(events)
