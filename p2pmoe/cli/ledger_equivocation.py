@@ -1,8 +1,9 @@
-"""`p2pmoe ledger equivocation list|export|report`: proofs that one signer signed twice.
+"""`p2pmoe ledger equivocation list|export|verify|report`: who signed one number twice.
 
 A proof's file stands by itself: two vouchers of one tab and number, both signed by the
-accused. `report` costs a worker its holdbacks, with `--commit`. Exit codes: 0 done, 2
-wrong input, a proof that proves nothing included.
+accused; `verify` needs nothing but the network's id. `report` costs a worker its
+holdbacks, with `--commit`. Exit codes: 0 done, 1 `verify` found that it
+proves nothing, 2 wrong input.
 """
 
 import sys
@@ -11,9 +12,18 @@ from typing import Annotated
 
 import typer
 
-from p2pmoe.cli.ledger_folder import AsJson, Data, WorkerId, open_reader
+from p2pmoe.cli.ledger_folder import (
+    AsJson,
+    Data,
+    NetworkKey,
+    WorkerId,
+    open_reader,
+    parse_hex,
+)
 
 __all__ = ["add_equivocation_group"]
+
+ProofFile = Annotated[Path, typer.Argument(metavar="FILE", help="The proof's file.")]
 
 
 def add_equivocation_group(group: typer.Typer) -> None:
@@ -25,6 +35,7 @@ def add_equivocation_group(group: typer.Typer) -> None:
     )
     equivocation.command("list")(_list)
     equivocation.command("export")(_export)
+    equivocation.command("verify")(_verify)
     equivocation.command("report")(_report)
     group.add_typer(equivocation, name="equivocation")
 
@@ -78,8 +89,49 @@ def _export(
     print(f"proof written to {output}", file=sys.stderr)
 
 
+def _verify(
+    file: ProofFile,
+    network: NetworkKey = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check a proof's file, offline."""
+    from ledger.equivocation import (
+        MAX_PROOF_BYTES,
+        EquivocationProof,
+        verify_equivocation,
+    )
+    from ledger.errors import DifferenceFound, RemoteError
+    from p2pmoe.cli.paper_files import read_bounded_file
+    from p2pmoe.cli.tables import print_json, print_values
+
+    wanted = (
+        parse_hex(network, "network id", 32)
+        if network
+        else open_reader(data).identity.network
+    )
+    proof = EquivocationProof.parse(read_bounded_file(file, MAX_PROOF_BYTES))
+    try:
+        found = verify_equivocation(proof, wanted)
+    except RemoteError as exc:
+        raise DifferenceFound(f"{file}: {exc}") from exc
+    values = {
+        "verified": True,
+        "proof": proof.name.hex(),
+        "signer": proof.signer.hex(),
+        "signer_is": "worker" if found.is_worker else "backbone",
+        "tab": found.key.tab.hex(),
+        "epoch": found.key.price_epoch,
+        "number": found.number,
+    }
+    if as_json:
+        print_json(values)
+    else:
+        print_values(values)
+
+
 def _report(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The proof's file.")],
+    file: ProofFile,
     commit: Annotated[
         bool, typer.Option("--commit", help="Record it; else only say what it costs.")
     ] = False,

@@ -109,6 +109,14 @@ AFTER_TWO = {
         ),
         "chain",
     ),
+    "+1000, 1e9 rows": (
+        lambda tab: changed(tab, number=1002, previous=PRIOR, rows=10**9),
+        "chain",
+    ),
+    "+1000, 1e9 credits": (
+        lambda tab: changed(tab, number=1002, previous=PRIOR, amount_uc=10**15),
+        "ceiling",
+    ),
     "+1000, earlier": (
         lambda tab: changed(tab, number=1002, previous=PRIOR, issued_us=0),
         "chain",

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from ledger.equivocation import EquivocationProof, equivocations, verify_equivocation
-from ledger.errors import FormatRefused, NotFound, ProofRefused
+from ledger.errors import DifferenceFound, FormatRefused, NotFound, ProofRefused
 from tests.support.disputes import closed_tab
 from tests.support.ledger_commands import document_of, run
 from tests.support.ledger_world import World
@@ -39,6 +39,11 @@ def test_proofs_are_listed_and_exported(two_bodies, tmp_path):
     proof = EquivocationProof.parse(file.read_bytes())
     assert proof.name.hex() == name
     verify_equivocation(proof, tab.world.network.id)
+    verified = document_of(path, "equivocation", "verify", str(file))
+    assert (verified["verified"], verified["number"]) == (True, 1)
+    network = ("--network", "0" * 64)
+    elsewhere = run(tmp_path, "equivocation", "verify", str(file), *network)
+    assert isinstance(elsewhere.exception, DifferenceFound)
     for digits in (name[:7], "f" * 64):
         missing = run(path, "equivocation", "export", digits, "-o", str(file))
         assert isinstance(missing.exception, NotFound)
