@@ -73,6 +73,11 @@ class Witness:
         except OSError as exc:
             raise StoreUnavailable(f"{folder}: {exc.strerror}") from exc
 
+    @property
+    def key(self) -> NoteKey:
+        """The key that it cosigns with, by its public half and name."""
+        return self._key
+
     def look(self, log: LogReader, log_key: NoteKey) -> Sighting:
         """Check the log's newest head against the last one seen, and cosign it.
 

@@ -8,7 +8,7 @@ shows another past (both checkpoints are kept, which proves it), 2 wrong input.
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -116,7 +116,10 @@ class _Look:
 
         log = LogReader(self._source.fetch)
         sighting = self._witness.look(log, self._log_key)
-        note, trouble, is_news = sighting.note.pack(), "", sighting.is_new
+        own = {self._log_key.name, self._witness.key.name}
+        lines = tuple(s for s in sighting.note.signatures if s.name in own)
+        note = replace(sighting.note, signatures=lines).pack()
+        trouble, is_news = "", sighting.is_new
         if note != self._handed:
             try:
                 taken = self._source.hand_in(note)

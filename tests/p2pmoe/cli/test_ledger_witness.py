@@ -1,5 +1,6 @@
 """`ledger witness` and `cosign`: from a log's folder and back into the ledger."""
 
+import base64
 import json
 import time
 
@@ -149,8 +150,9 @@ def test_over_http(books, tmp_path, monkeypatch):
 
     def answer(request):
         path = request.url.path.removeprefix("/moe/")
-        if request.method == "POST":
-            handed.append(path)
+        if path == "cosignature":
+            note = base64.urlsafe_b64decode(request.url.params["note"] + "==")
+            handed.append(len(SignedNote.parse(note).signatures))
             return httpx.Response(200)
         file = folder.path / path
         if not file.is_file():
@@ -164,7 +166,7 @@ def test_over_http(books, tmp_path, monkeypatch):
     seen = run("witness", *where, "--once", "--json", "--data", books.path)
     assert seen.exit_code == 0, seen.output
     assert json.loads(seen.stdout)["handed_in"] is True
-    assert handed == ["cosignature"]
+    assert handed == [2]  # the log's line and its own, none of others
 
 
 def test_what_is_missing(books, tmp_path):

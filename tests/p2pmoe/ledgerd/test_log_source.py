@@ -87,12 +87,12 @@ def test_a_cosigned_note_is_handed_in():
     got = []
 
     def answer(request):
-        got.append((request.method, request.url.path, request.content))
+        got.append((request.method, request.url.path, request.url.query))
         return httpx.Response(200 if len(got) == 1 else 409)
 
     log = http_log(answer)
     assert log.hand_in(b"note") is True
-    assert got == [("POST", "/moe/cosignature", b"note")]
+    assert got == [("GET", "/moe/cosignature", b"note=bm90ZQ")]
     with pytest.raises(LogUnavailable, match="status 409"):
         log.hand_in(b"note")
 
