@@ -10,7 +10,7 @@ names what differs; nothing is repaired. The folder must name the ids that the c
 expects, else everything else would only prove that somebody's books are consistent.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from sqlalchemy import Connection
 
@@ -41,7 +41,12 @@ __all__ = ["AuditReport", "check_books", "verify_ledger"]
 
 
 def verify_ledger(
-    reader: Reader, expected: LedgerIdentity, *, kept: Iterable[bytes] = ()
+    reader: Reader,
+    expected: LedgerIdentity,
+    *,
+    kept: Iterable[bytes] = (),
+    is_full: bool = True,
+    tell: Callable[[str, float], None] | None = None,
 ) -> AuditReport:
     """Re-derive everything in a ledger's folder.
 
@@ -49,13 +54,17 @@ def verify_ledger(
         reader: the folder.
         expected: whose ledger it must be.
         kept: checkpoints that were kept elsewhere; the log must still contain them.
+        is_full: read the leaves; else what is said of them is only added up.
+        tell: called with what is being checked and the share done, 0 to 1.
 
     Raises:
         DifferenceFound: at the first thing that is not as it must be.
         StoreUnavailable: the folder cannot be read.
     """
     same("folder", "owner", reader.identity, expected)
-    books = Books(expected)
+    books = Books(expected, is_full=is_full)
+    if tell is not None:
+        books.tell = tell
     shown = read_shown(reader.folder.log, books)
     with reader.session() as connection:
         check_books(connection, reader.folder, books, shown, kept)
@@ -89,10 +98,13 @@ def check_books(
         check_disputes(connection, books)
         check_equivocations(connection, books)
         check_rejected(connection, books)
+        books.tell("closings", 0.0)
         check_closings(connection, books)
         check_one_sided(connection, books)
+        books.tell("log", 0.0)
         check_log(connection, folder.log, books, shown, kept)
         check_grant_states(connection, books)
+        books.tell("payouts and transfers", 0.0)
         check_payouts(connection, books)
         check_transfers(connection, books)
         check_balances(connection, books)

@@ -7,7 +7,7 @@ with bytes into a difference of the thing they belong to. Reads only.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -49,6 +49,8 @@ class AuditReport:
     vouchers: int = 0
     receipts: int = 0  # leaves: servings with a receipt
     pruned_receipts: int = 0  # whose leaves are gone by the policy: sums alone
+    unread_receipts: int = 0  # whose leaves were left out, as was asked for
+    pruned_files: list[int] = field(default_factory=list)  # of leaves
     closings: int = 0
     disputes: int = 0
     equivocations: int = 0
@@ -108,6 +110,8 @@ class Books:
     """What is known so far."""
 
     owner: LedgerIdentity
+    is_full: bool = True  # else the leaves themselves are not read
+    tell: Callable[[str, float], None] = lambda _label, _share: None  # how far it is
     report: AuditReport = field(default_factory=AuditReport)
     prices: dict[bytes, PriceTable] = field(default_factory=dict)
     policies: dict[bytes, Policy] = field(default_factory=dict)

@@ -23,6 +23,8 @@ def test_honest_books_verify():
         "vouchers": 13,
         "receipts": 52,
         "pruned_receipts": 0,
+        "unread_receipts": 0,
+        "pruned_files": [],
         "closings": 12,
         "disputes": 5,
         "equivocations": 2,
@@ -93,3 +95,12 @@ def test_every_bit_of_a_leaf_counts(tmp_path):
     path.write_bytes(raw[:-79])
     with pytest.raises(DifferenceFound, match="needs"):
         verify_ledger(Reader(tmp_path / "books"), world.identity)
+
+
+def test_how_far_it_is():
+    told = []
+    report_after(tell=lambda label, share: told.append((label, share)))
+    assert [share for label, share in told if "vouchers" in label] == [
+        n / 13 for n in range(13)
+    ]
+    assert {label for label, _ in told} >= {"closings", "log"}

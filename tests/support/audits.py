@@ -28,13 +28,19 @@ __all__ = ["difference_after", "report_after"]
 Part = Callable[[Connection, Books], None]
 
 
-def report_after(*statements: str, part: Part | None = None) -> AuditReport:
+def report_after(
+    *statements: str,
+    part: Part | None = None,
+    tell: Callable[[str, float], None] | None = None,
+) -> AuditReport:
     """Return what the audit finds right after some statements.
 
     With a part of the audit, that part alone sees them: the others came before.
     """
     folder, world, engine = _in_memory()
     books = Books(world.identity)
+    if tell is not None:
+        books.tell = tell
     shown = read_shown(folder.log, books)
     with engine.connect() as connection:
         try:

@@ -5,6 +5,9 @@ import json
 import pytest
 
 from ledger.errors import DifferenceFound
+from ledger.log.checkpoint import Checkpoint, log_key, log_origin, sign_checkpoint
+from p2pmoe.errors import ConfigurationError
+from tests.support.honest_books import copy_of_honest_books
 from tests.support.ledger_commands import document_of, run, world_with_vouchers
 
 
@@ -30,3 +33,28 @@ def test_verify(world, tmp_path):
     assert "root" in document["difference"]
     plain = run(tmp_path, "verify")
     assert isinstance(plain.exception, DifferenceFound)
+
+
+def test_a_quick_look_leaves_the_leaves_out(world, tmp_path):
+    path = tmp_path / "leaves" / "00000001.leaves"
+    raw = bytearray(path.read_bytes())
+    raw[20] ^= 1
+    path.write_bytes(raw)
+    document = document_of(tmp_path, "verify", "--quick")
+    assert (document["full"], document["receipts"]) == (False, 0)
+    assert document["unread_receipts"] == 4
+    assert run(tmp_path, "verify", "--full").exit_code == 1
+
+
+def test_a_checkpoint_that_was_kept(tmp_path):
+    world = copy_of_honest_books(tmp_path / "books")
+    books, kept = tmp_path / "books", tmp_path / "kept"
+    kept.write_bytes((books / "log/checkpoint").read_bytes())
+    assert document_of(books, "verify", "--checkpoint", str(kept))["checkpoints"] == 5
+    key = log_key(world.network.id, world.ledger.id)
+    other = Checkpoint(log_origin(world.network.id), 12, bytes(32))
+    kept.write_bytes(sign_checkpoint(other, key, world.ledger.sign).pack())
+    found = run(books, "verify", "--checkpoint", str(kept))
+    assert isinstance(found.exception, DifferenceFound)
+    missing = run(books, "verify", "--checkpoint", str(tmp_path / "none"))
+    assert isinstance(missing.exception, ConfigurationError)
