@@ -29,13 +29,14 @@ from ledger.database import LedgerFolder, LedgerIdentity, highest
 from ledger.errors import NotFound
 from ledger.experts import ExpertSum, ExpertSums
 from ledger.grants import Grants
+from ledger.latest import latest_us
 from ledger.leaf import LEAF_BYTES
 from ledger.leaf_files import LeafFiles, LeafPlace, read_leaves
 from ledger.one_sided import OneSided
 from ledger.prices import PriceTable
 from ledger.refusals import Refusals
 from ledger.rows import Rows, filing_row, voucher_row
-from ledger.schema import filing, leaf_file, rejected, transfer, voucher
+from ledger.schema import filing, leaf_file, voucher
 from ledger.schema_closing import closing
 from ledger.tally import TabTerms, Tally
 from ledger.voucher import SignedVoucher, Voucher, VoucherKey, voucher_hash
@@ -89,11 +90,7 @@ class Desk:
         rows = connection.execute(select(leaf_file)).all()
         self._lengths = {row.number: row.length_bytes for row in rows}
         self._files = LeafFiles(folder.leaves, self._lengths)
-        self.now_us = max(
-            highest(connection, filing.c.posted_us),
-            highest(connection, rejected.c.seen_us),
-            _last_posting(connection),
-        )
+        self.now_us = latest_us(connection)
         self._next_voucher = 1 + highest(connection, voucher.c.id)
         self._rows = Rows()
         self._refusals = Refusals(connection, self._rows)
@@ -353,9 +350,3 @@ class Desk:
     def _exists(self, condition: ColumnElement[bool]) -> bool:
         statement = select(literal(1)).where(condition).limit(1)
         return self._connection.execute(statement).scalar_one_or_none() is not None
-
-
-def _last_posting(connection: Connection) -> int:
-    """Return when the last transfer was posted, 0 before the first."""
-    latest = select(transfer.c.posted_us).order_by(transfer.c.seq.desc()).limit(1)
-    return connection.execute(latest).scalar_one_or_none() or 0
