@@ -1,10 +1,11 @@
 """What proven equivocation costs: the proof is kept, the worker's holdbacks are lost.
 
 Contract: as `ledger.settlement`. Where two filings of one key and number differ, a
-proof against each signer of both is kept, once, with both bodies as received; proofs
-found elsewhere are reported and checked the same. A worker that is proven loses every
-holdback that is held at that moment, disputed vouchers' included; what it earns later
-is not touched. A backbone has no holdback: its proof is for others to see.
+proof against each signer of both is kept, with both bodies as received: one of each
+number, and at most 256 of a signer, who could make any number of them for nothing.
+Proofs found elsewhere are reported and checked the same. A worker that is proven loses
+every holdback that is held at that moment, disputed vouchers' included; what it earns
+later is not touched. A backbone has no holdback: its proof is for others to see.
 """
 
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ from ledger.voucher import SignedVoucher, VoucherKey
 
 __all__ = ["Penalty", "note_conflict", "penalty_of", "record_equivocation"]
 
+_MAX_OF_SIGNER = 256
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Penalty:
@@ -32,7 +35,7 @@ class Penalty:
 
     proof: EquivocationProof
     found: Equivocator
-    is_known: bool  # it was recorded before: nothing more is lost
+    is_known: bool  # the signer is convicted of it already: nothing more is lost
     n_holdbacks: int
     amount_uc: int
 
@@ -46,12 +49,7 @@ def penalty_of(desk: Desk, proof: EquivocationProof) -> Penalty:
     """
     found = verify_equivocation(proof, desk.owner.network)
     desk.write_out()
-    is_known = (
-        desk.connection.execute(
-            select(equivocation.c.digest).where(equivocation.c.digest == proof.name)
-        ).one_or_none()
-        is not None
-    )
+    is_known = _is_convicted(desk, found)
     is_due = found.is_worker and not is_known
     held = desk.closings.held_of(proof.signer) if is_due else []
     return Penalty(
@@ -93,6 +91,22 @@ def record_equivocation(desk: Desk, proof: EquivocationProof) -> Penalty:
         for state in desk.closings.held_of(proof.signer):
             forfeit(desk, state)
     return penalty
+
+
+def _is_convicted(desk: Desk, found: Equivocator) -> bool:
+    """Say whether a proof of this number, or all that are kept, are there."""
+    kept = desk.connection.execute(
+        select(
+            equivocation.c.worker,
+            equivocation.c.backbone,
+            equivocation.c.tab,
+            equivocation.c.price_epoch,
+            equivocation.c.number,
+        ).where(equivocation.c.signer == found.signer)
+    ).all()
+    key = found.key
+    this = (key.worker, key.backbone, key.tab, key.price_epoch, found.number)
+    return len(kept) >= _MAX_OF_SIGNER or this in {tuple(row) for row in kept}
 
 
 def note_conflict(desk: Desk, claim: Claim) -> list[Penalty]:

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 from sqlalchemy import func, select
 
+from ledger import penalties as module
 from ledger.accounts import AccountKind
 from ledger.audit import verify_ledger
 from ledger.closings import ClosedState, HoldbackState
@@ -97,6 +98,23 @@ def test_the_same_proof_is_kept_once_and_costs_once(world, store):
     answer = report(store, proofs(store)[0])
     assert (answer["known"], answer["forfeited_uc"]) == (True, 0)
     assert held(store, AccountKind.WORKER_HELD) == later.previous.amount_uc // 10
+
+
+def test_further_bodies_of_a_number_prove_nothing_new(world, store):
+    tab = closed_tab(world, store)
+    for later_us in range(1, 5):
+        signed = other_body(tab, issued_us=tab.previous.issued_us + later_us)
+        assert file(store, tab, signed) == "equivocation"
+    assert len(proofs(store)) == 2
+
+
+def test_of_one_signer_only_so_many_are_kept(world, store, monkeypatch):
+    monkeypatch.setattr(module, "_MAX_OF_SIGNER", 3)
+    tab = world.tab(store.grant(world.order()).result(5))
+    for serving in range(5):
+        tab.file(store, serving)
+        assert file(store, tab, other_body(tab)) == "equivocation"
+    assert len(proofs(store)) == 6  # three of each signer
 
 
 def test_all_that_is_held_of_the_worker_is_lost_and_nothing_of_others(world, store):
