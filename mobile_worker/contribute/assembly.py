@@ -23,6 +23,7 @@ from mobile_worker.serve.held import HeldExperts, HeldModel
 from mobile_worker.serve.server import ExpertServer, Find, ServeSettings
 from mobile_worker.servings.accounts import Accounts
 from mobile_worker.servings.grants import GrantReader
+from mobile_worker.servings.own_copy import OwnCopy
 from mobile_worker.servings.settling import Settling
 from mobile_worker.servings.tab import Tab
 from mobile_worker.session.descriptor import Services
@@ -46,6 +47,7 @@ class Base:
     fetch: FetchSettings
     store: ShardStore
     spool: Spool
+    receipts: OwnCopy
     proven: ProvenKernel
     node: Node
     figures: Figures
@@ -145,6 +147,7 @@ def _accounts(base: Base, services: Services) -> tuple[Accounts, Settling]:
         send=base.node.send,
         ledger=services.ledger,
         clock=base.clock,
+        copy=base.receipts,
     )
     return accounts, settling
 

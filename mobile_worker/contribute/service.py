@@ -24,6 +24,7 @@ from mobile_worker.contribute.proving import ProvenKernel, prove_kernel
 from mobile_worker.contribute.settings import ContributeSettings
 from mobile_worker.links.node import Node, NodeSettings
 from mobile_worker.links.open_node import open_node
+from mobile_worker.servings.own_copy import OwnCopy
 from mobile_worker.session.descriptor import NetworkDescriptor, Services
 from mobile_worker.session.identity import Identity, load_or_create
 from mobile_worker.shards.fetch import FetchSettings
@@ -126,6 +127,7 @@ async def _start(
                     fetch=hooks.fetch,
                     store=store,
                     spool=spool,
+                    receipts=OwnCopy(settings.receipt_folder),
                     proven=proven,
                     node=node,
                     figures=figures,

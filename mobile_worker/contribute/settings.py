@@ -74,3 +74,8 @@ class ContributeSettings:
     def spool_folder(self) -> Path:
         """Where unfiled vouchers are."""
         return self.data / "spool"
+
+    @property
+    def receipt_folder(self) -> Path:
+        """Where the own copy of filed vouchers is."""
+        return self.data / "receipts"

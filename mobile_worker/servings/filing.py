@@ -50,8 +50,12 @@ class SpoolKind(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of a filing: entries that are done with, or why it is rejected."""
+    """What became of a filing: entries that are done with, or why it is rejected.
 
+    filed: the voucher that was filed, the newest of its tab.
+    """
+
+    filed: Settled
     entries: tuple[int, ...]
     rejected: str = ""
 
@@ -123,17 +127,18 @@ class FilingQueue:
         }:
             account.due_at = now + account.pause_s
             return None
+        _, newest = account.waiting[account.n_flying - 1]
         if status == FiledStatus.REJECTED:
             rest = _Account(waiting=account.waiting, n_rejected=account.n_flying)
             self._accounts[key] = rest
             reason = reason or "no reason given"
-            return Outcome(entries=(), rejected=reason)
+            return Outcome(filed=newest, entries=(), rejected=reason)
         done = account.waiting[: account.n_flying]
         self._accounts[key] = _Account(waiting=account.waiting[account.n_flying :])
         if not self._accounts[key].waiting:
             del self._accounts[key]
         entries = tuple(entry for entry, _ in done)
-        return Outcome(entries=entries)
+        return Outcome(filed=newest, entries=entries)
 
     def hurry(self) -> None:
         """Send everything again at once: the way to the ledger is back."""

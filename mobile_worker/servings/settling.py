@@ -3,7 +3,7 @@
 Rules:
 - A voucher and the leaves it adds are synced to the spool before the voucher is sent;
   the same voucher with both signatures is synced before it is filed. What is filed and
-  acknowledged leaves the spool.
+  acknowledged goes into this worker's own copy, and then leaves the spool.
 - What was claimed under a grant, and the newest number signed in the tab, are synced
   with the voucher that claims it.
 - A final that a backbone drafted for a tab of an earlier run of ours is signed if no
@@ -21,9 +21,10 @@ from dataclasses import dataclass, field, replace
 
 import trio
 
+from ledger.claims import FiledStatus
 from ledger.errors import LedgerError, RemoteError, SignatureRefused
 from ledger.spool import Spool, SpoolEntry
-from ledger.voucher import Voucher, verify_voucher, voucher_hash
+from ledger.voucher import SignedVoucher, Voucher, verify_voucher, voucher_hash
 from mobile_worker.clock import Clock
 from mobile_worker.errors import LocalError
 from mobile_worker.messages import accounts as wire
@@ -39,6 +40,7 @@ from mobile_worker.servings.filing import (
     unpack_settled,
 )
 from mobile_worker.servings.finals import TabMark, mark_key
+from mobile_worker.servings.own_copy import OwnCopy, OwnReceipt
 from relay.keys import PeerId, short_id
 
 __all__ = ["Earnings", "Settling"]
@@ -79,8 +81,13 @@ class Settling:
         send: Callable[[PeerId, Message], None],
         ledger: PeerId,
         clock: Clock,
+        copy: OwnCopy | None = None,
     ) -> None:
-        """Take over what an earlier run left in the spool."""
+        """Take over what an earlier run left in the spool.
+
+        `copy` keeps what was filed and answered, for this worker's own books.
+        """
+        self._copy = copy
         self.earnings = Earnings()
         self._accounts = accounts
         self._spool = spool
@@ -179,8 +186,18 @@ class Settling:
             logger.error("the ledger rejects a voucher: %s", outcome.rejected)
         else:
             self.earnings.filed += 1
+        receipt = OwnReceipt(
+            signed=SignedVoucher(
+                raw=outcome.filed.raw,
+                worker_signature=outcome.filed.worker_signature,
+                backbone_signature=outcome.filed.backbone_signature,
+            ),
+            status=FiledStatus(answer.status),
+            reason=answer.reason,
+            answered_us=self._clock.wall_us(),
+        )
         async with self._disk:
-            await trio.to_thread.run_sync(self._spool.release, outcome.entries)
+            await trio.to_thread.run_sync(self._keep, receipt, outcome.entries)
         self.wake()
 
     def hurry(self) -> None:
@@ -262,6 +279,12 @@ class Settling:
         self._latest.update(zip(keys, entries, strict=True))
         if stale:
             await trio.to_thread.run_sync(self._spool.release, stale)
+
+    def _keep(self, receipt: OwnReceipt, entries: tuple[int, ...]) -> None:
+        """Copy a receipt, then let the spool forget it: in this order."""
+        if self._copy is not None:
+            self._copy.add(receipt)
+        self._spool.release(entries)
 
     def _write(self, records: list[tuple[SpoolKind, bytes]]) -> list[int]:
         entries = [self._spool.append(int(kind), payload) for kind, payload in records]

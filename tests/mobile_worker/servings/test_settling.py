@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from ledger.claims import FiledStatus
-from ledger.errors import SpoolFull
+from ledger.errors import SpoolFull, StoreUnavailable
 from ledger.spool import Spool
 from ledger.tally import TabTerms, Tally
 from ledger.voucher import Voucher, sign_voucher, verify_voucher, voucher_hash
@@ -16,6 +16,7 @@ from mobile_worker.messages import accounts as wire
 from mobile_worker.messages.serving import Accept
 from mobile_worker.servings.accounts import Accounts
 from mobile_worker.servings.grants import GrantReader
+from mobile_worker.servings.own_copy import OwnCopy, read_receipts
 from mobile_worker.servings.settling import Settling
 from mobile_worker.servings.tab import CallHashes, Tab
 from tests.support.inline_threads import inline_threads
@@ -62,6 +63,7 @@ class Run:
             send=lambda peer, message: self.sent.append((peer, message)),
             ledger=money.ledger.peer_id,
             clock=TrioClock(),
+            copy=OwnCopy(self.folder / "receipts"),
         )
         self.accounts.expect(money.backbone.peer_id, MANIFEST)
         self.accounts.priced(*money.signed_prices(money.prices()))
@@ -122,6 +124,50 @@ async def test_from_accept_to_filed(tmp_path: Path) -> None:
     assert len(run.spool) == 2  # what was claimed under the grant, and the number
     assert run.settling.is_settled
     assert run.settling.earnings.filed == 1
+    (own,) = read_receipts(tmp_path / "receipts")
+    assert own.signed.verified().leaves == 3
+    assert own.status is FiledStatus.STORED
+
+
+@trio_test(autojump=True)
+async def test_what_is_refused_is_in_the_own_copy_with_its_reason(
+    tmp_path: Path,
+) -> None:
+    run = Run(tmp_path, Money())
+    run.serve(0, 3)
+    await trio.sleep(2)
+    await run.settling.step()
+    run.countersign(*run.take(wire.Voucher))
+    await run.settling.step()
+    (file,) = run.take(wire.File)
+    await run.filed(file, FiledStatus.RETRY, "busy")
+    assert list(read_receipts(tmp_path / "receipts")) == []
+    await run.filed(file, FiledStatus.REJECTED, "ceiling")
+    (own,) = read_receipts(tmp_path / "receipts")
+    assert (own.status, own.reason) == (FiledStatus.REJECTED, "ceiling")
+    assert own.signed.raw == file.voucher
+
+
+@trio_test(autojump=True)
+async def test_what_cannot_be_copied_stays_in_the_spool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(tmp_path, Money())
+    run.serve(0, 3)
+    await trio.sleep(2)
+    await run.settling.step()
+    run.countersign(*run.take(wire.Voucher))
+    await run.settling.step()
+    (file,) = run.take(wire.File)
+    n_kept = len(run.spool)
+
+    def full(*_: object) -> None:
+        raise StoreUnavailable("receipts: no space left on device")
+
+    monkeypatch.setattr(OwnCopy, "add", full)
+    with pytest.raises(StoreUnavailable):
+        await run.filed(file, FiledStatus.STORED)
+    assert len(run.spool) == n_kept
 
 
 @trio_test(autojump=True)
