@@ -12,7 +12,7 @@ Sources: PostgreSQL 15 manual, 9.27.10 (advisory locks), 20.5 (synchronous_commi
 import functools
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
-from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
 from sqlalchemy.pool import ConnectionPoolEntry, NullPool, QueuePool
 
 from ledger.errors import FolderInUse, StoreUnavailable
@@ -20,13 +20,16 @@ from ledger.errors import FolderInUse, StoreUnavailable
 __all__ = ["engine_facts", "reading_engine", "writing_engine"]
 
 _CONNECT_TIMEOUT_S = 10
+_POOL_WAIT_S = 5  # there is one connection, and the writer has it
 _LOCK_TIMEOUT_MS = 5000
 _OFF = frozenset({"off", "local"})
+_LOCK_WAIT_MS = 1000  # a process that just ended: its server may not know yet
 # Of the database and its schema: another ledger in the same database has another key.
 _TAKE_LOCK = (
-    "select pg_try_advisory_lock(hashtextextended("
+    "select pg_advisory_lock(hashtextextended("
     "'p2pmoe ledger ' || current_schema(), 0))"
 )
+_LOCK_NOT_AVAILABLE = "55P03"
 
 
 def writing_engine(url: URL) -> Engine:
@@ -37,7 +40,9 @@ def writing_engine(url: URL) -> Engine:
     Raises:
         StoreUnavailable: psycopg is not installed.
     """
-    engine = _engine(url, poolclass=QueuePool, pool_size=1, max_overflow=0)
+    engine = _engine(
+        url, poolclass=QueuePool, pool_size=1, max_overflow=0, pool_timeout=_POOL_WAIT_S
+    )
     event.listen(engine, "connect", _read_numbers_as_integers)
     event.listen(engine, "connect", _set_up_writer)
     return engine
@@ -91,9 +96,7 @@ def _loader_of_whole_numbers() -> type:
 def _set_up_writer(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
     cursor = connection.cursor()
     try:
-        cursor.execute(_TAKE_LOCK)
-        if not _only(cursor.fetchone()):
-            raise FolderInUse("another process writes this ledger's database")
+        _take_lock(cursor)
         cursor.execute("show synchronous_commit")
         if _only(cursor.fetchone()) in _OFF:
             cursor.execute("set synchronous_commit = on")
@@ -101,6 +104,17 @@ def _set_up_writer(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
     finally:
         cursor.close()
     connection.commit()
+
+
+def _take_lock(cursor: DBAPICursor) -> None:
+    """Take the writer's lock for as long as the connection lives."""
+    cursor.execute(f"set lock_timeout = {_LOCK_WAIT_MS}")
+    try:
+        cursor.execute(_TAKE_LOCK)
+    except Exception as exc:
+        if getattr(exc, "sqlstate", None) != _LOCK_NOT_AVAILABLE:
+            raise
+        raise FolderInUse("another process writes this ledger's database") from exc
 
 
 def _only(row: object) -> object:

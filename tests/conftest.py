@@ -1,7 +1,9 @@
 """What all tests share: a property test never fails because the machine is busy.
 
 `ledger_database` is a ledger's folder, once for SQLite and once for PostgreSQL: a test
-that takes it runs on both. `ledger_databases` makes more of the same kind.
+that takes it runs on both. `ledger_databases` makes more of the same kind. With
+`--ledger-database postgresql` every ledger that any test makes is in PostgreSQL, so
+that one suite is run on both.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,6 +18,12 @@ if TYPE_CHECKING:
 
 settings.register_profile("p2pmoe", deadline=None)
 settings.load_profile("p2pmoe")
+_BOTH = ("sqlite", "postgresql")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let one choose where all ledgers are."""
+    parser.addoption("--ledger-database", choices=_BOTH, default="sqlite")
 
 
 @pytest.fixture(scope="session")
@@ -27,7 +35,18 @@ def postgres_server() -> Iterator["Server"]:
         yield server
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(scope="session", autouse=True)
+def _every_ledger(request: pytest.FixtureRequest) -> Iterator[None]:
+    if request.config.getoption("--ledger-database") == "sqlite":
+        yield
+        return
+    from tests.support.postgres import ledgers_made_in
+
+    with ledgers_made_in(request.getfixturevalue("postgres_server")):
+        yield
+
+
+@pytest.fixture(params=_BOTH)
 def ledger_databases(request: pytest.FixtureRequest) -> Callable[[Path], Path]:
     """Make a folder ready for a new ledger in SQLite or PostgreSQL; returns it."""
     if request.param == "sqlite":

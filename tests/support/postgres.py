@@ -26,8 +26,10 @@ from pathlib import Path
 import psycopg
 import pytest
 from psycopg import sql
-from sqlalchemy import URL, create_engine
+from sqlalchemy import URL, Engine, create_engine
 
+from ledger import database
+from ledger.database import LedgerFolder
 from ledger.database_url import write_url
 from ledger.migrations import migrate
 
@@ -206,3 +208,20 @@ def _wait(server: Server) -> None:
 def _stop(process: subprocess.Popen[bytes]) -> None:
     process.send_signal(signal.SIGQUIT)  # at once: nothing of it is kept
     process.wait(_WITHIN_S)
+
+
+@contextlib.contextmanager
+def ledgers_made_in(server: Server) -> Iterator[None]:
+    """Put every ledger that is made while the block runs into a new database."""
+    real = database.writing_engine
+
+    def writing_engine(folder: LedgerFolder) -> Engine:
+        if not folder.holds_ledger:
+            server.prepare(folder.path)
+        return real(folder)
+
+    database.writing_engine = writing_engine
+    try:
+        yield
+    finally:
+        database.writing_engine = real
