@@ -1,28 +1,23 @@
-"""Fetch the relay map: one GET over the same way that leads to the relay.
+"""Fetch the relay map: one bounded GET over the same way that leads to the relay.
 
-The answer is bounded before it is read: 8 KiB of head, `MAX_MAP_BYTES` of body, 10 s in
-all. Nothing that the server says is believed but the map's own signature, so the
-certificate is checked as for any connection to a relay, but it need not be right.
+Nothing that the server says is believed but the map's own signature, so the certificate
+is checked as for any connection to a relay, but it need not be right.
 """
 
 from typing import Final
 
-import trio
-
 from relay.client import ClientSettings
-from relay.dial import dial
 from relay.endpoint import Endpoint
-from relay.errors import ProtocolError, RelayUnreachable
+from relay.errors import ProtocolError
+from relay.fetching import Asked, fetch_page
 from relay.keys import PeerId
 from relay.relay_map import MAX_MAP_BYTES, RelayMap, parse_map
 
-__all__ = ["MAP_PATH", "fetch_map", "parse_answer"]
+__all__ = ["MAP_PATH", "fetch_map"]
 
 MAP_PATH: Final = "/map"
-_TIMEOUT_S: Final = 10.0
-_MAX_HEAD_BYTES: Final = 8 * 1024
-_MAX_ANSWER_BYTES: Final = _MAX_HEAD_BYTES + MAX_MAP_BYTES
-_READ_BYTES: Final = 16 * 1024
+_NOT_FOUND: Final = 404
+_OK: Final = 200
 
 
 async def fetch_map(
@@ -36,79 +31,10 @@ async def fetch_map(
         RelayError: the relay cannot be reached, as `relay.dial.dial` says, or hands out
             no map of this network (ProtocolError).
     """
-    try:
-        with trio.fail_after(_TIMEOUT_S):
-            answer = await _get(endpoint, settings or ClientSettings())
-    except trio.TooSlowError as exc:
-        raise RelayUnreachable(
-            f"relay {endpoint.address} does not hand out its map in time",
-            peer=endpoint.address,
-        ) from exc
-    except trio.BrokenResourceError as exc:
-        raise RelayUnreachable(
-            f"relay {endpoint.address} closed the connection instead of a map",
-            peer=endpoint.address,
-        ) from exc
-    body = parse_answer(answer)
-    return None if body is None else parse_map(body, network)
-
-
-async def _get(endpoint: Endpoint, settings: ClientSettings) -> bytes:
-    dialled = await dial(
-        endpoint,
-        allow_plaintext=settings.allow_plaintext,
-        environment=settings.environment,
-        fronts=settings.fronts,
-    )
-    try:
-        request = (
-            f"GET {MAP_PATH} HTTP/1.1\r\nHost: {_host_header(endpoint)}\r\n"
-            "Accept-Encoding: identity\r\nConnection: close\r\n\r\n"
-        )
-        await dialled.stream.send_all(request.encode("ascii"))
-        answer = b""
-        while len(answer) <= _MAX_ANSWER_BYTES:
-            part = await dialled.stream.receive_some(_READ_BYTES)
-            if not part:
-                return answer
-            answer += part
-        raise ProtocolError(f"relay map: an answer above {_MAX_ANSWER_BYTES} bytes")
-    finally:
-        dialled.transport.close()
-
-
-def _host_header(endpoint: Endpoint) -> str:
-    host, _, port = endpoint.address.rpartition(":")
-    return host if port == "443" else endpoint.address
-
-
-def parse_answer(answer: bytes) -> bytes | None:
-    """Return the body of a whole HTTP answer; None for 404.
-
-    Raises:
-        ProtocolError: it is no answer, another status, or not as long as it says.
-    """
-    head, found, body = answer.partition(b"\r\n\r\n")
-    if not found or len(head) > _MAX_HEAD_BYTES:
-        raise ProtocolError("relay map: the answer is cut short")
-    status_line, *lines = head.split(b"\r\n")
-    words = status_line.split(b" ", 2)
-    if len(words) < 2 or words[0] not in (b"HTTP/1.1", b"HTTP/1.0"):
-        raise ProtocolError("relay map: the answer is no HTTP")
-    if words[1] == b"404":
+    asked = Asked(path=MAP_PATH, name="map", max_bytes=MAX_MAP_BYTES)
+    answer = await fetch_page(endpoint, asked, settings)
+    if answer.status == _NOT_FOUND:
         return None
-    if words[1] != b"200":
-        raise ProtocolError(f"relay map: HTTP status {words[1][:8]!r}")
-    if _declared_bytes(lines) != len(body):
-        raise ProtocolError(f"relay map: {len(body)} bytes of body, not as declared")
-    return body
-
-
-def _declared_bytes(lines: list[bytes]) -> int | None:
-    for line in lines:
-        name, _, value = line.partition(b":")
-        if name.strip().lower() == b"content-length":
-            number = value.strip()
-            if number.isdigit() and len(number) < 10:
-                return int(number)
-    return None
+    if answer.status != _OK:
+        raise ProtocolError(f"relay map: HTTP status {answer.status}")
+    return parse_map(answer.body, network)
