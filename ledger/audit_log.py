@@ -4,15 +4,15 @@ Contract: the entries are made again from the closed vouchers. Every checkpoint 
 signed must be the root of the first so many of them (which is why each contains the one
 before), and carry the ledger's signature; every cosignature must be its witness's.
 Tiles and entry bundles in the log's folder are compared with what they must hold, and
-the checkpoint shown there is one of those signed: the newest, or after a crash the one
-before. Checkpoints that somebody kept elsewhere may be handed in; the log must still
+the checkpoint shown there is one of those signed, the newest or one of the last hour.
+Checkpoints that somebody kept elsewhere may be handed in; the log must still
 contain them. Reads only; raises `DifferenceFound`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from ledger.audit_books import Books, holds, naming, same
 from ledger.errors import DifferenceFound, LogUnavailable
@@ -28,9 +28,12 @@ from ledger.log.folder import LogReader, fetch_from
 from ledger.log.note import NoteSignature, SignedNote
 from ledger.log.tiles import TILE_WIDTH, extend
 from ledger.log.tree import EMPTY_ROOT, node_hash
+from ledger.schema import transfer
 from ledger.schema_closing import checkpoint, cosignature
 
 __all__ = ["check_log", "read_shown"]
+
+_MAX_BEHIND_US = 3_600_000_000  # the log behind the database
 
 
 def read_shown(folder: Path, books: Books) -> Checkpoint | None:
@@ -76,10 +79,10 @@ def check_log(
     from_elsewhere = [_signed_head("checkpoint kept elsewhere", n, books) for n in kept]
     _check_roots([*heads, *from_elsewhere], books.entries)
     _check_cosignatures(connection, {head.size: head for head in heads}, books)
-    _check_shown(folder, heads, shown, books)
-    if heads:
-        _check_tiles(folder, heads[-1].size, books)
-        books.report.log_entries = heads[-1].size
+    _check_shown(connection, heads, shown)
+    if shown is not None:
+        _check_tiles(folder, shown.size, books)
+        books.report.log_entries = shown.size
 
 
 def _signed_head(name: str, note: bytes, books: Books) -> Checkpoint:
@@ -124,23 +127,31 @@ def _check_cosignatures(
 
 
 def _check_shown(
-    folder: Path, heads: Sequence[Checkpoint], shown: Checkpoint | None, books: Books
+    connection: Connection, heads: Sequence[Checkpoint], shown: Checkpoint | None
 ) -> None:
-    """Check the shown checkpoint: the newest, or after a crash the one before."""
+    """Check the shown checkpoint: the newest, or one that was so shortly before.
+
+    A crash, or a backup of a ledger that ran, leaves the log a little behind.
+    """
     name = "the log's checkpoint"
     if shown is None:
         if len(heads) > 1:
             raise DifferenceFound(f"{name} is not there, {len(heads)} were signed")
         return
     holds(name, "it was signed", shown in heads)
-    if shown not in heads[-2:]:
-        now = read_shown(folder, books)  # the ledger runs, and was quicker
-        is_newer = now is not None and now.size >= heads[-2].size
-        holds(name, "it is one of the newest", is_newer)
+    missing_us = connection.execute(
+        select(func.min(checkpoint.c.posted_us)).where(checkpoint.c.size > shown.size)
+    ).scalar_one()
+    if missing_us is not None:
+        newest_us = max(
+            connection.execute(select(func.max(column))).scalar_one() or 0
+            for column in (checkpoint.c.posted_us, transfer.c.posted_us)
+        )
+        holds(name, "it is one of the newest", missing_us > newest_us - _MAX_BEHIND_US)
 
 
 def _check_tiles(folder: Path, size: int, books: Books) -> None:
-    """Compare every tile and bundle of the newest tree with what it must hold."""
+    """Compare every tile and bundle of the shown tree with what it must hold."""
     log = LogReader(fetch_from(folder))
     tiles = extend(_no_tile, 0, books.entries[:size])
     bundles = _bundles(books)
