@@ -56,6 +56,8 @@ __all__ = [
     "within",
 ]
 
+_BATCH = 256  # refused vouchers in memory at once
+_MAX_ASKED = 500  # hashes in one query
 _UNDER_WAY = ("prepared", "sending", "sent", "unresolved")
 
 
@@ -275,10 +277,40 @@ def _one_sided_line(row: Row[Any]) -> ReceiptLine:
 def _rejected_lines(
     connection: Connection, worker: bytes | None, period: Period
 ) -> list[ReceiptLine]:
-    statement = select(rejected).where(*within(rejected.c.seen_us, period))
+    """Return refused vouchers: the first copy of each, unless one was taken since.
+
+    Who has no valid signature may send any voucher: that one copy of it was refused
+    says nothing about the voucher itself. A copy that was kept cut off counts alone.
+    """
+    statement = (
+        select(rejected)
+        .where(rejected.c.seen_us < period.end_us)
+        .order_by(rejected.c.seen_us, rejected.c.digest)
+        .execution_options(yield_per=_BATCH)
+    )
     if worker is not None:
         statement = statement.where(rejected.c.worker == worker)
-    return [_rejected_line(row) for row in connection.execute(statement)]
+    firsts: dict[bytes, ReceiptLine | None] = {}
+    with connection.execute(statement) as rows:
+        for row in rows:
+            content_hash = voucher_hash(row.raw)
+            if content_hash not in firsts:
+                is_within = row.seen_us in period
+                firsts[content_hash] = _rejected_line(row) if is_within else None
+    found = {name: line for name, line in firsts.items() if line is not None}
+    taken = _taken(connection, list(found))
+    return [line for name, line in found.items() if name not in taken]
+
+
+def _taken(connection: Connection, hashes: list[bytes]) -> set[bytes]:
+    """Return which of these vouchers were filed, or are kept with one signature."""
+    taken: set[bytes] = set()
+    for start in range(0, len(hashes), _MAX_ASKED):
+        asked = hashes[start : start + _MAX_ASKED]
+        for column in (filing.c.content_hash, one_sided.c.content_hash):
+            rows = connection.execute(select(column).where(column.in_(asked)))
+            taken.update(rows.scalars())
+    return taken
 
 
 def _rejected_line(row: Row[Any]) -> ReceiptLine:

@@ -76,8 +76,9 @@ def test_b33_every_voucher_in_exactly_one_state(world, store):
     side.file(store, 0)
     tab.file(store, 3)
     good = tab.sign(tab.previous)
-    bad = dataclasses.replace(good, backbone_signature=bytes(64))
-    store.file(bad, b"", tab.backbone.id).result(5)
+    store.file(tab.forged(), b"", tab.worker.id).result(5)
+    copy = dataclasses.replace(good, backbone_signature=bytes(64))
+    store.file(copy, b"", tab.backbone.id).result(5)  # of one that was filed
     store.file(good, b"", tab.backbone.id).result(5)  # a duplicate is no second line
     with store.reader().session() as connection:
         found = statement(connection, tab.worker.id, ALL_TIME)

@@ -20,10 +20,7 @@ def world_with_vouchers(path: Path) -> World:
         tab = world.tab(store.grant(world.order(ceiling_uc=5000)).result(5))
         tab.file(store, 0, 1, 2)
         tab.file(store, 3)
-        signed = tab.sign(tab.previous)
-        forged = type(signed)(
-            raw=signed.raw, worker_signature=bytes(64), backbone_signature=bytes(64)
-        )
+        forged = tab.forged()
         store.file(forged, b"", tab.worker.id).result(5)  # its own, so it counts
         world.earned_uc = tab.previous.amount_uc
     return world

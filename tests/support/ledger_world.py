@@ -244,6 +244,14 @@ class TabSide:
             backbone_signature=b"",
         )
 
+    def forged(self) -> SignedVoucher:
+        """Return another voucher like the last, with signatures of nobody."""
+        assert self.previous is not None
+        other = replace(self.previous, issued_us=self.previous.issued_us + 1)
+        return SignedVoucher(
+            raw=other.pack(), worker_signature=bytes(64), backbone_signature=bytes(64)
+        )
+
     def next(self, *servings: int, final: bool = False) -> tuple[SignedVoucher, bytes]:
         block = self.serve(*servings)
         return self.sign(self.draft(final=final)), block

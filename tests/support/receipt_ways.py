@@ -37,12 +37,12 @@ def books_of_every_way(path: Path) -> Books:
             tab.file(store, 0, 1, 2, 3)
         for serving in (4, 5):  # a second receipt of the last one
             tab.file(store, serving)
+        bad = dataclasses.replace(tab.forged(), worker_signature=b"")
+        for forged in (tab.forged(), bad):  # two copies of one voucher
+            store.file(forged, b"", world.worker.id).result(5)
         good = tab.sign(tab.previous)
-        store.file(
-            dataclasses.replace(good, backbone_signature=bytes(64)),
-            b"",
-            world.backbone.id,
-        ).result(5)
+        copy = dataclasses.replace(good, worker_signature=bytes(64))
+        store.file(copy, b"", world.worker.id).result(5)  # it was filed before
         store.file(dataclasses.replace(good, raw=b"?"), b"", world.backbone.id).result(
             5
         )
