@@ -32,6 +32,7 @@ def closed_tab(
     world: World, store: Store, *, n_servings: int = 3, **terms: int
 ) -> TabSide:
     """A tab closed by its final voucher, a tenth held back for 60 hours."""
+    world.now_us += 1  # a further policy is a later one
     policy = {"holdback_ppm": 100_000, "holdback_us": 60 * HOUR_US} | terms
     store.operate("policy.set", policy | {"commit": True}).result(5)
     tab = world.tab(store.grant(world.order()).result(5))
