@@ -90,12 +90,23 @@ class ReceiptLine:
 
 
 def receipts(
-    connection: Connection, *, worker: bytes | None = None, period: Period = ALL_TIME
+    connection: Connection,
+    *,
+    worker: bytes | None = None,
+    period: Period = ALL_TIME,
+    most: int | None = None,
 ) -> list[ReceiptLine]:
-    """Return every receipt, each once, in the order of their coming."""
-    lines = _filed_lines(connection, worker, period)
+    """Return every receipt, each once, in the order of their coming.
+
+    With `most`, the first so many: then no more is read of what was filed.
+    """
+    lines = _filed_lines(connection, worker, period, most)
     lines += unfiled_receipts(connection, period, worker)
-    return sorted(lines, key=lambda line: (line.posted_us, line.tab, line.number))
+    return sorted(lines, key=_order)[:most]
+
+
+def _order(line: ReceiptLine) -> tuple[int, bytes, int, bytes]:
+    return line.posted_us, line.tab, line.number, line.voucher_hash
 
 
 def unfiled_receipts(
@@ -185,7 +196,7 @@ def state_label(ranks: Subquery) -> ColumnElement[str]:
 
 
 def _filed_lines(
-    connection: Connection, worker: bytes | None, period: Period
+    connection: Connection, worker: bytes | None, period: Period, most: int | None
 ) -> list[ReceiptLine]:
     ranks = payment_ranks(worker)
     statement: Select[Any] = (
@@ -210,6 +221,9 @@ def _filed_lines(
     )
     if worker is not None:
         statement = statement.where(voucher.c.worker == worker)
+    if most is not None:
+        order = (filing.c.posted_us, voucher.c.tab, filing.c.number)
+        statement = statement.order_by(*order, filing.c.content_hash).limit(most)
     return [_filed_line(row) for row in connection.execute(statement)]
 
 

@@ -52,3 +52,12 @@ def test_every_state_says_why(books):
         for key, text in sentences.items()
         if key[1] != "signature" and key[1] != "format"
     )
+
+
+def test_the_first_so_many_are_the_beginning_of_all(books):
+    with books.reader().session() as connection:
+        for worker in (None, books.world.worker.id):
+            everything = receipts(connection, worker=worker)
+            for most in (0, 1, 5, len(everything), 1000):
+                some = receipts(connection, worker=worker, most=most)
+                assert some == everything[:most]

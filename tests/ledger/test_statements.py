@@ -3,11 +3,13 @@
 import dataclasses
 
 import pytest
+from sqlalchemy import insert
 
 from ledger.accounts import TransferCode
 from ledger.errors import DifferenceFound
 from ledger.leaf import Leaf
 from ledger.periods import ALL_TIME, parse_period
+from ledger.schema import rejected
 from ledger.statements import statement
 from ledger.voucher import Voucher
 from tests.support.books import Books
@@ -189,3 +191,31 @@ def test_receipts_that_do_not_add_up_are_no_statement(world, books):
         books.cook("filing", "amount_uc = amount_uc + 1")
         with pytest.raises(DifferenceFound, match="receipts of"):
             statement(books.connection, world.worker.id, ALL_TIME)
+
+
+def test_b37_what_is_claimed_in_vain_may_pass_any_sum(world, books):
+    """A thousand refused claims of 2^53 each are more than SQL can add."""
+    claims = [
+        {
+            "digest": n.to_bytes(32, "big"),
+            "reason": "amount",
+            "detail": "more than anyone has",
+            "worker": world.worker.id,
+            "backbone": world.backbone.id,
+            "amount_uc": 2**53 - 1,
+            "raw": b"claim %d" % n,
+            "worker_signature": b"",
+            "backbone_signature": b"",
+            "filed_by": world.worker.id,
+            "seen_us": OCTOBER_US,
+        }
+        for n in range(1100)
+    ]
+    with books:
+        before = statement(books.connection, world.worker.id, OCTOBER)
+        books.connection.execute(insert(rejected), claims)
+        found = statement(books.connection, world.worker.id, OCTOBER)
+    (claimed,) = [line for line in found.states if line.why == "amount"]
+    assert (claimed.receipts, claimed.amount_uc) == (1100, 1100 * (2**53 - 1))
+    assert claimed.amount_uc > 2**63
+    assert found.earned_uc == before.earned_uc  # B33: a claim is no pay

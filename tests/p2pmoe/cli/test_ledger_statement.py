@@ -2,10 +2,7 @@
 
 import csv
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
+import time
 
 import pytest
 
@@ -65,20 +62,47 @@ def test_of_nobody(tmp_path):
     assert document_of(tmp_path, "statement") == {"statements": []}
 
 
-def test_b38_output_is_the_same_in_every_zone(world, tmp_path):
-    code = (
-        "import typer, sys; from p2pmoe.cli.ledger import register; "
-        "app = typer.Typer(); register(app); app(sys.argv[1:])"
-    )
-    words = ["ledger", "statement", "--period", "2026-11", "--data", str(tmp_path)]
-    outputs = {
-        subprocess.run(
-            [sys.executable, "-c", code, *words],
-            env={**os.environ, "TZ": zone},
-            cwd=Path(__file__).resolve().parents[3],
-            capture_output=True,
-            check=True,
-        ).stdout
-        for zone in ("UTC", "Pacific/Kiritimati", "America/Los_Angeles")
-    }
-    assert len(outputs) == 1
+# Whatever prints an instant, a day or a period, one after the other.
+ZONED = (
+    "statement --period 2026-11",
+    "statement --format csv --period 2026-10..2026-11-01",
+    "statement --json",
+    "receipts --why",
+    "income --by day",
+    "balance --as-of 2026-11-02",
+    "register {worker} --period 2026-11-01",
+    "export --csv --period 2026-11",
+    "export --journal --period 2026-11",
+    "prices",
+    "explain 3",
+    "audit report",
+    "periods",
+    "payout list",
+)
+
+
+def test_b38_output_is_the_same_in_every_zone(world, tmp_path, in_zone):
+    worker = world.worker.id.hex()
+    outputs = set()
+    for zone in ("UTC", "Pacific/Kiritimati", "America/Los_Angeles"):
+        in_zone(zone)
+        results = [run(tmp_path, *line.format(worker=worker).split()) for line in ZONED]
+        assert [result.exit_code for result in results] == [0] * len(ZONED)
+        outputs.add("".join(result.output for result in results))
+    (output,) = outputs
+    assert len(output.splitlines()) > 3 * len(ZONED)
+
+
+@pytest.fixture
+def in_zone(monkeypatch):
+    """Move this process to another time zone, and back in the end."""
+
+    def move(zone: str) -> None:
+        monkeypatch.setenv("TZ", zone)
+        time.tzset()
+        hours = {"UTC": 0, "Pacific/Kiritimati": 14, "America/Los_Angeles": -8}
+        assert time.localtime(1_767_225_600).tm_gmtoff == hours[zone] * 3600
+
+    yield move
+    monkeypatch.undo()
+    time.tzset()
