@@ -52,14 +52,13 @@ def payouts(
         statement = statement.where(payout.c.state == state)
     if period_id is not None:
         statement = statement.where(payout.c.period_id == period_id)
-    counted = select(payout_item.c.payout_id, func.count()).group_by(
-        payout_item.c.payout_id
+    parts = (
+        select(func.count())
+        .where(payout_item.c.payout_id == payout.c.id)
+        .scalar_subquery()
     )
-    items = {row[0]: row[1] for row in connection.execute(counted)}
-    return [
-        payout_document(row) | {"parts": items.get(row.id, 0)}
-        for row in connection.execute(statement)
-    ]
+    rows = connection.execute(statement.add_columns(parts.label("parts")))
+    return [payout_document(row) | {"parts": row.parts} for row in rows]
 
 
 def payout_rows(connection: Connection, ids: list[bytes]) -> dict[bytes, Row[Any]]:

@@ -9,21 +9,20 @@ with the next. Parts are whole, so each receipt is in one payout; the amount may
 from their sum by that rounding.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    LargeBinary,
+    Row,
     Select,
-    Text,
     and_,
     exists,
     func,
     insert,
-    literal,
+    or_,
     select,
 )
 
@@ -35,6 +34,7 @@ __all__ = ["DEAD_STATES", "Payable", "add_items", "payables"]
 
 DEAD_STATES = ("failed", "void")  # a payout that pays nobody; its parts are free again
 _PARTS = ("net", "holdback")
+_AT_ONCE = 10_000  # parts read and written at once
 
 
 @dataclass(slots=True, kw_only=True)
@@ -76,45 +76,95 @@ def payables(connection: Connection, end_us: int) -> list[Payable]:
             .order_by(account.c.id)
         )
     }
+    owners = _owners(connection)
     for part in _PARTS:
-        for owner, n_parts, total in _sums(connection, part, before=end_us):
-            if owner in found:
-                found[owner].parts += n_parts
-                found[owner].parts_uc += total
-        for owner, _, total in _sums(connection, part, since=end_us):
-            if owner in found:
-                found[owner].later_uc += total
+        for account_id, n_parts, total in _sums(connection, part, before=end_us):
+            payable = found.get(owners[account_id])
+            if payable is not None:
+                payable.parts += n_parts
+                payable.parts_uc += total
+        for account_id, _, total in _sums(connection, part, since=end_us):
+            payable = found.get(owners[account_id])
+            if payable is not None:
+                payable.later_uc += total
     return list(found.values())
 
 
 def add_items(
-    connection: Connection, payout_id: bytes, worker: bytes, end_us: int
+    connection: Connection, payout_of: Mapping[bytes, bytes], end_us: int
 ) -> int:
-    """Put a worker's free parts into a payout whose row exists; return how many."""
+    """Put workers' free parts into their payouts; return how many.
+
+    The closings are read once, for all workers together, in the order of an index.
+
+    Args:
+        connection: where the payouts' rows are written already.
+        payout_of: the new payout's id of each worker.
+        end_us: the period's end.
+    """
     n_items = 0
-    names = ["payout_id", "voucher_id", "part", "amount_uc"]
+    owners = _owners(connection)
     for part in _PARTS:
-        amount, _ = _columns(part)
-        chosen = _unpaid(
-            part,
-            literal(payout_id, LargeBinary),
-            closing.c.voucher_id,
-            literal(part, Text),
-            amount,
-            before=end_us,
-        ).where(account.c.owner == worker)
-        result = connection.execute(insert(payout_item).from_select(names, chosen))
-        n_items += result.rowcount
+        last = (0, 0)
+        while rows := _next_unpaid(connection, part, end_us, last):
+            last = rows[-1].due_us, rows[-1].voucher_id
+            items = [
+                {
+                    "payout_id": payout_of[owners[row.worker_account]],
+                    "voucher_id": row.voucher_id,
+                    "part": part,
+                    "amount_uc": row.amount_uc,
+                }
+                for row in rows
+                if owners[row.worker_account] in payout_of
+            ]
+            if items:
+                connection.execute(insert(payout_item), items)
+            n_items += len(items)
     return n_items
+
+
+def _owners(connection: Connection) -> dict[int, bytes]:
+    """Return the worker of each account that vouchers earn into."""
+    kind = AccountKind.WORKER_PENDING.value
+    rows = connection.execute(
+        select(account.c.id, account.c.owner).where(account.c.kind == kind)
+    )
+    return {row.id: row.owner for row in rows}
+
+
+def _next_unpaid(
+    connection: Connection, part: str, end_us: int, last: tuple[int, int]
+) -> Sequence[Row[Any]]:
+    """Return the next free parts after `last`, a due time and a voucher's id."""
+    amount, _ = _columns(part)
+    due_us = closing.c.release_due_us if part == "net" else closing.c.holdback_due_us
+    voucher_id = closing.c.voucher_id
+    chosen = _unpaid(
+        part,
+        voucher_id,
+        closing.c.worker_account,
+        amount.label("amount_uc"),
+        due_us.label("due_us"),
+        before=end_us,
+    )
+    is_next = or_(due_us > last[0], voucher_id > last[1])
+    return connection.execute(
+        chosen.where(due_us >= last[0], is_next)
+        .order_by(due_us, voucher_id)
+        .limit(_AT_ONCE)
+    ).all()
 
 
 def _sums(
     connection: Connection, part: str, **bounds: int
-) -> Iterable[tuple[bytes, int, int]]:
+) -> Iterable[tuple[int, int, int]]:
+    """Return (account, parts, sum) for each account that vouchers earn into."""
     amount, _ = _columns(part)
-    chosen = _unpaid(part, account.c.owner, func.count(), func.sum(amount), **bounds)
-    for owner, n_parts, total in connection.execute(chosen.group_by(account.c.owner)):
-        yield owner, n_parts, int(total)
+    grouped = closing.c.worker_account
+    chosen = _unpaid(part, grouped, func.count(), func.sum(amount), **bounds)
+    for account_id, n_parts, total in connection.execute(chosen.group_by(grouped)):
+        yield account_id, n_parts, int(total)
 
 
 def _unpaid(
@@ -137,8 +187,7 @@ def _unpaid(
         conditions.append(released_us < before)
     if since is not None:
         conditions.append(released_us >= since)
-    joined = closing.join(account, account.c.id == closing.c.worker_account)
-    return select(*columns).select_from(joined).where(and_(*conditions))
+    return select(*columns).where(and_(*conditions))
 
 
 def _columns(part: str) -> tuple[ColumnElement[int], ColumnElement[int]]:

@@ -8,7 +8,7 @@ with a living payout of the period is left out, with the reason: the others are
 prepared all the same. A second run finds nothing to pay.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,8 +90,7 @@ def prepare(office: Office, params: Mapping[str, object]) -> dict[str, object]:
                 }
             )
     if commit:
-        for one in planned:
-            _write(office, one, period_row, adapter, rate)
+        _write(office, planned, period_row, adapter, rate)
     total_minor = sum(one.minor for one in planned)
     return {
         "period": period_row.name,
@@ -146,21 +145,18 @@ def _plan(
 
 
 def _write(
-    office: Office, one: _Planned, period_row: Row[Any], adapter: str, rate: Rate
+    office: Office,
+    planned: Sequence[_Planned],
+    period_row: Row[Any],
+    adapter: str,
+    rate: Rate,
 ) -> None:
-    worker = one.payable.worker
-    post_payout(office, TransferCode.PAY, one.id, worker, one.amount_uc)
-    row = {
-        "id": one.id,
+    if not planned:
+        return
+    shared = {
         "period_id": period_row.id,
-        "account_id": one.payable.account_id,
-        "attempt": one.attempt,
-        "idempotency_key": one.id.hex(),
         "adapter": adapter,
-        "destination": one.destination,
-        "amount_uc": one.amount_uc,
         "currency": rate.currency,
-        "amount_minor": one.minor,
         "rate": str(rate),
         "state": PayoutState.PREPARED.value,
         "prepared_us": office.now_us,
@@ -168,9 +164,26 @@ def _write(
         "external_ref": None,
         "detail": "",
     }
-    office.connection.execute(insert(payout), [row])
-    add_items(office.connection, one.id, worker, period_row.end_us)
-    note_event(office, one.id, PayoutState.PREPARED, "")
+    rows = [
+        {
+            "id": one.id,
+            "account_id": one.payable.account_id,
+            "attempt": one.attempt,
+            "idempotency_key": one.id.hex(),
+            "destination": one.destination,
+            "amount_uc": one.amount_uc,
+            "amount_minor": one.minor,
+        }
+        for one in planned
+    ]
+    for one in planned:
+        worker = one.payable.worker
+        post_payout(office, TransferCode.PAY, one.id, worker, one.amount_uc)
+    office.connection.execute(insert(payout), [shared | row for row in rows])
+    payout_of = {one.payable.worker: one.id for one in planned}
+    add_items(office.connection, payout_of, period_row.end_us)
+    for one in planned:
+        note_event(office, one.id, PayoutState.PREPARED, "")
 
 
 def _document(one: _Planned, rate: Rate) -> dict[str, object]:

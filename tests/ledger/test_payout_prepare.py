@@ -90,6 +90,18 @@ def test_a_second_run_has_nothing_to_pay(world):
             assert payouts(connection, state="sent") == []
 
 
+def test_a_clock_that_went_back_changes_nothing(world):
+    with world.open(world.path) as store:
+        done = prepare(store, world)
+    world.now_us -= 400 * DAY_US
+    with world.open(world.path) as store:
+        assert prepare(store, world)["payouts"] == []
+        with store.reader().session() as connection:
+            rows = payouts(connection)
+            assert {row["prepared"] for row in rows} == {"2026-12-01T00:00:00.000000Z"}
+            assert len(rows) == len(done["payouts"])
+
+
 def test_two_at_once_prepare_once(world):
     """In one group of the writer: the second sees the first."""
     with world.open(world.path, window_s=0.05) as store:
