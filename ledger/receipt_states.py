@@ -39,6 +39,7 @@ from sqlalchemy import (
     select,
 )
 
+from ledger.claims import RejectReason
 from ledger.errors import RemoteError
 from ledger.periods import ALL_TIME, Period, format_us
 from ledger.schema import account, filing, rejected, voucher
@@ -56,6 +57,7 @@ __all__ = [
     "within",
 ]
 
+_REASONS = frozenset(RejectReason)
 _BATCH = 256  # refused vouchers in memory at once
 _MAX_ASKED = 500  # hashes in one query
 _UNDER_WAY = ("prepared", "sending", "sent", "unresolved")
@@ -331,7 +333,7 @@ def _rejected_line(row: Row[Any]) -> ReceiptLine:
     claimed = _parsed(row.raw)
     return ReceiptLine(
         state=ReceiptState.REJECTED,
-        why=row.reason,
+        why=row.reason if row.reason in _REASONS else "unknown",
         detail=row.detail,
         worker=row.worker,
         backbone=row.backbone,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ledger.periods import Period
+from ledger.periods import ALL_TIME, Period
 from ledger.receipt_states import receipts, unfiled_receipts, why_sentence
 from tests.support.ledger_world import NOVEMBER_US
 from tests.support.receipt_ways import WAYS, books_of_every_way
@@ -61,3 +61,12 @@ def test_the_first_so_many_are_the_beginning_of_all(books):
             for most in (0, 1, 5, len(everything), 1000):
                 some = receipts(connection, worker=worker, most=most)
                 assert some == everything[:most]
+
+
+def test_a_reason_that_is_none_steers_nothing(books):
+    with books:
+        point = books.connection.begin_nested()
+        books.connection.exec_driver_sql("update rejected set reason = 'x\x1b[2J'")
+        found = {line.why for line in unfiled_receipts(books.connection, ALL_TIME)}
+        point.rollback()
+    assert found == {"unknown", "one-sided", "expired"}
