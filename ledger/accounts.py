@@ -256,9 +256,7 @@ class Book:
     def _is_repeat(self, posting: Posting, body: Mapping[str, object]) -> bool:
         taken: Mapping[str, object] | None = self._transfers.get(posting.id)
         if taken is None:
-            rows = self._connection.execute(
-                select(transfer).where(transfer.c.id == posting.id)
-            )
+            rows = self._connection.execute(_BY_ID, {"id": posting.id})
             taken = cast("Mapping[str, object] | None", rows.mappings().one_or_none())
         if taken is None:
             return False
@@ -269,6 +267,7 @@ class Book:
         return True
 
 
+_BY_ID = select(transfer).where(transfer.c.id == bindparam("id"))
 _UPDATE_BALANCE = (
     update(account)
     .where(account.c.id == bindparam("account_id"))

@@ -63,7 +63,7 @@ def close(desk: Desk, current: StoredVoucher) -> ClosingState:
         content_hash=current.hash,
         worker=claimed.worker,
         backbone=claimed.backbone,
-        policy_hash=policy.content_hash,
+        policy_hash=desk.closings.policy_hash,
         amount_uc=claimed.amount_uc,
         fee_uc=split.fee_uc,
         held_uc=split.held_uc,
@@ -76,11 +76,12 @@ def close(desk: Desk, current: StoredVoucher) -> ClosingState:
     pending = (claimed.worker, AccountKind.WORKER_PENDING)
     fee = (EXTERNAL_OWNER, AccountKind.FEE)
     held = (claimed.worker, AccountKind.WORKER_HELD)
-    move(desk, state, TransferCode.FEE, (pending, fee), split.fee_uc)
-    move(desk, state, TransferCode.HOLD, (pending, held), split.held_uc)
+    # A key closes once, so both are new; the unique index holds it, too.
+    move(desk, state, TransferCode.FEE, (pending, fee), split.fee_uc, is_new=True)
+    move(desk, state, TransferCode.HOLD, (pending, held), split.held_uc, is_new=True)
     desk.closings.add(
         state,
-        entry_hash=entry_hash(pack_entry(signed, policy.content_hash)),
+        entry_hash=entry_hash(pack_entry(signed, state.policy_hash)),
         account_id=desk.book.account(*pending, desk.now_us).id,
         experts=desk.expert_table(current),
     )
@@ -165,6 +166,8 @@ def move(
     code: TransferCode,
     route: tuple[tuple[bytes, AccountKind], tuple[bytes, AccountKind]],
     amount_uc: int,
+    *,
+    is_new: bool = False,
 ) -> None:
     """Post one transfer of a closing, named by its voucher; nothing for zero."""
     if amount_uc:
@@ -176,7 +179,7 @@ def move(
             amount_uc=amount_uc,
             reference=state.content_hash,
         )
-        desk.book.post(posting, desk.now_us)
+        desk.book.post(posting, desk.now_us, is_new=is_new)
 
 
 def _close_all(desk: Desk, unclosed: list[int]) -> int:

@@ -77,12 +77,14 @@ class Closings:
         self._unseen = range(1, highest(connection, voucher.c.id) + 1)
         self._open: set[int] = set()  # asked for and not closed: a key closes only here
         self._policy: Policy | None = None
+        self.policy_hash = b""  # of the policy for what closes now
         newest = connection.execute(
             select(policy).order_by(policy.c.seq.desc()).limit(1)
         ).one_or_none()
         self._next_policy = 1
         if newest is not None:
             self._policy = Policy.parse(newest.raw)
+            self.policy_hash = newest.hash
             self._next_policy = newest.seq + 1
 
     @property
@@ -92,7 +94,7 @@ class Closings:
 
     def set_policy(self, new: Policy, signature: bytes, now_us: int) -> None:
         """Append a signed policy; it holds from now on."""
-        self._policy = new
+        self._policy, self.policy_hash = new, new.content_hash
         self._rows.policies.append(
             {
                 "seq": self._next_policy,

@@ -11,10 +11,13 @@ rules of value: those are in `ledger.settlement`, `ledger.filings`, `ledger.clos
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    Select,
+    bindparam,
     func,
     insert,
     literal,
@@ -141,10 +144,13 @@ class Desk:
             self._vouchers.move_to_end(key)
             return found
         return self._stored(
-            (voucher.c.worker == key.worker)
-            & (voucher.c.backbone == key.backbone)
-            & (voucher.c.tab == key.tab)
-            & (voucher.c.price_epoch == key.price_epoch)
+            _BY_KEY,
+            {
+                "worker": key.worker,
+                "backbone": key.backbone,
+                "tab": key.tab,
+                "price_epoch": key.price_epoch,
+            },
         )
 
     def with_tally(self, head: StoredVoucher) -> VoucherState:
@@ -175,7 +181,7 @@ class Desk:
         Raises:
             NotFound: there is no such key.
         """
-        found = self._stored(voucher.c.id == voucher_id)
+        found = self._stored(_BY_ID, {"id": voucher_id})
         if found is None:
             raise NotFound(f"no voucher {voucher_id}")
         return self._vouchers.get(found.voucher.key, found)
@@ -311,12 +317,10 @@ class Desk:
             )
         self._lengths[file] = length_bytes
 
-    def _stored(self, condition: ColumnElement[bool]) -> StoredVoucher | None:
-        row = self._connection.execute(
-            select(voucher, closing.c.log_index)
-            .outerjoin(closing, closing.c.voucher_id == voucher.c.id)
-            .where(condition)
-        ).one_or_none()
+    def _stored(
+        self, statement: Select[Any], values: dict[str, object]
+    ) -> StoredVoucher | None:
+        row = self._connection.execute(statement, values).one_or_none()
         if row is None:
             return None
         signed = SignedVoucher(
@@ -350,3 +354,16 @@ class Desk:
     def _exists(self, condition: ColumnElement[bool]) -> bool:
         statement = select(literal(1)).where(condition).limit(1)
         return self._connection.execute(statement).scalar_one_or_none() is not None
+
+
+# Built once: to build one costs more than to run it.
+_WITH_CLOSING = select(voucher, closing.c.log_index).outerjoin(
+    closing, closing.c.voucher_id == voucher.c.id
+)
+_BY_ID = _WITH_CLOSING.where(voucher.c.id == bindparam("id"))
+_BY_KEY = _WITH_CLOSING.where(
+    *(
+        voucher.c[name] == bindparam(name)
+        for name in ("worker", "backbone", "tab", "price_epoch")
+    )
+)

@@ -42,6 +42,7 @@ class OneSided:
         self._connection = connection
         self._rows = rows
         self._group: dict[VoucherKey, HeldFinal] = {}
+        self._n_held = self._count(one_sided.c.state == "held")
 
     def find(self, key: VoucherKey) -> HeldFinal | None:
         """Return the one-sided final of a key, whatever its state."""
@@ -57,12 +58,12 @@ class OneSided:
 
     def has_room(self, backbone: bytes) -> bool:
         """Say whether one more may be held of this backbone."""
-        n_new = len(self._rows.new_finals)
-        held = one_sided.c.state == "held"
-        if self._count(held) + n_new >= _MAX_KEPT:
+        if self._n_held >= _MAX_KEPT:
             return False
-        of_backbone = self._count(held, one_sided.c.backbone == backbone)
-        return of_backbone + n_new < _MAX_OF_BACKBONE
+        of_backbone = self._count(
+            one_sided.c.state == "held", one_sided.c.backbone == backbone
+        )
+        return of_backbone + len(self._rows.new_finals) < _MAX_OF_BACKBONE
 
     def hold(self, claim: Claim, leaves: bytes, now_us: int) -> None:
         """Keep a final and the leaves that it adds."""
@@ -75,6 +76,7 @@ class OneSided:
             state="held",
         )
         self._group[claimed.key] = final
+        self._n_held += 1
         self._rows.new_finals[final.content_hash] = {
             "content_hash": final.content_hash,
             "worker": claimed.worker,
@@ -93,7 +95,7 @@ class OneSided:
 
     def closed(self, key: VoucherKey, content_hash: bytes) -> None:
         """Note that a key closed by a voucher: this final, or another in its place."""
-        final = self.find(key)
+        final = self.find(key) if self._n_held else None
         if final is not None and final.state == "held":
             is_same = final.content_hash == content_hash
             self._end(key, final, "signed" if is_same else "expired")
@@ -119,6 +121,7 @@ class OneSided:
             leaves=b"",
             state=state,
         )
+        self._n_held -= 1
         self._rows.end_final(final.content_hash, state)
 
     def _read(self, condition: ColumnElement[bool]) -> list[HeldFinal]:
