@@ -7,11 +7,14 @@ tab, price epoch). What a table means is said at the table. What comes after a v
 close has its tables in `ledger.schema_closing`. This module creates nothing by itself.
 """
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     CheckConstraint,
     Column,
     Connection,
+    Dialect,
     ForeignKey,
     Index,
     Integer,
@@ -19,14 +22,17 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    TypeDecorator,
     UniqueConstraint,
     event,
 )
+from sqlalchemy.types import TypeEngine
 
 __all__ = [
     "METADATA",
     "SCHEMA_VERSION",
     "Id",
+    "Line",
     "account",
     "append_only",
     "filing",
@@ -43,6 +49,21 @@ __all__ = [
 SCHEMA_VERSION = 2
 METADATA = MetaData()
 Id = BigInteger().with_variant(Integer, "sqlite")  # so that it is SQLite's row id
+
+
+class Line(TypeDecorator[str]):
+    """Text that every database takes: U+FFFD for NUL and for what is no character."""
+
+    impl: TypeEngine[Any] | type[TypeEngine[Any]] = Text
+    cache_ok: bool | None = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """Return what is stored."""
+        if value is None or value.isprintable():
+            return value
+        whole = value.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+        return whole.replace("\0", "\N{REPLACEMENT CHARACTER}")
+
 
 # One row: how far the migrations have come.
 schema_version = Table(
@@ -64,7 +85,7 @@ account = Table(
     METADATA,
     Column("id", Id, primary_key=True, autoincrement=False),
     Column("owner", LargeBinary, nullable=False),
-    Column("kind", Text, nullable=False),
+    Column("kind", Line, nullable=False),
     Column("opened_us", BigInteger, nullable=False),
     Column("debits_uc", BigInteger, nullable=False),
     Column("credits_uc", BigInteger, nullable=False),
@@ -82,7 +103,7 @@ transfer = Table(
     Column("debit_id", Id, ForeignKey("account.id"), nullable=False),
     Column("credit_id", Id, ForeignKey("account.id"), nullable=False),
     Column("amount_uc", BigInteger, nullable=False),
-    Column("code", Text, nullable=False),
+    Column("code", Line, nullable=False),
     Column("reference", LargeBinary, nullable=False),
     Column("posted_us", BigInteger, nullable=False),
     CheckConstraint("amount_uc > 0"),
@@ -117,7 +138,7 @@ grant = Table(
     Column("expiry_us", BigInteger, nullable=False),
     Column("raw", LargeBinary, nullable=False),
     Column("signature", LargeBinary, nullable=False),
-    Column("state", Text, nullable=False),
+    Column("state", Line, nullable=False),
     Column("posted_us", BigInteger, nullable=False),
     UniqueConstraint("backbone", "serial"),
     CheckConstraint("state in ('open', 'released')"),
@@ -176,8 +197,8 @@ rejected = Table(
     "rejected",
     METADATA,
     Column("digest", LargeBinary, primary_key=True),
-    Column("reason", Text, nullable=False),
-    Column("detail", Text, nullable=False),
+    Column("reason", Line, nullable=False),
+    Column("detail", Line, nullable=False),
     Column("worker", LargeBinary, nullable=False),
     Column("backbone", LargeBinary, nullable=False),
     Column("amount_uc", BigInteger, nullable=False),

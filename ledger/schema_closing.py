@@ -16,11 +16,10 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     Table,
-    Text,
     UniqueConstraint,
 )
 
-from ledger.schema import METADATA, Id, append_only
+from ledger.schema import METADATA, Id, Line, append_only
 
 __all__ = [
     "CLOSING_TABLES",
@@ -69,10 +68,10 @@ closing = Table(
     Column("closed_us", BigInteger, nullable=False),
     Column("release_due_us", BigInteger, nullable=False),
     # closed -> released | disputed -> closed | reversed
-    Column("state", Text, nullable=False),
+    Column("state", Line, nullable=False),
     Column("released_us", BigInteger),
     # none | held -> released | forfeited
-    Column("holdback", Text, nullable=False),
+    Column("holdback", Line, nullable=False),
     Column("holdback_due_us", BigInteger, nullable=False),
     Column("holdback_us", BigInteger),
     CheckConstraint("state in ('closed', 'disputed', 'released', 'reversed')"),
@@ -112,7 +111,7 @@ one_sided = Table(
     Column("leaves", LargeBinary, nullable=False),
     Column("filed_by", LargeBinary, nullable=False),
     Column("seen_us", BigInteger, nullable=False),
-    Column("state", Text, nullable=False),  # held -> signed | expired
+    Column("state", Line, nullable=False),  # held -> signed | expired
     CheckConstraint("state in ('held', 'signed', 'expired')"),
     UniqueConstraint("worker", "backbone", "tab", "price_epoch"),
     Index("one_sided_by_worker", "worker", "seen_us"),
@@ -146,7 +145,7 @@ dispute = Table(
     Column("serving", BigInteger, nullable=False),
     Column("opener", LargeBinary, nullable=False),
     Column("respondent", LargeBinary, nullable=False),
-    Column("reason", Text, nullable=False),
+    Column("reason", Line, nullable=False),
     Column("claim", LargeBinary, nullable=False),  # signed by the opener
     Column("claim_signature", LargeBinary, nullable=False),
     Column("opened_us", BigInteger, nullable=False),
@@ -154,9 +153,9 @@ dispute = Table(
     Column("answer", LargeBinary),  # signed by the respondent
     Column("answer_signature", LargeBinary),
     Column("answered_us", BigInteger),
-    Column("verdict", Text, nullable=False),  # why, in one sentence
+    Column("verdict", Line, nullable=False),  # why, in one sentence
     Column("decided_us", BigInteger),
-    Column("state", Text, nullable=False),
+    Column("state", Line, nullable=False),
     CheckConstraint("state in ('open', 'answered', 'upheld', 'dismissed')"),
     UniqueConstraint("voucher_id", "serving", "opener"),
     Index("dispute_by_state", "state", "answer_due_us"),
@@ -167,7 +166,7 @@ period = Table(
     "period",
     METADATA,
     Column("id", Id, primary_key=True, autoincrement=False),
-    Column("name", Text, nullable=False, unique=True),  # 2026-11
+    Column("name", Line, nullable=False, unique=True),  # 2026-11
     Column("start_us", BigInteger, nullable=False, unique=True),
     Column("end_us", BigInteger, nullable=False, unique=True),
     Column("closed_us", BigInteger, nullable=False),
@@ -175,7 +174,7 @@ period = Table(
     Column("log_size", BigInteger, nullable=False),
     Column("log_root", LargeBinary, nullable=False),
     Column("statement_root", LargeBinary, nullable=False),  # over all its statements
-    Column("late", Text, nullable=False),  # note on what came after the end
+    Column("late", Line, nullable=False),  # note on what came after the end
 )
 
 # One payment to one worker. Written, and its money moved to clearing, before anything
@@ -187,18 +186,18 @@ payout = Table(
     Column("period_id", ForeignKey("period.id"), nullable=False),
     Column("account_id", ForeignKey("account.id"), nullable=False),
     Column("attempt", Integer, nullable=False),  # a new one only after failed, void
-    Column("idempotency_key", Text, nullable=False, unique=True),
-    Column("adapter", Text, nullable=False),
-    Column("destination", Text, nullable=False),  # the payee's name in the payee file
+    Column("idempotency_key", Line, nullable=False, unique=True),
+    Column("adapter", Line, nullable=False),
+    Column("destination", Line, nullable=False),  # the payee's name in the payee file
     Column("amount_uc", BigInteger, nullable=False),
-    Column("currency", Text, nullable=False),
+    Column("currency", Line, nullable=False),
     Column("amount_minor", BigInteger, nullable=False),  # cents and the like
-    Column("rate", Text, nullable=False),  # micro-credits for one minor unit, n/d
-    Column("state", Text, nullable=False),
+    Column("rate", Line, nullable=False),  # micro-credits for one minor unit, n/d
+    Column("state", Line, nullable=False),
     Column("prepared_us", BigInteger, nullable=False),
     Column("changed_us", BigInteger, nullable=False),
-    Column("external_ref", Text, unique=True),
-    Column("detail", Text, nullable=False),
+    Column("external_ref", Line, unique=True),
+    Column("detail", Line, nullable=False),
     UniqueConstraint("period_id", "account_id", "attempt"),
     CheckConstraint("amount_uc > 0 and amount_minor > 0"),
     CheckConstraint(
@@ -214,8 +213,8 @@ payout_event = Table(
     METADATA,
     Column("seq", Id, primary_key=True, autoincrement=False),
     Column("payout_id", ForeignKey("payout.id"), nullable=False),
-    Column("state", Text, nullable=False),
-    Column("detail", Text, nullable=False),
+    Column("state", Line, nullable=False),
+    Column("detail", Line, nullable=False),
     Column("posted_us", BigInteger, nullable=False),
 )
 
@@ -225,7 +224,7 @@ payout_item = Table(
     METADATA,
     Column("payout_id", ForeignKey("payout.id"), primary_key=True),
     Column("voucher_id", ForeignKey("closing.voucher_id"), primary_key=True),
-    Column("part", Text, primary_key=True),  # net | holdback
+    Column("part", Line, primary_key=True),  # net | holdback
     Column("amount_uc", BigInteger, nullable=False),
     CheckConstraint("part in ('net', 'holdback')"),
     Index("payout_item_by_voucher", "voucher_id"),
@@ -245,7 +244,7 @@ cosignature = Table(
     METADATA,
     Column("size", ForeignKey("checkpoint.size"), primary_key=True),
     Column("witness", LargeBinary, primary_key=True),  # [32]
-    Column("line", Text, nullable=False),  # the note's signature line
+    Column("line", Line, nullable=False),  # the note's signature line
     Column("posted_us", BigInteger, nullable=False),
 )
 
@@ -254,7 +253,7 @@ leaf_file_state = Table(
     "leaf_file_state",
     METADATA,
     Column("number", ForeignKey("leaf_file.number"), primary_key=True),
-    Column("state", Text, nullable=False),
+    Column("state", Line, nullable=False),
     Column("digest", LargeBinary, nullable=False),  # SHA-256 of the plain bytes
     Column("changed_us", BigInteger, nullable=False),
     CheckConstraint("state in ('packed', 'pruned')"),
