@@ -55,7 +55,6 @@ def test_it_is_shown_before_it_is_done(world, store):
 def test_the_same_terms_are_no_new_policy_but_may_come_back(world, store):
     assert not operate(store, fee_ppm=0, commit=True)["changed"]
     for fee_ppm in (5, 5, 0):
-        world.now_us += 1
         operate(store, fee_ppm=fee_ppm, commit=True)
     assert [one.fee_ppm for one in policies(store, world)] == [0, 5, 0]
 
@@ -81,3 +80,11 @@ def test_terms_that_make_no_sense_are_refused(world, store):
         operate(store, fee_ppm=10**6 + 1, commit=True)
     assert set(operate(store)) == {"committed", "changed", *POLICY_TERMS}
     assert len(policies(store, world)) == 1
+
+
+def test_terms_that_come_back_in_the_same_instant_get_a_name_of_their_own(world, store):
+    for fee_ppm in (5, 0):
+        operate(store, fee_ppm=fee_ppm, commit=True)
+    found = policies(store, world)
+    assert [one.fee_ppm for one in found] == [0, 5, 0]
+    assert len({one.content_hash for one in found}) == 3
