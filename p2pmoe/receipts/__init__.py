@@ -1,0 +1,1 @@
+"""A worker's own books: its copy of what it filed, compared with the ledger's."""
