@@ -5,22 +5,16 @@ from pathlib import Path
 import pytest
 
 from ledger.claims import Claim, verify_claim
-from ledger.spool import Spool
 from ledger.voucher import SignedVoucher, Voucher, sign_voucher, voucher_hash
 from mobile_worker import messages
 from p2pmoe.backbone import finals as module
-from p2pmoe.backbone.bookkeeper import Bookkeeper, BookkeeperParts
-from p2pmoe.backbone.journal import Journal
-from p2pmoe.backbone.settlement import Settlement, SettlementTerms
 from p2pmoe.errors import VoucherRefused
-from relay.keys import PeerId
 from tests.support.inline_threads import inline_threads
-from tests.support.money import NOW_US, TAB
+from tests.support.lost_tabs import LEDGER, WORKER, LostTabRig
+from tests.support.money import TAB
 from tests.support.trio_test import trio_test
-from tests.support.vouchers import GRANT, MONEY, PRICES, TERMS, TabWorker, served
+from tests.support.vouchers import GRANT, MONEY, TabWorker
 
-WORKER = PeerId(TERMS.worker)
-LEDGER = PeerId(MONEY.ledger.peer_id)
 NEW_TAB = b"new-tab-"
 
 
@@ -29,69 +23,7 @@ def _no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     inline_threads(monkeypatch)
 
 
-class Rig:
-    """One run of a backbone over a spool, and what it sent."""
-
-    def __init__(self, folder: Path, now: float = 0.0) -> None:
-        self.now = now
-        self.sent: list[tuple[PeerId, messages.Message]] = []
-        self.spool = Spool(folder)
-        terms = SettlementTerms(
-            network=MONEY.network,
-            manifest_hash=MONEY.manifest_hash,
-            profile=TERMS.profile,
-            backbone=PeerId(MONEY.backbone.peer_id),
-        )
-        self.settlement = Settlement(terms, self.wall_us, lambda *_: None)
-        self.keeper = Bookkeeper(
-            BookkeeperParts(
-                send=lambda peer, message: self.sent.append((peer, message)),
-                settlement=self.settlement,
-                journal=Journal(self.spool, MONEY.backbone.peer_id),
-                sign=MONEY.backbone.sign,
-                clock=self,
-                market=PeerId(MONEY.market.peer_id),
-                ledger=LEDGER,
-            )
-        )
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def wall_us(self) -> int:
-        return NOW_US + int(self.now * 1e6)
-
-    async def served(self, *, tab: bytes = TAB) -> None:
-        """Have three servings accepted; none is in a voucher."""
-        await self.keeper.on_prices(*MONEY.signed_prices(PRICES))
-        self.settlement.greeted(WORKER, tab)
-        self.keeper.request_grants()
-        (asked,) = self.of(messages.GrantRequest)
-        raw, signature = MONEY.signed_grant(GRANT)
-        grant = messages.Grant(
-            request=asked.request, grant=raw, signature=signature, error=""
-        )
-        await self.keeper.on_grant(grant)
-        slot = self.settlement.number(WORKER, 2, 3)
-        assert slot is not None
-        self.settlement.accept(served(slot.first, (3, (0, 2)), (5, (1,))))
-        await self.keeper.harvest()
-
-    async def later(self, seconds: float) -> None:
-        self.now += seconds
-        await self.keeper._finish_lost()
-        self.keeper.repeat()
-
-    def of(self, kind: type, peer: PeerId | None = None) -> list:
-        found = [m for p, m in self.sent if isinstance(m, kind) and peer in {None, p}]
-        self.sent = []
-        return found
-
-    def book(self):
-        return self.settlement.tabs[TAB].books[PRICES.epoch]
-
-
-async def lose_the_tab(rig: Rig) -> messages.File:
+async def lose_the_tab(rig: LostTabRig) -> messages.File:
     """The worker was killed and is back: its old book is sealed in the end."""
     await rig.served()
     rig.settlement.lost(WORKER)
@@ -109,7 +41,7 @@ async def lose_the_tab(rig: Rig) -> messages.File:
 
 @trio_test
 async def test_a_lost_tab_is_sealed_filed_and_offered(tmp_path: Path) -> None:
-    rig = Rig(tmp_path)
+    rig = LostTabRig(tmp_path)
     offer = await lose_the_tab(rig)
     final = Voucher.parse(offer.voucher)
     assert (final.final, final.number, final.leaves) == (True, 2, 2)
@@ -130,7 +62,7 @@ async def test_a_lost_tab_is_sealed_filed_and_offered(tmp_path: Path) -> None:
 
 @trio_test
 async def test_the_workers_signature_completes_the_book(tmp_path: Path) -> None:
-    rig = Rig(tmp_path)
+    rig = LostTabRig(tmp_path)
     offer = await lose_the_tab(rig)
     held = messages.Filed(
         voucher_hash=voucher_hash(offer.voucher), status=0, reason="held"
@@ -161,7 +93,7 @@ async def test_the_workers_signature_completes_the_book(tmp_path: Path) -> None:
 
 @trio_test
 async def test_a_sealed_book_signs_nothing_else(tmp_path: Path) -> None:
-    rig = Rig(tmp_path)
+    rig = LostTabRig(tmp_path)
     await lose_the_tab(rig)
     leaves = rig.book().sealed.leaves
     raw, signature = TabWorker().voucher(leaves)
@@ -174,10 +106,10 @@ async def test_a_sealed_book_signs_nothing_else(tmp_path: Path) -> None:
 
 @trio_test
 async def test_a_restart_files_and_offers_it_again(tmp_path: Path) -> None:
-    rig = Rig(tmp_path)
+    rig = LostTabRig(tmp_path)
     offer = await lose_the_tab(rig)
     rig.spool.close()
-    again = Rig(tmp_path, rig.now)
+    again = LostTabRig(tmp_path, rig.now)
     await again.keeper.restore()
     assert again.book().sealed.raw == offer.voucher
     again.keeper.ledger_is_back()
@@ -189,7 +121,7 @@ async def test_a_restart_files_and_offers_it_again(tmp_path: Path) -> None:
 @trio_test
 async def test_its_last_proposal_goes_before(tmp_path: Path) -> None:
     """A worker that kept its proposal has it signed; then nothing is lost."""
-    rig = Rig(tmp_path)
+    rig = LostTabRig(tmp_path)
     await rig.served()
     rig.settlement.greeted(WORKER, NEW_TAB)
     await rig.later(0)
@@ -203,7 +135,7 @@ async def test_its_last_proposal_goes_before(tmp_path: Path) -> None:
 
 @trio_test
 async def test_an_absent_worker_is_waited_for_longer(tmp_path: Path) -> None:
-    rig = Rig(tmp_path)
+    rig = LostTabRig(tmp_path)
     await rig.served()
     rig.settlement.lost(WORKER)
     await rig.later(0)
@@ -223,14 +155,14 @@ async def test_an_absent_worker_is_waited_for_longer(tmp_path: Path) -> None:
 async def test_nothing_is_sealed_for_a_cheat_or_without_a_grant(
     tmp_path: Path,
 ) -> None:
-    rig = Rig(tmp_path / "cheat")
+    rig = LostTabRig(tmp_path / "cheat")
     await rig.served()
     rig.settlement.withhold(WORKER)
     rig.settlement.greeted(WORKER, NEW_TAB)
     await rig.later(0)
     await rig.later(module.SEAL_AFTER_S)
     assert rig.book().sealed is None
-    late = Rig(tmp_path / "late")
+    late = LostTabRig(tmp_path / "late")
     await late.served()
     late.settlement.greeted(WORKER, NEW_TAB)
     await late.later(0)
@@ -240,7 +172,7 @@ async def test_nothing_is_sealed_for_a_cheat_or_without_a_grant(
 
 @trio_test
 async def test_what_nobody_signed_is_forgotten_in_the_end(tmp_path: Path) -> None:
-    rig = Rig(tmp_path)
+    rig = LostTabRig(tmp_path)
     await lose_the_tab(rig)
     await rig.later(95 * 3600)
     assert rig.settlement.tabs[TAB].books
@@ -255,7 +187,7 @@ async def test_leaves_that_cannot_be_summed_end_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
 
-    rig = Rig(tmp_path)
+    rig = LostTabRig(tmp_path)
     await rig.served()
     rig.settlement.greeted(WORKER, NEW_TAB)
     await rig.later(0)
