@@ -18,8 +18,9 @@ __all__ = ["MAX_MINOR", "Rate", "decimals_of", "format_money", "parse_money"]
 
 MAX_MINOR = 99_999_999_999  # of one payment: 999,999,999.99, the bank format's limit
 _MAX_TERM = 10**18
-_NO_DECIMALS = "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF"
-_THREE_DECIMALS = "BHD IQD JOD KWD LYD OMR TND"
+_NONE = "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF"
+_THREE = "BHD IQD JOD KWD LYD OMR TND"
+_NO_DECIMALS, _THREE_DECIMALS = frozenset(_NONE.split()), frozenset(_THREE.split())
 _NUMBER = r"(\d{1,12})(?:\.(\d{1,12}))?"
 _RATE = re.compile(rf"{_NUMBER} credits? = {_NUMBER} ([A-Z]{{3}})", re.ASCII)
 _MONEY = re.compile(r"(\d{1,18})(?:\.(\d{1,5}))?", re.ASCII)

@@ -42,7 +42,9 @@ def operate(
         FolderInUse: another process holds the folder and does not answer.
         LedgerError: the operation refused.
     """
-    with operating(data) as ask:
+    from p2pmoe.cli.waiting import Waiting
+
+    with operating(data) as ask, Waiting(f"ledger: {name}"):
         return ask(name, params)
 
 

@@ -65,17 +65,20 @@ def _prepare(
     from p2pmoe.payouts.payees import read_payees
 
     known = read_payees(payees)
-    rows = [
-        {"worker": payee.worker.hex(), "destination": payee.name}
-        for payee in known.good.values()
-        if payee.iban or adapter != "bank"
-    ]
+    needed = "id" if adapter == "http" else "iban"
+    rows = []
+    reasons = dict(known.bad)
+    for worker, payee in known.good.items():
+        if getattr(payee, needed):
+            rows.append({"worker": worker.hex(), "destination": payee.name})
+        else:
+            reasons[worker] = f"payee {payee.name!r} has no {needed}"
     params = {"period": period, "adapter": adapter, "rate": rate, "payees": rows}
     plan = dict(operate(data, "payout.prepare", params | {"commit": commit}))
     for one in plan["skipped"]:
         worker = bytes.fromhex(one["worker"])
-        if one["reason"] == "no payee" and worker in known.bad:
-            one["reason"] = known.bad[worker]
+        if one["reason"] == "no payee":
+            one["reason"] = reasons.get(worker, "no payee")
     if as_json:
         print_json(plan)
     else:

@@ -5,6 +5,7 @@ something was paid: it stays unresolved, and is never sent again.
 """
 
 import contextlib
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -97,18 +98,18 @@ def _send(
     *,
     as_json: bool,
 ) -> None:
+    from p2pmoe.cli.late_bar import LateBar
     from p2pmoe.cli.ledger_operate import operating
     from p2pmoe.payouts.sending import send_orders
 
     n_done = 0
+    with operating(data) as ask, LateBar() as bar:
 
-    def progress(n_more: int) -> None:
-        nonlocal n_done
-        n_done += n_more
-        if n_done % 50 == 0 or n_done == len(orders):
-            typer.echo(f"{n_done} of {len(orders)}", err=True)
+        def progress(n_more: int) -> None:
+            nonlocal n_done
+            n_done += n_more
+            bar.tell("sending payouts", n_done / len(orders))
 
-    with operating(data) as ask:
         found = send_orders(ask, way, orders, progress)
     _report(found, skipped, getattr(way, "written", []), as_json=as_json)
     if found.is_open:
@@ -139,8 +140,8 @@ def _bank(
     name, iban, bic = account
     if not name.strip() or not iban:
         raise ConfigurationError("the bank needs --debtor-name and --debtor-iban")
-    if not output.is_dir():
-        raise ConfigurationError(f"there is no folder {output}")
+    if not output.is_dir() or not os.access(output, os.W_OK):
+        raise ConfigurationError(f"no folder that can be written: {output}")
     if execute_on is not None:
         parse_period(execute_on)
         if len(execute_on) != len("2026-12-01"):

@@ -21,7 +21,7 @@ from p2pmoe.payouts.statement_line import StatementLine
 __all__ = ["parse_bank_csv"]
 
 _NEEDED = ("end_to_end_id", "amount", "currency")
-_MAX_LINES = 1_000_000
+_MAX_LINES = 200_000
 _MAX_CELL = 2000
 
 

@@ -23,7 +23,8 @@ __all__ = ["parse_camt053"]
 
 _MAX_DEPTH = 40
 _MAX_TEXT = 2000  # characters of one element
-_MAX_LINES = 1_000_000
+_MAX_LINES = 200_000
+_MAX_NODES = 250_000  # of one entry: thousands of payments
 _BOOKED = "BOOK"
 _NOT_GIVEN = "NOTPROVIDED"
 
@@ -76,6 +77,7 @@ class _Reader:
         self.is_statement = False
         self._stack: list[_Node] = []
         self._n_entries = 0
+        self._n_nodes = 0
         self.parser = expat.ParserCreate(namespace_separator=" ")
         self.parser.buffer_text = True
         self.parser.StartDoctypeDeclHandler = self._refuse_doctype
@@ -90,6 +92,9 @@ class _Reader:
         local = name.rpartition(" ")[2]
         if len(self._stack) >= _MAX_DEPTH:
             raise StatementBroken(f"the statement is nested deeper than {_MAX_DEPTH}")
+        self._n_nodes += 1
+        if self._n_nodes > _MAX_NODES:
+            raise StatementBroken(f"entry {self._n_entries + 1} is too large")
         node = _Node(name=local, currency=attributes.get("Ccy", "")[:3])
         self.is_statement = self.is_statement or local == "BkToCstmrStmt"
         if self._stack:
@@ -113,6 +118,7 @@ class _Reader:
         inside_entry = any(parent.name == "Ntry" for parent in self._stack)
         if not inside_entry and self._stack:
             self._stack[-1].children.clear()  # read, or of no interest
+            self._n_nodes = 0
 
 
 def _lines_of(entry: _Node, number: int) -> Iterator[StatementLine]:

@@ -22,7 +22,8 @@ Specification: draft-ietf-httpapi-idempotency-key-header.
 import contextlib
 import os
 import stat
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -45,6 +46,7 @@ _MAX_TEXT = 140
 _FAILED_FOR_ALL = (401, 403, 404, 405, 429)
 _NOT_KNOWN = (408, 409, 425)
 _TIMEOUT = httpx.Timeout(30.0, connect=10.0)  # seconds
+_ANSWER_S = 60.0  # for a whole answer, however slowly it drips
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout)
 
 
@@ -55,7 +57,11 @@ class HttpCallback:
     max_orders = 1
 
     def __init__(
-        self, url: str, token: str, transport: httpx.BaseTransport | None = None
+        self,
+        url: str,
+        token: str,
+        transport: httpx.BaseTransport | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """Take where to post to, and by which right.
 
@@ -63,7 +69,10 @@ class HttpCallback:
             PayoutError: the URL is not https, or holds a password.
         """
         self._url = _checked_url(url)
-        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._monotonic = monotonic
+        self._headers = {"Accept-Encoding": "identity"}  # what is packed may be huge
+        if token:
+            self._headers["Authorization"] = f"Bearer {token}"
         self._client = httpx.Client(
             timeout=_TIMEOUT, follow_redirects=False, transport=transport
         )
@@ -95,7 +104,7 @@ class HttpCallback:
             with self._client.stream(
                 "POST", self._url, json=_body(order), headers=headers
             ) as response:
-                return outcome_of(response.status_code, _bounded(response))
+                return outcome_of(response.status_code, self._bounded(response))
         except _NOT_SENT as exc:
             detail = f"not sent: {_reason(exc)}"
             return Outcome(kind=OutcomeKind.FAILED, detail=detail, stop=True)
@@ -103,9 +112,20 @@ class HttpCallback:
             detail = f"no whole answer: {_reason(exc)}"
             return Outcome(kind=OutcomeKind.UNRESOLVED, detail=detail, stop=True)
 
+    def _bounded(self, response: httpx.Response) -> bytes | None:
+        if response.headers.get("Content-Encoding", "identity") != "identity":
+            return None
+        body = bytearray()
+        deadline = self._monotonic() + _ANSWER_S
+        for part in response.iter_bytes():
+            body += part
+            if len(body) > _MAX_ANSWER_BYTES or self._monotonic() > deadline:
+                return None
+        return bytes(body)
+
 
 def outcome_of(status: int, body: bytes | None) -> Outcome:
-    """Return what an answer means; a body of None was too long to read."""
+    """Return what an answer means; a body of None was too long, or too slow."""
     if 200 <= status < 300:
         return _accepted(status, body)
     said = f"answer {status}"
@@ -171,15 +191,6 @@ def _text(value: object) -> str:
     if not isinstance(value, str | int) or isinstance(value, bool):
         return ""
     return "".join(c for c in str(value) if c.isprintable())[:_MAX_TEXT].strip()
-
-
-def _bounded(response: httpx.Response) -> bytes | None:
-    body = bytearray()
-    for part in response.iter_bytes():
-        body += part
-        if len(body) > _MAX_ANSWER_BYTES:
-            return None
-    return bytes(body)
 
 
 def _body(order: Order) -> dict[str, object]:

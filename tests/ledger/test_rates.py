@@ -65,6 +65,10 @@ def test_money_is_written_and_read_exactly(minor, currency):
     assert parse_money(format_money(minor, currency), currency) == minor
 
 
+def test_a_currency_that_is_none_has_cents():
+    assert format_money(5, "") == format_money(5, "IF ") == "0.05"
+
+
 def test_money_that_is_none():
     assert format_money(-5, "EUR") == "-0.05"
     assert parse_money("1.500", "EUR") == 150

@@ -60,6 +60,12 @@ def test_a_bad_line_in_the_payee_file_is_the_reason(world):
     assert "typing error" in text
 
 
+def test_who_cannot_be_paid_so_is_left_out(world):
+    done = prepare(world, "--adapter", "http")
+    assert done["payouts"] == []
+    assert "has no id" in done["skipped"][0]["reason"]
+
+
 def test_a_payout_is_shown_voided_and_found_by_its_first_digits(world):
     (first, *_) = prepare(world, "--commit")["payouts"]
     shown = document_of(world.path, "payout", "show", first["id"][:12])

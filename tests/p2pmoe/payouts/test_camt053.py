@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from p2pmoe.payouts import camt053 as camt053_module
 from p2pmoe.payouts.camt053 import parse_camt053
 from p2pmoe.payouts.errors import StatementBroken
 from p2pmoe.payouts.statement_line import StatementLine
@@ -94,6 +95,18 @@ def test_a_damaged_statement_is_read_or_refused(noise, at):
             parse_camt053(raw)
         except StatementBroken:
             continue
+
+
+def test_an_entry_is_bounded(monkeypatch):
+    monkeypatch.setattr(camt053_module, "_MAX_NODES", 50)
+    monkeypatch.setattr(camt053_module, "_MAX_LINES", 20)
+    small = [entry(transaction(order(n))) for n in range(20)]
+    assert len(parse_camt053(camt053(*small))) == 20
+    with pytest.raises(StatementBroken, match="over 20 lines"):
+        parse_camt053(camt053(*small, entry()))
+    parts = [transaction(order(n)) for n in range(10)]
+    with pytest.raises(StatementBroken, match="entry 2 is too large"):
+        parse_camt053(camt053(entry(), entry(*parts)))
 
 
 def test_a_large_statement_takes_no_large_memory():

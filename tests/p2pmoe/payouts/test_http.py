@@ -1,5 +1,6 @@
 """The HTTP callback: what each answer means, and what never leaves the house."""
 
+import gzip
 import json
 
 import httpx
@@ -104,6 +105,30 @@ def test_an_endless_answer_is_not_read():
 
     (outcome,) = send(handler)
     assert (outcome.kind, outcome.reference) == ("sent", "")
+
+
+def test_an_answer_that_was_packed_unasked_is_not_unpacked():
+    def handler(request):
+        assert request.headers["Accept-Encoding"] == "identity"
+        headers = {"Content-Encoding": "gzip"}
+        raw = gzip.compress(b'{"status": "paid"}')
+        return httpx.Response(200, headers=headers, stream=httpx.ByteStream(raw))
+
+    (outcome,) = send(handler)
+    assert outcome.kind == "sent"
+
+
+def test_an_answer_that_drips_is_left():
+    now = iter(range(0, 10_000, 25))
+
+    def handler(request):
+        return httpx.Response(200, content=(b"x" for _ in range(1000)))
+
+    transport = httpx.MockTransport(handler)
+    with HttpCallback(URL, "", transport, lambda: next(now)) as callback:
+        (outcome,) = callback.send([order(1)])
+    assert (outcome.kind, outcome.reference) == ("sent", "")
+    assert next(now) < 200
 
 
 @pytest.mark.parametrize(
