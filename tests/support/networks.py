@@ -18,6 +18,7 @@ from typing import Any
 
 import trio
 
+from ledger.database import Reader
 from ledger.spool import Spool
 from mobile_worker.servings.filing import SpoolKind
 from p2pmoe.client import Completion
@@ -25,6 +26,7 @@ from p2pmoe.demo.facts import Metrics
 from p2pmoe.demo.network import Api, wait_until_ready
 from p2pmoe.local_network.processes import Child, Stage
 from tests.support.generations import Generation, Prompt
+from tests.support.independent import independent
 
 __all__ = [
     "EDGES",
@@ -218,8 +220,8 @@ class Network:
     async def close_the_books(self) -> Books:
         """Let all end in order, and return what accounts and ledger then say.
 
-        Fails if the ledger does not verify, if it rejected a voucher, or if a worker
-        could not file one.
+        Fails if the ledger does not verify, by its own audit and by the auditor's
+        script alike, if it rejected a voucher, or if a worker could not file one.
         """
         async with trio.open_nursery() as nursery:
             for name in self.peers:
@@ -233,6 +235,7 @@ class Network:
                 await self.stop(name)
         verify = await self._ledger("verify")
         assert verify["exit_code"] == 0, verify
+        await trio.to_thread.run_sync(self._ask_the_auditor, verify)
         assert metrics.total("p2pmoe_vouchers_rejected_total") == 0
         for name in self.peers:
             assert not self._unfiled(name), f"{name} has not filed all"
@@ -245,6 +248,13 @@ class Network:
             unsigned=int(metrics.total("p2pmoe_servings_unsigned_at_kill_total")),
             receipts=receipts,
         )
+
+    def _ask_the_auditor(self, verify: dict[str, Any]) -> None:
+        """Compare what the second verifier finds in the same files."""
+        owner = Reader(self.ledger_folder).identity
+        ids = independent.Ids(owner.network, owner.ledger, owner.market)
+        for name, number in independent.verify(self.ledger_folder, ids).items():
+            assert verify[name] == number, name
 
     async def _stop_worker(self, name: str) -> None:
         """Have a worker end; if it did not reach the ledger, once more.
