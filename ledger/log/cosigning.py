@@ -8,7 +8,6 @@ verifier key a line. Cosignatures move no money; a repeat changes nothing.
 """
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from sqlalchemy import insert, select
 
@@ -41,7 +40,7 @@ def read_witnesses(folder: LedgerFolder) -> tuple[NoteKey, ...]:
         OperationRefused: the file has too many, or a line that is no witness's key.
         StoreUnavailable: the file cannot be read.
     """
-    path = _witness_file(folder)
+    path = folder.witnesses
     try:
         with path.open("rb") as file:
             raw = file.read(_MAX_FILE_BYTES + 1)
@@ -160,12 +159,8 @@ def _write_witnesses(folder: LedgerFolder, known: Sequence[NoteKey]) -> None:
     if len(known) > MAX_WITNESSES:
         raise OperationRefused(f"more than {MAX_WITNESSES} witnesses")
     text = "".join(f"{key.text}\n" for key in known)
-    path = _witness_file(folder)
+    path = folder.witnesses
     try:
         write_whole(path, text.encode())
     except OSError as exc:
         raise StoreUnavailable(f"{path}: {exc.strerror}") from exc
-
-
-def _witness_file(folder: LedgerFolder) -> Path:
-    return folder.path / "witnesses"

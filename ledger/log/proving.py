@@ -15,7 +15,7 @@ from ledger.errors import DifferenceFound, LogUnavailable, RemoteError
 from ledger.log.checkpoint import Checkpoint
 from ledger.log.folder import LogReader, fetch_from
 from ledger.log.proofs import LogProof
-from ledger.log.publisher import checkpoint_note
+from ledger.log.records import checkpoint_note
 from ledger.receipt import Receipt
 from ledger.schema_closing import checkpoint, closing, cosignature
 from ledger.voucher import voucher_hash

@@ -6,8 +6,9 @@ run. A run reads what is committed, writes new entries and tiles, syncs them, **
 them back and hashes them anew**, checks that the tree contains the last signed one, and
 only then signs; the checkpoint is committed to the database before it is shown in the
 folder. So no signed head ever covers a bit that the disk got wrong, and none is ever
-taken back. What was signed and is not there as it was is `DifferenceFound`: nothing is
-signed any more until the log's folder is restored or written anew.
+taken back. A folder that shows an older head, or none, is brought up to the signed one
+first. What was shown and is not there as it was is `DifferenceFound`: nothing is signed
+any more until the log's folder is restored or written anew (`ledger.log.rebuilding`).
 
 A run is called from any thread but the writer's, by one at a time. Its state is in the
 database and the folder.
@@ -28,16 +29,14 @@ from ledger.log.checkpoint import (
     sign_checkpoint,
     verify_checkpoint,
 )
-from ledger.log.entry import entry_hash, pack_entry
 from ledger.log.folder import LogFolder
-from ledger.log.note import MAX_SIGNATURES, NoteSignature, SignedNote
+from ledger.log.note import SignedNote
+from ledger.log.records import checkpoint_note, read_entries, rewrite_signed
 from ledger.log.tiles import CHECKPOINT_PATH, TILE_WIDTH
-from ledger.log.writing import ClosedEntry, LogWriter, check_shown
-from ledger.schema import voucher
-from ledger.schema_closing import checkpoint, closing, cosignature
-from ledger.voucher import SignedVoucher, voucher_hash
+from ledger.log.writing import LogWriter, check_shown
+from ledger.schema_closing import checkpoint, closing
 
-__all__ = ["Publisher", "checkpoint_note", "read_entries"]
+__all__ = ["Publisher"]
 
 _BATCH = 8 * TILE_WIDTH  # entries of one checkpoint at most: 70 MB of the longest
 
@@ -93,12 +92,16 @@ class Publisher:
             entries = []
             if n_new > 0:
                 entries = read_entries(connection, start, size + n_new - start)
-        check_shown(self._folder, self._key, signed)
         if n_new < 0:
             raise DifferenceFound(
                 f"log of {size} entries is signed, {size + n_new} vouchers are closed"
             )
+        shown = check_shown(self._folder, self._key, signed)
         if note is not None:
+            if shown != signed:
+                # a crash, or a folder from a backup taken a moment before its database
+                with self._reader.session() as connection:
+                    rewrite_signed(connection, self._writer, shown)
             self._show(note)
         if signed is not None and n_new == 0:
             return None, 0
@@ -122,81 +125,6 @@ class Publisher:
     def _show(self, note: SignedNote) -> None:
         self._folder.put(CHECKPOINT_PATH, note.pack())
         self._folder.sync()
-
-
-def read_entries(connection: Connection, start: int, n_most: int) -> list[ClosedEntry]:
-    """Return the log's entries from `start` on, as the closed vouchers make them.
-
-    Args:
-        connection: a reading session.
-        start: the first's index.
-        n_most: how many at most.
-
-    Raises:
-        DifferenceFound: an index is missing, or an entry is not what was closed.
-    """
-    rows = connection.execute(
-        select(
-            closing.c.log_index,
-            closing.c.entry_hash,
-            closing.c.content_hash,
-            closing.c.policy_hash,
-            voucher.c.raw,
-            voucher.c.worker_signature,
-            voucher.c.backbone_signature,
-        )
-        .join(voucher, voucher.c.id == closing.c.voucher_id)
-        .where(closing.c.log_index >= start)
-        .order_by(closing.c.log_index)
-        .limit(n_most)
-    ).all()
-    entries: list[ClosedEntry] = []
-    for index, row in enumerate(rows, start):
-        if row.log_index != index:
-            raise DifferenceFound(f"log index {row.log_index} where {index} is due")
-        signed = SignedVoucher(
-            raw=row.raw,
-            worker_signature=row.worker_signature,
-            backbone_signature=row.backbone_signature,
-        )
-        raw = pack_entry(signed, row.policy_hash)
-        closed = row.content_hash, row.entry_hash
-        if closed != (voucher_hash(row.raw), entry_hash(raw)):
-            raise DifferenceFound(f"log entry {index} is not what was closed")
-        entries.append(ClosedEntry(raw, row.entry_hash))
-    return entries
-
-
-def checkpoint_note(
-    connection: Connection, size: int | None = None
-) -> SignedNote | None:
-    """Return a checkpoint with what witnesses said about it.
-
-    Args:
-        connection: a reading session.
-        size: entries of the log then; None for the newest.
-
-    Returns:
-        The note; None if there is no such checkpoint.
-
-    Raises:
-        FormatRefused: what is stored is no signed note.
-    """
-    statement = select(checkpoint).order_by(checkpoint.c.size.desc()).limit(1)
-    if size is not None:
-        statement = statement.where(checkpoint.c.size == size)
-    row = connection.execute(statement).one_or_none()
-    if row is None:
-        return None
-    note = SignedNote.parse(row.note)
-    lines = connection.execute(
-        select(cosignature.c.line)
-        .where(cosignature.c.size == row.size)
-        .order_by(cosignature.c.posted_us, cosignature.c.witness)
-        .limit(MAX_SIGNATURES - len(note.signatures))
-    ).scalars()
-    witnessed = tuple(NoteSignature.parse(line) for line in lines)
-    return SignedNote(note.text, note.signatures + witnessed)
 
 
 def _n_closed(connection: Connection) -> int:

@@ -9,17 +9,14 @@ checkpoint is shown again with what witnesses said about it. The ledger must not
 import shutil
 from pathlib import Path
 
-from sqlalchemy import select
-
 from ledger.database import FolderLock, Reader, store_error
-from ledger.errors import DifferenceFound
+from ledger.errors import LogUnavailable, RemoteError
 from ledger.folders import sync_folder
-from ledger.log.checkpoint import Checkpoint, log_origin
+from ledger.log.checkpoint import Checkpoint, log_key, log_origin, verify_checkpoint
 from ledger.log.folder import LogFolder
-from ledger.log.publisher import checkpoint_note, read_entries
-from ledger.log.tiles import CHECKPOINT_PATH, TILE_WIDTH
-from ledger.log.writing import LogWriter
-from ledger.schema_closing import checkpoint
+from ledger.log.records import checkpoint_note, rewrite_signed
+from ledger.log.tiles import CHECKPOINT_PATH
+from ledger.log.writing import LogWriter, check_not_later
 
 __all__ = ["rebuild_log"]
 
@@ -33,7 +30,8 @@ def rebuild_log(reader: Reader) -> tuple[Checkpoint | None, Path | None]:
 
     Raises:
         FolderInUse: the ledger runs.
-        DifferenceFound: the database does not lead to a root that was signed.
+        DifferenceFound: the database does not lead to a root that was signed, or the
+            old folder shows a head that the database does not know.
         StoreUnavailable: the disk refused; the old folder is as it was.
     """
     lock = FolderLock(reader.folder.lock)
@@ -41,6 +39,7 @@ def rebuild_log(reader: Reader) -> tuple[Checkpoint | None, Path | None]:
         fresh = reader.folder.log.with_name("log.new")
         shutil.rmtree(fresh, ignore_errors=True)
         head = _write(reader, LogFolder(fresh))
+        check_not_later(_shown(reader), head)
         return head, _replace(reader.folder.log, fresh) if head else None
     except OSError as exc:
         raise store_error(exc, reader.folder) from exc
@@ -48,27 +47,21 @@ def rebuild_log(reader: Reader) -> tuple[Checkpoint | None, Path | None]:
         lock.release()
 
 
+def _shown(reader: Reader) -> Checkpoint | None:
+    """Return the head that the old folder shows, if it can still be read."""
+    key = log_key(reader.identity.network, reader.identity.ledger)
+    try:
+        note = LogFolder(reader.folder.log).checkpoint()
+        return verify_checkpoint(note, key) if note else None
+    except (RemoteError, LogUnavailable):
+        return None
+
+
 def _write(reader: Reader, folder: LogFolder) -> Checkpoint | None:
-    """Write every head's tiles in turn, so that each older one can be shown too."""
+    """Write the files of every head that was signed."""
     writer = LogWriter(folder, log_origin(reader.identity.network))
-    head: Checkpoint | None = None
     with reader.session() as connection:
-        signed = connection.execute(
-            select(checkpoint.c.size, checkpoint.c.root).order_by(checkpoint.c.size)
-        ).all()
-        for size, root in signed:
-            before = head.size if head else 0
-            start = before - before % TILE_WIDTH
-            entries = read_entries(connection, start, size - start)
-            if start + len(entries) != size:
-                raise DifferenceFound(
-                    f"log of {size} entries is signed, "
-                    f"{start + len(entries)} vouchers are closed"
-                )
-            head = writer.write(head, start, entries)
-            if head.root != root:
-                raise DifferenceFound(f"log of {size} entries was signed another root")
-            writer.drop_partial(size, before)
+        head = rewrite_signed(connection, writer, None)
         note = checkpoint_note(connection)
     if note is not None:
         folder.put(CHECKPOINT_PATH, note.pack())

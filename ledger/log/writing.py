@@ -24,7 +24,7 @@ from ledger.log.tiles import (
 )
 from ledger.log.tree import EMPTY_ROOT, verify_consistency
 
-__all__ = ["ClosedEntry", "LogWriter", "check_shown"]
+__all__ = ["ClosedEntry", "LogWriter", "check_not_later", "check_shown"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +110,10 @@ class LogWriter:
                 )
 
 
-def check_shown(folder: LogFolder, key: NoteKey, signed: Checkpoint | None) -> None:
-    """Refuse to go on behind a checkpoint that was shown.
+def check_shown(
+    folder: LogFolder, key: NoteKey, signed: Checkpoint | None
+) -> Checkpoint | None:
+    """Return the head that the folder shows; refuse to go on behind it.
 
     Args:
         folder: the log's.
@@ -127,6 +129,16 @@ def check_shown(folder: LogFolder, key: NoteKey, signed: Checkpoint | None) -> N
         head = verify_checkpoint(shown, key) if shown else None
     except RemoteError as exc:
         raise DifferenceFound(f"{folder.path / CHECKPOINT_PATH}: {exc}") from exc
+    check_not_later(head, signed)
+    return head
+
+
+def check_not_later(head: Checkpoint | None, signed: Checkpoint | None) -> None:
+    """Refuse a head that was shown and that the database does not know.
+
+    Raises:
+        DifferenceFound: it is later than the newest in the database, or another.
+    """
     known = signed.size if signed else 0
     if head and (head.size > known or (head.size == known and head != signed)):
         raise DifferenceFound(

@@ -33,7 +33,7 @@ def _show(data: Data = None, as_json: AsJson = False) -> None:
     from ledger.errors import LogUnavailable
     from ledger.log.checkpoint import Checkpoint, cosigners_of, log_key
     from ledger.log.cosigning import read_witnesses
-    from ledger.log.publisher import checkpoint_note
+    from ledger.log.records import checkpoint_note
     from ledger.periods import format_us
     from p2pmoe.cli.tables import print_json, print_values
 

@@ -9,7 +9,7 @@ from ledger.errors import DifferenceFound, LogUnavailable, StoreUnavailable
 from ledger.log.checkpoint import Checkpoint, cosign, log_key, log_origin, witness_key
 from ledger.log.entry import LogEntry, entry_hash
 from ledger.log.folder import LogFolder
-from ledger.log.publisher import checkpoint_note, read_entries
+from ledger.log.records import checkpoint_note
 from ledger.log.tiles import Tile
 from ledger.log.tree import EMPTY_ROOT, root_of
 from ledger.schema_closing import checkpoint, closing, cosignature
@@ -51,9 +51,6 @@ def test_closed_vouchers_are_entries_in_their_order(ledger_database):
             assert note == log.checkpoint()
             assert checkpoint_note(connection, 3).text == head.text
             assert checkpoint_note(connection, 4) is None
-            assert [entry.raw for entry in read_entries(connection, 2, 2)] == (
-                entries[2:4]
-            )
 
 
 def test_batches_across_tiles_give_the_same_tree(books, monkeypatch):
@@ -247,7 +244,44 @@ def test_a_log_folder_that_cannot_be_written(books):
         books.publish()
     books.log.unlink()
     assert books.publish().size == 1
+
+
+@pytest.mark.parametrize("size", [None, 2, 3])
+def test_a_folder_of_a_moment_before_is_brought_up(books, tmp_path, size):
+    """A backup takes the log before the database; or the log is lost altogether."""
+    entries = books.close(2)
+    books.publish()
+    if size == 2:
+        shutil.copytree(books.log, tmp_path / "before")
+    entries += books.close(1)
+    books.publish()
+    if size == 3:
+        shutil.copytree(books.log, tmp_path / "before")
+    entries += books.close(299)
+    books.publish()
     shutil.rmtree(books.log)
+    if size is not None:
+        shutil.copytree(tmp_path / "before", books.log)
+    assert books.publish() is None
+    assert shown(books).size == 302
+    entries += books.close(1)
+    head = books.publish()
+    log = LogFolder(books.log)
+    hashes = list(map(entry_hash, entries))
+    assert log.tree(303).root == head.root == root_of(hashes)
+    assert log.tree(2).root == root_of(hashes[:2])
+
+
+def test_a_folder_that_leads_elsewhere_is_not_brought_up(books):
     books.close(1)
-    with pytest.raises(DifferenceFound, match="is not there"):
+    books.publish()
+    books.close(1)
+    books.publish()
+    shutil.rmtree(books.log)
+    with books.engine.begin() as connection:
+        connection.exec_driver_sql("drop trigger checkpoint_no_update")
+        connection.execute(
+            update(checkpoint).where(checkpoint.c.size == 1).values(root=bytes(32))
+        )
+    with pytest.raises(DifferenceFound, match="was signed another root"):
         books.publish()

@@ -8,7 +8,12 @@ from ledger.log.entry import entry_hash
 from ledger.log.folder import LogFolder
 from ledger.log.tiles import Tile
 from ledger.log.tree import EMPTY_ROOT, root_of
-from ledger.log.writing import ClosedEntry, LogWriter, check_shown
+from ledger.log.writing import (
+    ClosedEntry,
+    LogWriter,
+    check_not_later,
+    check_shown,
+)
 from tests.support.ledger_world import Party
 
 ENTRIES = [ClosedEntry(raw, entry_hash(raw)) for raw in (b"%d" % n for n in range(600))]
@@ -74,6 +79,7 @@ def test_what_was_shown_binds(folder):
         folder.put("checkpoint", note.pack())
 
     check_shown(folder, KEY, None)
+    check_not_later(None, None)
     show(5)
     check_shown(folder, KEY, Checkpoint(KEY.name, 5, EMPTY_ROOT))
     check_shown(folder, KEY, Checkpoint(KEY.name, 6, EMPTY_ROOT))
