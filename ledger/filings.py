@@ -158,7 +158,10 @@ def _hold(desk: Desk, claim: Claim, leaves: bytes) -> Filed:
             f"{n_leaves} leaves without the worker, at most {MAX_HELD_LEAVES}",
             peer=claimed.backbone,
         )
-    if desk.halves.find(claimed.key) is None:
+    held = desk.halves.find(claimed.key)
+    if held is not None and held.state != "held":
+        raise ClosedRefused("this final was given up", peer=claimed.backbone)
+    if held is None:
         if not desk.halves.has_room(claimed.backbone):
             return _answer(claim, FiledStatus.RETRY, "busy", "too many finals are held")
         desk.halves.hold(claim, leaves, desk.now_us)

@@ -19,7 +19,7 @@ from ledger.schema import grant, price_table
 __all__ = ["GrantState", "Grants"]
 
 _MAX_CACHED = 1024
-_MAX_EXPIRED = 256  # released in one go
+_MAX_EXPIRED = 64  # released in one go
 
 
 @dataclass(slots=True, kw_only=True)
