@@ -1,9 +1,9 @@
 """In which one state every receipt is: paid, pending, held, or rejected, and why.
 
 Contract: read-only. A receipt here is what one voucher added to the one before it; it
-was filed, or waits for its worker's signature, or was refused. Which receipts a period
-has follows from when the ledger stored them and never changes once it is over. Their
-states are those of now, the same whatever the period: sums by state add up over
+was filed, or waits for its worker's signature, or was refused. It is in the period in
+which the ledger stored it first; a refused copy counts until the voucher itself is
+taken. States are those of now, the same whatever the period: sums by state add up over
 periods too. Of a receipt whose parts are in several states the least advanced counts:
 it is paid when all of it that is the worker's is paid.
 

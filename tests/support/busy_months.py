@@ -1,8 +1,9 @@
 """Three months of a ledger as it runs: everything that can become of a voucher.
 
 Two workers and two backbones, fees, holdbacks, two price epochs, finals, tabs that
-close with their grants, refused vouchers, a paid and a failed payout: all through the
-store and its operations. Everything is derived: the same ledger each time.
+close with their grants, refused vouchers, disputes lost and open, payouts that arrived
+and that failed: all through the store and its operations. Everything is derived: the
+same ledger each time.
 """
 
 import dataclasses
@@ -12,6 +13,8 @@ from typing import Any
 from ledger.policy import Policy
 from ledger.prices import PriceTable
 from ledger.store import Store
+from tests.support.dispute_papers import claim_of
+from tests.support.disputes import opened
 from tests.support.ledger_world import NOVEMBER_US, Party, TabSide, World
 
 __all__ = ["DAY_US", "END_US", "TERMS", "BusyMonths"]
@@ -19,6 +22,7 @@ __all__ = ["DAY_US", "END_US", "TERMS", "BusyMonths"]
 DAY_US = 86_400_000_000
 END_US = NOVEMBER_US + 92 * DAY_US  # 2027-02-01
 _CLOSED_ON = {32: "2026-11", 64: "2026-12"}
+_DISPUTED_ON = {16, 40, 72}  # the last one is still open in the end
 TERMS = Policy(fee_ppm=33_333, holdback_ppm=250_000, holdback_us=20 * DAY_US)
 
 
@@ -47,7 +51,8 @@ class BusyMonths(World):
                 if day in _CLOSED_ON:
                     self.close_and_pay(store, _CLOSED_ON[day])
                 self.serve_all(store, day)
-            self.now_us = END_US
+                if day in _DISPUTED_ON:
+                    self.dispute(store)
             store.tend()
 
     def serve_all(self, store: Store, day: int) -> None:
@@ -61,8 +66,17 @@ class BusyMonths(World):
                 if day % 16:
                     store.file(forged, block, worker.id).result(5)
                 store.file(signed, block, backbone.id).result(5)
+                if day % 24 == 8:
+                    store.file(tab.forged(), b"", worker.id).result(5)
                 if day % 24:
                     tab.file(store, 200, final=True)
+
+    def dispute(self, store: Store) -> None:
+        """Close a voucher and question it; the worker never answers, and loses it."""
+        worker, backbone = self.workers[0], self.backbones[0]
+        tab = self.new_tab(store, worker, backbone)
+        tab.file(store, 0, 1, 2, final=True)
+        opened(store, claim_of(tab, 1), backbone)
 
     def new_tab(self, store: Store, worker: Party, backbone: Party) -> TabSide:
         self.n_tabs += 1
