@@ -16,7 +16,7 @@ from p2pmoe.demo.network import raise_network
 from p2pmoe.local_network.processes import Stage
 from relay import RelayConfig, SelfSigned, serve
 from tests.relay.test_dial import authority_files
-from tests.support.browser import Browser, Page, browser
+from tests.support.browser import LOW_CONTRAST, Browser, Page, browser
 from tests.support.fronts import front
 from tests.support.relays import plain_config, wall_us
 
@@ -235,36 +235,6 @@ def test_every_word_has_contrast_and_every_width_fits(
             assert page.evaluate(LOW_CONTRAST) == []
         background = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert background == ("rgb(14, 19, 22)" if dark else "rgb(246, 245, 241)")
-
-
-# Text whose contrast with what lies behind it is below 4.5 (WCAG 2.2, 1.4.3 and G18).
-LOW_CONTRAST = """
-(() => {
-  const channels = (text) => (text.match(/[\\d.]+/g) || []).map(Number);
-  const light = (rgb) => rgb.slice(0, 3).map((x) => x / 255)
-    .map((x) => x <= 0.03928 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4)
-    .reduce((sum, x, i) => sum + x * [0.2126, 0.7152, 0.0722][i], 0);
-  const behind = (element) => {
-    for (let at = element; at; at = at.parentElement) {
-      const found = channels(getComputedStyle(at).backgroundColor);
-      if (found.length === 3 || found[3] > 0) return found;
-    }
-    return [255, 255, 255];
-  };
-  const low = [];
-  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  while (walker.nextNode()) {
-    const element = walker.currentNode.parentElement;
-    if (!walker.currentNode.data.trim() || !element.checkVisibility()) continue;
-    if (["SCRIPT", "STYLE", "NOSCRIPT"].includes(element.tagName)) continue;
-    const ink = channels(getComputedStyle(element).color);
-    const [a, b] = [light(ink), light(behind(element))];
-    const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-    if (contrast < 4.5) low.push([walker.currentNode.data, contrast]);
-  }
-  return low;
-})()
-"""
 
 
 def test_names_of_strangers_are_text_and_nothing_else_runs(chromium: Browser) -> None:

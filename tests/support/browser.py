@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 from websockets.sync.client import ClientConnection, connect
 
-__all__ = ["Browser", "Page", "browser", "needs_chromium"]
+__all__ = ["LOW_CONTRAST", "Browser", "Page", "browser", "needs_chromium"]
 
 START_WITHIN_S = 60.0
 ANSWER_WITHIN_S = 60.0
@@ -54,6 +54,36 @@ def needs_chromium() -> str:
     if os.environ.get("P2PMOE_REQUIRE_SHARED") == "1":
         pytest.fail("needs chromium")
     pytest.skip("needs chromium")
+
+
+# Text whose contrast with what lies behind it is below 4.5 (WCAG 2.2, 1.4.3 and G18).
+LOW_CONTRAST = """
+(() => {
+  const channels = (text) => (text.match(/[\\d.]+/g) || []).map(Number);
+  const light = (rgb) => rgb.slice(0, 3).map((x) => x / 255)
+    .map((x) => x <= 0.03928 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, x, i) => sum + x * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = (element) => {
+    for (let at = element; at; at = at.parentElement) {
+      const found = channels(getComputedStyle(at).backgroundColor);
+      if (found.length === 3 || found[3] > 0) return found;
+    }
+    return [255, 255, 255];
+  };
+  const low = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const element = walker.currentNode.parentElement;
+    if (!walker.currentNode.data.trim() || !element.checkVisibility()) continue;
+    if (["SCRIPT", "STYLE", "NOSCRIPT"].includes(element.tagName)) continue;
+    const ink = channels(getComputedStyle(element).color);
+    const [a, b] = [light(ink), light(behind(element))];
+    const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (contrast < 4.5) low.push([walker.currentNode.data, contrast]);
+  }
+  return low;
+})()
+"""
 
 
 class Page:
