@@ -30,7 +30,10 @@ from ledger.log.folder import LogReader, write_whole
 from ledger.log.note import MAX_NOTE_BYTES, NoteKey, SignedNote
 from ledger.log.tree import EMPTY_ROOT, verify_consistency
 
-__all__ = ["Sighting", "Witness"]
+__all__ = ["Inspect", "Sighting", "Witness"]
+
+# Looks at the entries from a size up to a head; see `ledger.log.inspection`.
+Inspect = Callable[[LogReader, int, Checkpoint], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,7 @@ class Witness:
         key: NoteKey,
         sign: Callable[[bytes], bytes],
         wall_us: Callable[[], int],
+        inspect: Inspect | None = None,
     ) -> None:
         """Keep state in `folder`, made if missing.
 
@@ -60,6 +64,7 @@ class Witness:
             key: its name and key.
             sign: makes its Ed25519 signature over given bytes.
             wall_us: microseconds since 1970 UTC.
+            inspect: looks at the entries that came, before a head is cosigned.
 
         Raises:
             StoreUnavailable: the folder cannot be made.
@@ -68,6 +73,7 @@ class Witness:
         self._key = key
         self._sign = sign
         self._wall_us = wall_us
+        self._inspect = inspect
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as exc:
@@ -129,6 +135,8 @@ class Witness:
             verify_consistency((size, root), (head.size, head.root), proof)
         except ProofRefused as exc:
             raise LogRefused(str(exc)) from exc
+        if self._inspect is not None:
+            self._inspect(log, size, head)
 
     def _path(self, origin: str) -> Path:
         return self._folder / f"{sha256(origin.encode()).hexdigest()[:16]}.note"

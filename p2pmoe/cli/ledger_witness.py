@@ -32,6 +32,21 @@ if TYPE_CHECKING:
 __all__ = ["add_witness_commands"]
 
 
+LogPlace = Annotated[
+    str, typer.Option(metavar="WHERE", help="The log: its address or its folder.")
+]
+StateFolder = Annotated[
+    Path,
+    typer.Option(
+        metavar="FOLDER", help="Keeps the witness's key and what it saw: its own."
+    ),
+]
+WitnessName = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Its name in cosignatures; else of its key."),
+]
+
+
 def add_witness_commands(group: typer.Typer) -> None:
     """Add `witness` and `cosign` to the ledger's group."""
     group.command("witness")(_witness)
@@ -39,23 +54,17 @@ def add_witness_commands(group: typer.Typer) -> None:
 
 
 def _witness(
-    log: Annotated[
-        str, typer.Option(metavar="WHERE", help="The log: its address or its folder.")
-    ],
-    state: Annotated[
-        Path,
-        typer.Option(
-            metavar="FOLDER", help="Keeps the witness's key and what it saw: its own."
-        ),
-    ],
+    log: LogPlace,
+    state: StateFolder,
     network: NetworkKey = None,
     ledger: LedgerKey = None,
-    name: Annotated[
-        str | None,
+    name: WitnessName = None,
+    entries: Annotated[
+        bool,
         typer.Option(
-            metavar="NAME", help="Its name in cosignatures; else made of its key."
+            "--entries", help="Also read each new entry, check who signed it."
         ),
-    ] = None,
+    ] = False,
     once: Annotated[bool, typer.Option("--once", help="Look once, then end.")] = False,
     every: Annotated[
         int,
@@ -69,22 +78,30 @@ def _witness(
 ) -> None:
     """Check that a log only grows, and cosign its checkpoints."""
     import contextlib
+    import functools
 
-    from ledger.log.checkpoint import witness_key
+    from ledger.log.checkpoint import log_key, witness_key
+    from ledger.log.inspection import inspect_entries
     from ledger.log.witness import Witness
     from mobile_worker.clock import SystemClock
     from mobile_worker.session.identity import load_or_create
     from p2pmoe.ledgerd.log_source import open_log
 
-    log_key = _log_key(network, ledger, data)
+    network_id, ledger_id = _ids(network, ledger, data)
     with contextlib.ExitStack() as stack:
         source = stack.enter_context(open_log(log, use_authorities(ca)))
         identity = load_or_create(state / "witness.key")
         stack.callback(identity.release)
         named = name or f"p2pmoe.witness/{identity.peer_id.hex()[:16]}"
         key = witness_key(named, identity.peer_id)
-        witness = Witness(state, key, identity.sign, SystemClock().wall_us)
-        look = _Look(witness, source, log_key)
+        witness = Witness(
+            state,
+            key,
+            identity.sign,
+            SystemClock().wall_us,
+            functools.partial(inspect_entries, network=network_id) if entries else None,
+        )
+        look = _Look(witness, source, log_key(network_id, ledger_id))
         if once:
             _report(look(), key, as_json=as_json)
         else:
@@ -222,16 +239,15 @@ def _cosign(
         print_rows(("size", "name", "witness", "time", "is_new"), rows, "Cosigned")
 
 
-def _log_key(network: str | None, ledger: str | None, data: Path | None) -> "NoteKey":
-    """Return the key of the log to watch, from ids that are given or the folder's."""
-    from ledger.log.checkpoint import log_key
-
-    if network and ledger:
-        return log_key(
-            parse_hex(network, "network id", 32), parse_hex(ledger, "ledger id", 32)
-        )
-    own = open_reader(data).identity
-    return log_key(
-        parse_hex(network, "network id", 32) if network else own.network,
-        parse_hex(ledger, "ledger id", 32) if ledger else own.ledger,
+def _ids(
+    network: str | None, ledger: str | None, data: Path | None
+) -> tuple[bytes, bytes]:
+    """Return the ids of network and ledger: those given, else the folder's."""
+    given = (
+        parse_hex(network, "network id", 32) if network else None,
+        parse_hex(ledger, "ledger id", 32) if ledger else None,
     )
+    if given[0] and given[1]:
+        return given[0], given[1]
+    own = open_reader(data).identity
+    return given[0] or own.network, given[1] or own.ledger

@@ -189,6 +189,27 @@ def test_what_was_seen_is_never_forgotten(witness, monkeypatch):
     assert seen.path.read_bytes() == whole
 
 
+def test_what_came_is_inspected_before_it_is_cosigned(tmp_path):
+    looked = []
+
+    def inspect(_, old_size, head):
+        looked.append((old_size, head.size))
+        if head.size == 5:
+            raise LogRefused("log entry 4: nonsense")
+
+    key = witness_key("example.com/anna", ANNA.id)
+    witness = Witness(tmp_path / "state", key, ANNA.sign, lambda: 0, inspect)
+    shelf = Shelf()
+    for size in (2, 2, 4):
+        shelf.show(size)
+        witness.look(shelf.reader, LOG_KEY)
+    shelf.show(5)
+    with pytest.raises(LogRefused, match="nonsense"):
+        witness.look(shelf.reader, LOG_KEY)
+    assert looked == [(0, 2), (2, 4), (4, 5)]
+    assert list((tmp_path / "state").glob("*.refused-5-*.note"))
+
+
 def test_a_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "state").write_text("a file")
     with pytest.raises(StoreUnavailable):

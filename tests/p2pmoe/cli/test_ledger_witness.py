@@ -169,6 +169,12 @@ def test_over_http(books, tmp_path, monkeypatch):
     assert handed == [2]  # the log's line and its own, none of others
 
 
+def test_entries_are_read_when_asked_for(books, tmp_path):
+    refused = witness(books, tmp_path, "--once", "--entries")
+    assert isinstance(refused.exception, LogRefused)  # zeros for signatures
+    assert "log entry 0: signature" in str(refused.exception)
+
+
 def test_what_is_missing(books, tmp_path):
     missing = run("cosign", tmp_path / "none", "--data", books.path)
     assert isinstance(missing.exception, NotFound)
