@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ledger.database import LedgerIdentity, Reader
+    from ledger.periods import Period
 
 __all__ = [
     "AsJson",
@@ -26,6 +27,7 @@ __all__ = [
     "open_reader",
     "parse_hex",
     "print_lines",
+    "shown_period",
 ]
 
 _KEYS = ("ledger.identity", "network.key")  # of an operator's folder
@@ -132,3 +134,10 @@ def print_lines(lines: "Iterable[str]") -> None:
     """Print lines that end in a newline of their own, as they come."""
     for line in lines:
         print(line, end="")
+
+
+def shown_period(period: "Period") -> str:
+    """Return a period for people: both borders, or that there are none."""
+    from ledger.periods import ALL_TIME
+
+    return "all time" if period == ALL_TIME else str(period)

@@ -5,7 +5,14 @@ from typing import Annotated
 
 import typer
 
-from p2pmoe.cli.ledger_folder import AsJson, Data, PeriodText, WorkerId, open_reader
+from p2pmoe.cli.ledger_folder import (
+    AsJson,
+    Data,
+    PeriodText,
+    WorkerId,
+    open_reader,
+    shown_period,
+)
 from p2pmoe.errors import ConfigurationError
 
 __all__ = ["add_income_commands"]
@@ -56,7 +63,8 @@ def _income(
         print_json({"by": by, "income": rows, **totals})
         return
     print_rows((by, "servings", "rows", "amount_uc", "amount"), rows, "Income")
-    print(f"total {format_credits(total)} credits in {span}", file=sys.stderr)
+    told = f"total {format_credits(total)} credits, {shown_period(span)}"
+    print(told, file=sys.stderr)
 
 
 def _prices(

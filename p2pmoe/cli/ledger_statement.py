@@ -17,6 +17,7 @@ from p2pmoe.cli.ledger_folder import (
     WorkerId,
     open_reader,
     print_lines,
+    shown_period,
 )
 from p2pmoe.errors import ConfigurationError
 
@@ -109,34 +110,41 @@ _AMOUNTS = (
 
 
 def _print_text(statement: "Statement") -> None:
-    from ledger.periods import ALL_TIME, format_us
-    from ledger.statement_document import statement_document
+    from ledger.amounts import format_credits
+    from ledger.periods import format_us
+    from ledger.statement_document import amounts, statement_document
     from p2pmoe.cli.tables import print_values
 
     document = statement_document(statement)
     values: dict[str, object] = {
         "worker": document["worker"],
-        "period": "all time" if statement.period == ALL_TIME else statement.period,
+        "period": shown_period(statement.period),
     }
     for name in _AMOUNTS:
         values |= {key: document[key] for key in (f"{name}_uc", name)}
     for name in ("pending", "held", "available", "clearing"):
-        values[f"of it {name}"] = f"{getattr(statement.flows.closing, f'{name}_uc')} uc"
+        values |= amounts(**{name: getattr(statement.flows.closing, f"{name}_uc")})
     values |= {name: document[name] for name in ("vouchers", "servings", "rows")}
     for line in statement.by_backbone:
         values[f"from {line.backbone.hex()[:16]}"] = (
-            f"{line.servings} servings, {line.rows} rows, {line.earned_uc} uc"
+            f"{_counted(line.servings, 'serving')}, {_counted(line.rows, 'row')}, "
+            f"{format_credits(line.earned_uc)} credits"
         )
     for state in statement.states:
-        values[f"{state.state}: {state.why}" if state.why else str(state.state)] = (
-            f"{state.receipts} receipts, {state.servings} servings, "
-            f"{state.amount_uc} uc"
+        name = f"{state.state}, {state.why}" if state.why else str(state.state)
+        values[f"receipts {name}"] = (
+            f"{_counted(state.receipts, 'receipt')}, "
+            f"{_counted(state.servings, 'serving')}, "
+            f"{format_credits(state.amount_uc)} credits"
         )
     for each in statement.payouts:
-        values[f"payout {each.id.hex()[:16]}"] = f"{each.state}, {each.amount_uc} uc"
+        values[f"payout {each.id.hex()[:16]}"] = (
+            f"{each.state}, {format_credits(each.amount_uc)} credits"
+        )
     if statement.late_receipts:
         values["issued before"] = (
-            f"{statement.late_receipts} receipts, {statement.late_uc} uc"
+            f"{_counted(statement.late_receipts, 'receipt')}, "
+            f"{format_credits(statement.late_uc)} credits"
         )
     if statement.closed_period:
         values["closed"] = format_us(statement.closed_period.closed_us)
@@ -146,3 +154,7 @@ def _print_text(statement: "Statement") -> None:
         f"checkpoint {head.size} {head.root.hex()}" if head else "no checkpoint yet"
     )
     print_values(values)
+
+
+def _counted(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

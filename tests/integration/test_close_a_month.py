@@ -148,8 +148,10 @@ def check_what_was_printed(accountant: Accountant) -> None:
     statement = printed[f"p2pmoe ledger statement --worker {worker} --period 2026-11"]
     values = dict(line.split("\t") for line in statement.splitlines())
     assert int(values["fees_uc"]) > 0
-    assert values["held: holdback"].startswith("2 receipts")
-    assert values["pending: rest"].startswith("4 receipts")  # of the first two tabs
+    assert values["receipts held, holdback"].startswith("2 receipts")
+    assert values["receipts pending, rest"].startswith(
+        "4 receipts"
+    )  # of the first two tabs
     assert values["statement hash"]
     explained = printed[f"p2pmoe ledger explain {accountant.names['TRANSFER']}"]
     assert "closed voucher" in explained

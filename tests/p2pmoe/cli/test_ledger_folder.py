@@ -3,12 +3,14 @@
 import pytest
 
 from ledger.errors import StoreUnavailable
+from ledger.periods import ALL_TIME, Period
 from p2pmoe.cli.ledger_folder import (
     expected_identity,
     ledger_path,
     open_reader,
     parse_hex,
     print_lines,
+    shown_period,
 )
 from p2pmoe.errors import ConfigurationError
 from p2pmoe.network.folder import OperatorFolder, default_folder
@@ -61,3 +63,8 @@ def test_before_there_is_a_ledger_the_keys_tell_an_operators_folder(tmp_path):
 def test_lines_are_printed_as_they_are(capsys):
     print_lines(iter(["a\n", "b,c\n"]))
     assert capsys.readouterr().out == "a\nb,c\n"
+
+
+def test_a_period_is_shown_with_both_borders():
+    assert shown_period(ALL_TIME) == "all time"
+    assert shown_period(Period(0, 1)) == str(Period(0, 1))

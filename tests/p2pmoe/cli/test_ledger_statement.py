@@ -34,8 +34,12 @@ def test_statement(world, tmp_path):
     plain = run(tmp_path, "statement", "--period", "2026-11").stdout
     # B38: both borders are printed.
     assert "[2026-11-01T00:00:00.000000Z, 2026-12-01T00:00:00.000000Z)" in plain
-    assert "rejected: signature\t1 receipts" in plain
-    assert "pending: open\t2 receipts, 4 servings" in plain
+    values = dict(line.split("\t") for line in plain.splitlines())
+    assert len(values) == len(plain.splitlines())  # no name twice
+    assert values["earned_uc"] == values["pending_uc"] == str(world.earned_uc)
+    assert values["paid_uc"] == "0"
+    assert values["receipts rejected, signature"].startswith("1 receipt, ")
+    assert values["receipts pending, open"].startswith("2 receipts, 4 servings")
     assert "proved by\tno checkpoint yet" in plain
 
 
