@@ -11,9 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any
-
-from sqlalchemy import Row
 
 from ledger.accounts import AccountKind, TransferCode, transfer_id
 from ledger.database import LedgerIdentity
@@ -21,11 +18,11 @@ from ledger.errors import DifferenceFound, RemoteError
 from ledger.grant import Grant
 from ledger.policy import Policy
 from ledger.prices import PriceTable
-from ledger.voucher import SignedVoucher, Voucher, voucher_hash
 
 __all__ = [
     "AuditReport",
     "Books",
+    "Closed",
     "DisputeFound",
     "Due",
     "Filed",
@@ -79,20 +76,38 @@ class Due:
     posted_us: int | None  # None: not known from elsewhere
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Filed:
-    """A voucher that stands: its row's id, its fields, what was received."""
+    """A voucher that was found right: what later parts need of it, and no more."""
 
     id: int
-    name: str  # as in messages
-    voucher: Voucher
-    signed: SignedVoucher
+    content_hash: bytes  # [32]
+    worker: bytes  # [32]
+    backbone: bytes  # [32]
+    tab: bytes  # [8]
+    amount_uc: int
+    is_final: bool
     posted_us: int
 
     @property
-    def content_hash(self) -> bytes:
-        """The 32-byte name of the voucher."""
-        return voucher_hash(self.signed.raw)
+    def name(self) -> str:
+        """As it is called in messages."""
+        return f"voucher {self.content_hash[:4].hex()} of tab {self.tab.hex()}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closed:
+    """A closing that was found right: what later parts need of it."""
+
+    content_hash: bytes  # [32]
+    policy_hash: bytes  # [32]
+    closed_us: int
+    state: str
+    released_us: int | None
+    net_uc: int
+    holdback: str
+    holdback_us: int | None
+    held_uc: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +142,20 @@ class Books:
     equivocations: defaultdict[bytes, list[int]] = field(
         default_factory=lambda: defaultdict(list)  # worker -> when each was seen
     )
-    closed: dict[int, Row[Any]] = field(default_factory=dict)  # by voucher's row id
+    closed: dict[int, Closed] = field(default_factory=dict)  # by voucher's row id
     entries: list[bytes] = field(default_factory=list)  # of the log, leaf hashes
     due: dict[bytes, Due] = field(default_factory=dict)  # by transfer id
+    _shared: dict[bytes, bytes] = field(default_factory=dict)
+    _sides: dict[Side, Side] = field(default_factory=dict)
+
+    def shared(self, raw: bytes) -> bytes:
+        """Return the one copy of bytes that come again and again."""
+        return self._shared.setdefault(raw, raw)
+
+    def side(self, owner: bytes, kind: AccountKind) -> Side:
+        """Return the one copy of an account's name."""
+        side = self.shared(owner), kind
+        return self._sides.setdefault(side, side)
 
     def expect(
         self,
@@ -149,8 +175,8 @@ class Books:
             raise DifferenceFound(f"{code} {ident.hex()} has two reasons")
         self.due[ident] = Due(
             code=code,
-            debit=sides[0],
-            credit=sides[1],
+            debit=self.side(*sides[0]),
+            credit=self.side(*sides[1]),
             amount_uc=amount_uc,
             reference=reference,
             posted_us=posted_us,

@@ -9,20 +9,23 @@ always closed. Reads only; raises `DifferenceFound`.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Connection, Row, select
 
 from ledger.accounts import EXTERNAL_OWNER, AccountKind, TransferCode
-from ledger.audit_books import Books, Filed, holds, same
+from ledger.audit_books import Books, Closed, Filed, holds, same
 from ledger.errors import DifferenceFound
 from ledger.log.entry import entry_hash, pack_entry
-from ledger.schema import account
+from ledger.schema import account, voucher
 from ledger.schema_closing import closing, policy
+from ledger.voucher import SignedVoucher
 
-__all__ = ["check_closings"]
+__all__ = ["check_closings", "closings_in_order", "entry_of"]
+
+_ROWS_AT_ONCE = 512
 
 _Start = tuple[int, bytes]  # of a policy: since when, and its hash
 
@@ -37,14 +40,13 @@ def check_closings(connection: Connection, books: Books) -> None:
         row.id: (row.owner, row.kind) for row in connection.execute(select(account))
     }
     last_us = 0
-    rows = connection.execute(select(closing).order_by(closing.c.log_index)).all()
-    for index, row in enumerate(rows):
+    for index, row in enumerate(closings_in_order(connection)):
         name = f"closing of voucher {row.content_hash[:4].hex()}"
         same(name, "place in the log", row.log_index, index)
         filed = books.vouchers.get(row.voucher_id)
         if filed is None:
             raise DifferenceFound(f"{name}: there is no such voucher")
-        worker_account = (filed.voucher.worker, AccountKind.WORKER_PENDING)
+        worker_account = (filed.worker, AccountKind.WORKER_PENDING)
         same(name, "account", accounts.get(row.worker_account), worker_account)
         _check_terms(name, row, filed, starts, books)
         _check_state(name, row, filed, books)
@@ -53,10 +55,57 @@ def check_closings(connection: Connection, books: Books) -> None:
             raise DifferenceFound(f"{name}: closed before it could be")
         last_us = row.closed_us
         books.entries.append(row.entry_hash)
-        books.closed[row.voucher_id] = row
+        books.closed[row.voucher_id] = Closed(
+            content_hash=filed.content_hash,
+            policy_hash=books.shared(row.policy_hash),
+            closed_us=row.closed_us,
+            state=row.state,
+            released_us=row.released_us,
+            net_uc=row.net_uc,
+            holdback=row.holdback,
+            holdback_us=row.holdback_us,
+            held_uc=row.held_uc,
+        )
         books.report.closings += 1
     _check_finals(starts, books)
     _check_pruned(books)
+
+
+def closings_in_order(
+    connection: Connection, start: int = 0, end: int | None = None
+) -> Iterator[Row[Any]]:
+    """Yield closings with their vouchers' bytes, in order, some at a time.
+
+    Args:
+        connection: a reading session.
+        start: the first place in the log.
+        end: the first place after the last one, None for all.
+    """
+    columns = (voucher.c.raw, voucher.c.worker_signature, voucher.c.backbone_signature)
+    statement = (
+        select(closing, *columns)
+        .join(voucher, voucher.c.id == closing.c.voucher_id, isouter=True)
+        .order_by(closing.c.log_index)
+        .limit(_ROWS_AT_ONCE)
+    )
+    if end is not None:
+        statement = statement.where(closing.c.log_index < end)
+    while True:
+        rows = connection.execute(statement.where(closing.c.log_index >= start)).all()
+        if not rows:
+            return
+        yield from rows
+        start = rows[-1].log_index + 1
+
+
+def entry_of(row: Row[Any]) -> bytes:
+    """Return the entry of the log that a closing makes."""
+    signed = SignedVoucher(
+        raw=row.raw,
+        worker_signature=row.worker_signature,
+        backbone_signature=row.backbone_signature,
+    )
+    return pack_entry(signed, row.policy_hash)
 
 
 def _check_terms(
@@ -77,11 +126,11 @@ def _check_terms(
         content_hash for _, content_hash in starts[max(0, n_before - 1) : n_until]
     ]
     holds(name, "its policy held then", row.policy_hash in allowed)
-    split = terms.split(filed.voucher.amount_uc)
+    split = terms.split(filed.amount_uc)
     for column, value in {
         "content_hash": filed.content_hash,
-        "entry_hash": entry_hash(pack_entry(filed.signed, row.policy_hash)),
-        "amount_uc": filed.voucher.amount_uc,
+        "entry_hash": entry_hash(entry_of(row)),
+        "amount_uc": filed.amount_uc,
         "fee_uc": split.fee_uc,
         "held_uc": split.held_uc,
         "net_uc": split.net_uc,
@@ -89,16 +138,16 @@ def _check_terms(
         "holdback_due_us": row.closed_us + terms.holdback_us,
     }.items():
         same(name, column, getattr(row, column), value)
-    pending = (filed.voucher.worker, AccountKind.WORKER_PENDING)
+    pending = (filed.worker, AccountKind.WORKER_PENDING)
     fee = (EXTERNAL_OWNER, AccountKind.FEE)
-    held_back = (filed.voucher.worker, AccountKind.WORKER_HELD)
+    held_back = (filed.worker, AccountKind.WORKER_HELD)
     _expect(books, row, TransferCode.FEE, (pending, fee), split.fee_uc)
     _expect(books, row, TransferCode.HOLD, (pending, held_back), split.held_uc)
 
 
 def _check_state(name: str, row: Row[Any], filed: Filed, books: Books) -> None:
     """Check where the net amount stands, and demand the transfer that took it there."""
-    pending = (filed.voucher.worker, AccountKind.WORKER_PENDING)
+    pending = (filed.worker, AccountKind.WORKER_PENDING)
     disputes = books.disputes.get(row.voucher_id, [])
     is_disputed = any(each.is_pending for each in disputes)
     same(name, "disputed", row.state == "disputed", is_disputed)
@@ -109,19 +158,19 @@ def _check_state(name: str, row: Row[Any], filed: Filed, books: Books) -> None:
     elif row.state == "released":
         if row.released_us < row.release_due_us:
             raise DifferenceFound(f"{name}: released before its window was over")
-        available = (filed.voucher.worker, AccountKind.WORKER_AVAILABLE)
+        available = (filed.worker, AccountKind.WORKER_AVAILABLE)
         sides = (pending, available)
         _expect(books, row, TransferCode.SETTLE, sides, row.net_uc, row.released_us)
     else:
         same(name, "reversed at", [row.released_us], lost)
-        deposit = (filed.voucher.backbone, AccountKind.CLIENT_DEPOSIT)
+        deposit = (filed.backbone, AccountKind.CLIENT_DEPOSIT)
         sides = (pending, deposit)
         _expect(books, row, TransferCode.REVERSE, sides, row.net_uc, row.released_us)
 
 
 def _check_holdback(name: str, row: Row[Any], filed: Filed, books: Books) -> None:
     """Check where the holdback stands, and demand the transfer that took it there."""
-    worker = filed.voucher.worker
+    worker = filed.worker
     held = (worker, AccountKind.WORKER_HELD)
     same(name, "has a holdback", row.holdback != "none", row.held_uc > 0)
     lost_us = set(books.equivocations.get(worker, []))
@@ -151,7 +200,7 @@ def _check_finals(starts: Sequence[_Start], books: Books) -> None:
     """Check that every final voucher is closed (since there are policies)."""
     for filed in books.vouchers.values():
         is_new = bool(starts) and filed.posted_us >= starts[0][0]
-        if filed.voucher.final and is_new and filed.id not in books.closed:
+        if filed.is_final and is_new and filed.id not in books.closed:
             raise DifferenceFound(f"{filed.name}: final, but not closed")
 
 

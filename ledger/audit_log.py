@@ -9,12 +9,13 @@ Checkpoints that somebody kept elsewhere may be handed in; the log must still
 contain them. Reads only; raises `DifferenceFound`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from sqlalchemy import Connection, func, select
 
 from ledger.audit_books import Books, holds, naming, same
+from ledger.audit_closings import closings_in_order, entry_of
 from ledger.errors import DifferenceFound, LogUnavailable
 from ledger.log.checkpoint import (
     Checkpoint,
@@ -23,7 +24,6 @@ from ledger.log.checkpoint import (
     verify_cosignature,
     witness_key,
 )
-from ledger.log.entry import entry_hash, pack_entry
 from ledger.log.folder import LogReader, fetch_from
 from ledger.log.note import NoteSignature, SignedNote
 from ledger.log.tiles import TILE_WIDTH, extend
@@ -81,7 +81,7 @@ def check_log(
     _check_cosignatures(connection, {head.size: head for head in heads}, books)
     _check_shown(connection, heads, shown)
     if shown is not None:
-        _check_tiles(folder, shown.size, books)
+        _check_tiles(connection, folder, shown.size, books)
         books.report.log_entries = shown.size
 
 
@@ -150,18 +150,17 @@ def _check_shown(
         holds(name, "it is one of the newest", missing_us > newest_us - _MAX_BEHIND_US)
 
 
-def _check_tiles(folder: Path, size: int, books: Books) -> None:
+def _check_tiles(connection: Connection, folder: Path, size: int, books: Books) -> None:
     """Compare every tile and bundle of the shown tree with what it must hold."""
     log = LogReader(fetch_from(folder))
     tiles = extend(_no_tile, 0, books.entries[:size])
-    bundles = _bundles(books)
     for tile, raw in tiles:
         try:
             with naming(tile.path):
                 same(tile.path, "content", log.tile(tile), raw)
                 if tile.level == 0:
                     start = tile.index * TILE_WIDTH
-                    wanted = bundles(start, start + tile.width)
+                    wanted = _entries(connection, start, start + tile.width)
                     same(tile.bundle_path, "content", log.entries(tile), wanted)
         except LogUnavailable as exc:
             raise DifferenceFound(str(exc)) from exc
@@ -171,17 +170,6 @@ def _no_tile(_: object) -> bytes:
     raise LookupError  # a tree that grows from nothing has nothing to read
 
 
-def _bundles(books: Books) -> Callable[[int, int], list[bytes]]:
-    """Return what makes the entries of a span again, from the closed vouchers."""
-    order = sorted(books.closed.values(), key=lambda row: row.log_index)
-
-    def bundle(start: int, end: int) -> list[bytes]:
-        raws = [
-            pack_entry(books.vouchers[row.voucher_id].signed, row.policy_hash)
-            for row in order[start:end]
-        ]
-        hashes = [entry_hash(raw) for raw in raws]
-        same(f"log entries from {start}", "hashes", hashes, books.entries[start:end])
-        return raws
-
-    return bundle
+def _entries(connection: Connection, start: int, end: int) -> list[bytes]:
+    """Return the entries of a span, made again from the closed vouchers."""
+    return [entry_of(row) for row in closings_in_order(connection, start, end)]

@@ -25,9 +25,9 @@ from ledger.dispute_papers import (
 from ledger.equivocation import EquivocationProof, verify_equivocation
 from ledger.errors import DifferenceFound
 from ledger.policy import Policy
-from ledger.schema import rejected
+from ledger.schema import rejected, voucher
 from ledger.schema_closing import closing, dispute, equivocation, one_sided
-from ledger.voucher import Voucher, verify_voucher, voucher_hash
+from ledger.voucher import Voucher, VoucherKey, verify_voucher, voucher_hash
 
 __all__ = [
     "check_disputes",
@@ -83,7 +83,7 @@ def check_disputes(connection: Connection, books: Books) -> None:
 def _check_claim(
     name: str, row: Row[Any], claim: DisputeClaim, filed: Filed, books: Books
 ) -> None:
-    parties = (filed.voucher.backbone, filed.voucher.worker)
+    parties = (filed.backbone, filed.worker)
     if claim.reason is Reason.UNKNOWN_ROWS:
         parties = parties[::-1]
     for what, stored, derived in (
@@ -200,7 +200,6 @@ def check_equivocations(connection: Connection, books: Books) -> None:
 
 def check_one_sided(connection: Connection, books: Books) -> None:
     """Check finals that only their backbone signed, and what became of them."""
-    by_key = {filed.voucher.key: filed for filed in books.vouchers.values()}
     for row in connection.execute(select(one_sided)):
         name = f"one-sided voucher {row.content_hash[:4].hex()}"
         with naming(name):
@@ -218,8 +217,7 @@ def check_one_sided(connection: Connection, books: Books) -> None:
         same(name, "hash", row.content_hash, voucher_hash(row.raw))
         same(name, "network", claimed.network, books.owner.network)
         holds(name, "it is final", claimed.final)
-        filed = by_key.get(claimed.key)
-        closed = None if filed is None else books.closed.get(filed.id)
+        closed = books.closed.get(_voucher_of(connection, claimed.key))
         if row.state == "held":
             holds(name, "its key is open", closed is None)
         else:
@@ -227,6 +225,19 @@ def check_one_sided(connection: Connection, books: Books) -> None:
             same(name, "state", row.state, "signed" if is_signed else "expired")
             same(name, "leaves kept", len(row.leaves), 0)
         books.report.one_sided += 1
+
+
+def _voucher_of(connection: Connection, key: VoucherKey) -> int:
+    """Return the row id of a key's voucher, -1 if there is none."""
+    found = connection.execute(
+        select(voucher.c.id).where(
+            voucher.c.worker == key.worker,
+            voucher.c.backbone == key.backbone,
+            voucher.c.tab == key.tab,
+            voucher.c.price_epoch == key.price_epoch,
+        )
+    ).scalar_one_or_none()
+    return -1 if found is None else int(found)
 
 
 def check_rejected(connection: Connection, books: Books) -> None:

@@ -151,7 +151,7 @@ def _check_parts(
         one, closed = payouts.get(item.payout_id), books.closed.get(item.voucher_id)
         if one is None or closed is None:
             raise DifferenceFound(f"a part of voucher {item.voucher_id} of nothing")
-        worker = books.vouchers[item.voucher_id].voucher.worker
+        worker = books.vouchers[item.voucher_id].worker
         name = f"{one.name}, {item.part} of {books.vouchers[item.voucher_id].name}"
         same(name, "worker", worker, one.worker)
         is_net = item.part == "net"
@@ -162,8 +162,10 @@ def _check_parts(
         same(
             name, "amount", item.amount_uc, closed.net_uc if is_net else closed.held_uc
         )
-        if not released_us < one.end_us or released_us > one.row.prepared_us:
+        if released_us is None or released_us >= one.end_us:
             raise DifferenceFound(f"{name}: released after its period")
+        if released_us > one.row.prepared_us:
+            raise DifferenceFound(f"{name}: released after it was prepared")
         if one.is_living:
             other = taken.setdefault((item.voucher_id, item.part), one.name)
             if other != one.name:
@@ -174,10 +176,10 @@ def _check_totals(payouts: Iterable[_Payout], books: Books) -> None:
     """Check that no more is paid than was released before the periods' ends."""
     released: defaultdict[bytes, list[tuple[int, int]]] = defaultdict(list)
     for voucher_id, row in books.closed.items():
-        worker = books.vouchers[voucher_id].voucher.worker
-        if row.state == "released":
+        worker = books.vouchers[voucher_id].worker
+        if row.released_us is not None and row.state == "released":
             released[worker].append((row.released_us, row.net_uc))
-        if row.holdback == "released":
+        if row.holdback_us is not None and row.holdback == "released":
             released[worker].append((row.holdback_us, row.held_uc))
     living: defaultdict[bytes, list[_Payout]] = defaultdict(list)
     for one in payouts:

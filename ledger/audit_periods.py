@@ -56,9 +56,9 @@ def _check_contents(
         select(func.max(transfer.c.seq)).where(transfer.c.posted_us < row.end_us)
     ).scalar_one()
     same(name, "last transfer", row.last_seq, last_seq or 0)
-    closed = [each for each in books.closed.values() if each.closed_us < row.end_us]
-    same(name, "size of the log", row.log_size, len(closed))
-    root = root_of(books.entries[: len(closed)])
+    size = sum(each.closed_us < row.end_us for each in books.closed.values())
+    same(name, "size of the log", row.log_size, size)
+    root = root_of(books.entries[:size])
     same(name, "root of the log", row.log_root, root)
 
 

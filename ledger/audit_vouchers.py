@@ -9,11 +9,12 @@ demands the transfer that earned what it added. Reads only; raises `DifferenceFo
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, func, select
 
 from ledger.accounts import AccountKind, TransferCode
 from ledger.audit_books import Books, Filed, naming, same
@@ -40,7 +41,19 @@ _COLUMNS = (
     "rows",
     "amount_uc",
 )
+_ROWS_AT_ONCE = 500
 _CHUNK_BYTES = 1024 * LEAF_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class _Voucher:
+    """A voucher whose signatures and columns are right."""
+
+    id: int  # of its row
+    name: str
+    voucher: Voucher
+    signed: SignedVoucher
+    posted_us: int
 
 
 class _Places:
@@ -100,15 +113,24 @@ def check_vouchers(connection: Connection, folder: LedgerFolder, books: Books) -
     places = _Places(connection, folder, is_full=books.is_full)
     books.report.pruned_files = sorted(places.pruned)
     books.disputed = set(connection.execute(select(dispute.c.voucher_id)).scalars())
-    rows = connection.execute(select(voucher).order_by(voucher.c.id)).all()
-    for at, row in enumerate(rows):
-        books.tell("vouchers and leaves", at / len(rows))
+    n_all = connection.execute(select(func.count()).select_from(voucher)).scalar_one()
+    for at, row in enumerate(_by_id(connection)):
+        books.tell("vouchers and leaves", at / n_all)
         filed = _checked(row)
         prices = books.prices.get(filed.voucher.price_table_hash)
         if prices is None:
             raise DifferenceFound(f"{filed.name}: its price table is missing")
         same(filed.name, "network", filed.voucher.network, books.owner.network)
-        books.vouchers[row.id] = filed
+        books.vouchers[row.id] = Filed(
+            id=row.id,
+            content_hash=row.content_hash,
+            worker=books.shared(filed.voucher.worker),
+            backbone=books.shared(filed.voucher.backbone),
+            tab=filed.voucher.tab,
+            amount_uc=filed.voucher.amount_uc,
+            is_final=filed.voucher.final,
+            posted_us=row.posted_us,
+        )
         _check_filings(connection, filed, places, books)
         books.report.vouchers += 1
         books.report.earned_uc += filed.voucher.amount_uc
@@ -116,7 +138,23 @@ def check_vouchers(connection: Connection, folder: LedgerFolder, books: Books) -
     books.pruned_us = places.gone_us
 
 
-def _checked(row: Row[Any]) -> Filed:
+def _by_id(connection: Connection) -> Iterator[Row[Any]]:
+    """Yield all vouchers, some at a time: their bytes are not kept."""
+    last = -1
+    while True:
+        rows = connection.execute(
+            select(voucher)
+            .where(voucher.c.id > last)
+            .order_by(voucher.c.id)
+            .limit(_ROWS_AT_ONCE)
+        ).all()
+        if not rows:
+            return
+        yield from rows
+        last = rows[-1].id
+
+
+def _checked(row: Row[Any]) -> _Voucher:
     name = f"voucher {row.content_hash[:4].hex()} of tab {row.tab.hex()}"
     signed = SignedVoucher(
         raw=row.raw,
@@ -129,11 +167,11 @@ def _checked(row: Row[Any]) -> Filed:
         same(name, column, getattr(row, column), getattr(claimed, column))
     same(name, "final", row.final, int(claimed.final))
     same(name, "hash", row.content_hash, voucher_hash(row.raw))
-    return Filed(row.id, name, claimed, signed, row.posted_us)
+    return _Voucher(row.id, name, claimed, signed, row.posted_us)
 
 
 def _check_filings(
-    connection: Connection, filed: Filed, places: _Places, books: Books
+    connection: Connection, filed: _Voucher, places: _Places, books: Books
 ) -> None:
     rows = connection.execute(
         select(filing).where(filing.c.voucher_id == filed.id).order_by(filing.c.number)
@@ -224,7 +262,7 @@ def _earn_key(claimed: Voucher, number: int) -> bytes:
     return claimed.worker + claimed.backbone + claimed.tab + numbers
 
 
-def _check_sums(filed: Filed, rows: Sequence[Row[Any]]) -> None:
+def _check_sums(filed: _Voucher, rows: Sequence[Row[Any]]) -> None:
     """Check that the filings add up to the voucher, and that it is the last of them."""
     name, claimed, last = filed.name, filed.voucher, rows[-1]
     same(name, "filings' leaves", sum(row.leaves for row in rows), claimed.leaves)
@@ -237,7 +275,7 @@ def _check_sums(filed: Filed, rows: Sequence[Row[Any]]) -> None:
     same(name, "posted", filed.posted_us, last.posted_us)
 
 
-def _check_experts(connection: Connection, filed: Filed, sums: _Sums) -> None:
+def _check_experts(connection: Connection, filed: _Voucher, sums: _Sums) -> None:
     """Check a closed voucher's sums by expert, which outlive its leaves."""
     rows = connection.execute(
         select(voucher_expert).where(voucher_expert.c.voucher_id == filed.id)
