@@ -40,6 +40,8 @@ __all__ = ["Publisher"]
 
 _BATCH = 8 * TILE_WIDTH  # entries of one checkpoint at most: 70 MB of the longest
 
+_MAX_BATCHES = 32  # of one run: some seconds, so that a ledger can be stopped
+
 
 class Publisher:
     """Writes a ledger's log."""
@@ -62,6 +64,8 @@ class Publisher:
     ) -> Checkpoint | None:
         """Bring the log up to what is closed; return a new checkpoint, if there is one.
 
+        After a long time without, one run does a part, and the next goes on.
+
         Args:
             submit: gives a job to the ledger's writer.
 
@@ -71,14 +75,15 @@ class Publisher:
                 again later.
         """
         published = None
-        while True:
+        for _ in range(_MAX_BATCHES):
             try:
                 head, n_new = self._one_batch(submit)
             except OSError as exc:
                 raise store_error(exc, self._reader.folder) from exc
             published = head or published
             if n_new < _BATCH:
-                return published
+                break
+        return published
 
     def _one_batch(
         self, submit: Callable[[Callable[[Desk], Any]], Future[Any]]

@@ -86,6 +86,14 @@ def test_batches_across_tiles_give_the_same_tree(books, monkeypatch):
     assert sizes == [250, 506, 520]
 
 
+def test_a_long_backlog_is_published_in_parts(books, monkeypatch):
+    monkeypatch.setattr("ledger.log.publisher._BATCH", 10)
+    monkeypatch.setattr("ledger.log.publisher._MAX_BATCHES", 2)
+    books.close(45)
+    assert [books.publish().size for _ in range(3)] == [20, 40, 45]
+    assert books.publish() is None
+
+
 def flip(path, at: int = 40) -> None:
     raw = bytearray(path.read_bytes())
     raw[at] ^= 1
