@@ -90,9 +90,13 @@ class Store:
         self._lock = FolderLock(self.folder.lock)
         try:
             self._engine = open_writing_engine(self.folder, owner)
-            self._writer = Writer(
-                self._engine, self.folder, owner, wall_us, settings.writer
-            )
+            try:
+                self._writer = Writer(
+                    self._engine, self.folder, owner, wall_us, settings.writer
+                )
+            except LedgerError:
+                self._engine.dispose()
+                raise
         except LedgerError:
             self._lock.release()
             raise

@@ -201,6 +201,9 @@ class Writer:
         except (DBAPIError, OSError) as exc:
             self._drop_desk()
             raise store_error(exc, self._folder) from exc
+        except LedgerError:
+            self._drop_desk()
+            raise
         return self._desk
 
     def _drop_desk(self) -> None:
