@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p2pmoe.cli.ledger_folder import AsJson, Data, PeriodText, open_reader
+from p2pmoe.cli.ledger_folder import READING, AsJson, Data, PeriodText, open_reader
 from p2pmoe.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -41,8 +41,9 @@ def _balance(
     from ledger.balances import balances, find_owner
     from ledger.periods import parse_period
     from p2pmoe.cli.tables import print_json, print_rows
+    from p2pmoe.cli.waiting import Waiting
 
-    with open_reader(data).session() as connection:
+    with Waiting(READING), open_reader(data).session() as connection:
         owner = find_owner(connection, account) if account else None
         instant = parse_period(as_of).start_us if as_of else None
         lines = balances(connection, as_of_us=instant, owner=owner)
@@ -66,8 +67,9 @@ def _trial_balance(data: Data = None, as_json: AsJson = False) -> None:
     from ledger.balances import balances
     from ledger.errors import DifferenceFound
     from p2pmoe.cli.tables import print_json, print_rows
+    from p2pmoe.cli.waiting import Waiting
 
-    with open_reader(data).session() as connection:
+    with Waiting(READING), open_reader(data).session() as connection:
         lines = balances(connection)
     rows = [
         {
@@ -115,11 +117,12 @@ def _register(
     from ledger.balances import find_owner
     from ledger.periods import ALL_TIME, parse_period
     from p2pmoe.cli.tables import print_json, print_rows
+    from p2pmoe.cli.waiting import Waiting
 
     if kind not in set(AccountKind):
         raise ConfigurationError(f"{kind!r} is none of {', '.join(AccountKind)}")
     span = parse_period(period) if period else ALL_TIME
-    with open_reader(data).session() as connection:
+    with Waiting(READING), open_reader(data).session() as connection:
         owner = find_owner(connection, account)
         of = (owner, AccountKind(kind), span)
         opening_uc = opening_balance(connection, *of)

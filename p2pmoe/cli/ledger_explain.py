@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p2pmoe.cli.ledger_folder import AsJson, Data, open_reader
+from p2pmoe.cli.ledger_folder import READING, AsJson, Data, open_reader
 
 if TYPE_CHECKING:
     from ledger.explain import Explanation, LeafLine
@@ -44,9 +44,10 @@ def _explain(
     """Say why value moved: voucher, prices, terms, payout, and the servings."""
     from ledger.explain import explain, find_transfer
     from p2pmoe.cli.tables import print_json, print_rows
+    from p2pmoe.cli.waiting import Waiting
 
     reader = open_reader(data)
-    with reader.session() as connection:
+    with Waiting(READING), reader.session() as connection:
         moved = find_transfer(connection, transfer)
         told = explain(connection, reader.folder, moved)
     servings = _leaf_rows(told) if leaves else _expert_rows(told)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ledger.periods import Period
 
 __all__ = [
+    "READING",
     "AsJson",
     "BackboneId",
     "Data",
@@ -30,6 +31,7 @@ __all__ = [
     "shown_period",
 ]
 
+READING = "reading the ledger"  # said where it takes more than a moment
 _KEYS = ("ledger.identity", "network.key")  # of an operator's folder
 
 Data = Annotated[

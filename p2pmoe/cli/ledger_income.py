@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from p2pmoe.cli.ledger_folder import (
+    READING,
     AsJson,
     Data,
     PeriodText,
@@ -40,11 +41,12 @@ def _income(
     from ledger.income import IncomeBy, income
     from ledger.periods import ALL_TIME, parse_period
     from p2pmoe.cli.tables import print_json, print_rows
+    from p2pmoe.cli.waiting import Waiting
 
     if by not in set(IncomeBy):
         raise ConfigurationError(f"{by!r} is none of {', '.join(IncomeBy)}")
     span = parse_period(period) if period else ALL_TIME
-    with open_reader(data).session() as connection:
+    with Waiting(READING), open_reader(data).session() as connection:
         owner = find_owner(connection, worker) if worker else None
         lines = income(connection, IncomeBy(by), span, owner)
     rows = [
@@ -78,8 +80,9 @@ def _prices(
     """Print the price tables that vouchers were priced by, or one of them whole."""
     from ledger.price_tables import price_rows, price_tables
     from p2pmoe.cli.tables import print_json, print_rows
+    from p2pmoe.cli.waiting import Waiting
 
-    with open_reader(data).session() as connection:
+    with Waiting(READING), open_reader(data).session() as connection:
         if epoch is None:
             rows = price_tables(connection)
         else:

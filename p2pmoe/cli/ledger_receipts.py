@@ -4,7 +4,14 @@ from typing import Annotated
 
 import typer
 
-from p2pmoe.cli.ledger_folder import AsJson, Data, PeriodText, WorkerId, open_reader
+from p2pmoe.cli.ledger_folder import (
+    READING,
+    AsJson,
+    Data,
+    PeriodText,
+    WorkerId,
+    open_reader,
+)
 from p2pmoe.errors import ConfigurationError
 
 __all__ = ["add_receipts_command"]
@@ -34,11 +41,12 @@ def _receipts(
     from ledger.receipt_document import receipt_document
     from ledger.receipt_states import ReceiptState, receipts
     from p2pmoe.cli.tables import is_on_terminal, print_json, print_rows
+    from p2pmoe.cli.waiting import Waiting
 
     if status is not None and status not in set(ReceiptState):
         raise ConfigurationError(f"{status!r} is none of {', '.join(ReceiptState)}")
     span = parse_period(period) if period else ALL_TIME
-    with open_reader(data).session() as connection:
+    with Waiting(READING), open_reader(data).session() as connection:
         owner = find_owner(connection, worker) if worker else None
         lines = receipts(connection, worker=owner, period=span)
     rows = [

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from p2pmoe.cli.ledger_folder import AsJson, Data, open_reader
+from p2pmoe.cli.ledger_folder import READING, AsJson, Data, open_reader
 
 if TYPE_CHECKING:
     from ledger.database import LedgerIdentity
@@ -31,9 +31,10 @@ def _report(data: Data = None, as_json: AsJson = False) -> None:
     """Print counts and sums of everything; `ledger verify` checks them."""
     from ledger.overview import overview
     from p2pmoe.cli.tables import print_json, print_rows, print_values
+    from p2pmoe.cli.waiting import Waiting
 
     reader = open_reader(data)
-    with reader.session() as connection:
+    with Waiting(READING), reader.session() as connection:
         found = overview(connection)
     rows = [
         {

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from p2pmoe.cli.ledger_folder import (
+    READING,
     AsJson,
     Data,
     PeriodText,
@@ -22,8 +23,6 @@ from p2pmoe.cli.ledger_folder import (
 from p2pmoe.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ledger.statements import Statement
 
 __all__ = ["add_statement_command"]
@@ -57,7 +56,10 @@ def _statement(
     from ledger.balances import find_owner, workers
     from ledger.journal import journal_lines
     from ledger.periods import ALL_TIME, parse_period
+    from ledger.statement_document import statement_csv, statement_document
     from ledger.statements import statement
+    from p2pmoe.cli.tables import print_json
+    from p2pmoe.cli.waiting import Waiting
 
     span = parse_period(period) if period else ALL_TIME
     form = _Format.JSON if as_json else form
@@ -65,34 +67,34 @@ def _statement(
         raise ConfigurationError(
             "a journal is of one worker: name --worker, or `ledger export --journal`"
         )
-    with open_reader(data).session() as connection:
+    reader = open_reader(data)
+    with reader.session() as connection:
         chosen = [find_owner(connection, worker)] if worker else workers(connection)
+        made = (statement(connection, owner, span) for owner in chosen)
         if form == _Format.JOURNAL:
             print_lines(journal_lines(connection, span, chosen[0]))
             return
-        made = (statement(connection, owner, span) for owner in chosen)
-        _print(made, form, is_one=bool(worker))
-
-
-def _print(statements: "Iterator[Statement]", form: _Format, *, is_one: bool) -> None:
-    from ledger.statement_document import statement_csv, statement_document
-    from p2pmoe.cli.tables import is_on_terminal, print_json
-
-    if form == _Format.CSV:
-        print_lines(statement_csv(statements))
+        if form == _Format.CSV:
+            print_lines(statement_csv(made))
+            return
+        with Waiting(READING):
+            statements = list(made)
+    if form == _Format.TEXT:
+        _print_texts(statements)
         return
-    if form == _Format.JSON:
-        documents = [statement_document(each) for each in statements]
-        print_json(documents[0] if is_one else {"statements": documents})
-        return
-    n_printed = 0
-    for each in statements:
-        if n_printed and is_on_terminal():
+    documents = [statement_document(each) for each in statements]
+    print_json(documents[0] if worker else {"statements": documents})
+
+
+def _print_texts(statements: "list[Statement]") -> None:
+    from p2pmoe.cli.tables import is_on_terminal
+
+    if not statements:
+        print("no worker has earned anything yet", file=sys.stderr)
+    for n, each in enumerate(statements):
+        if n and is_on_terminal():
             print()
         _print_text(each)
-        n_printed += 1
-    if not n_printed:
-        print("no worker has earned anything yet", file=sys.stderr)
 
 
 _AMOUNTS = (
