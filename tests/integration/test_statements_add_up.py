@@ -12,11 +12,13 @@ from ledger.balances import balances
 from ledger.database import Reader
 from ledger.flows import WORKER_KINDS, worker_flows
 from ledger.income import IncomeBy, earnings, income
+from ledger.journal import account_name, journal_lines
 from ledger.periods import ALL_TIME, Period, parse_period
 from ledger.receipt_states import receipts
 from ledger.schema_closing import period as period_table
 from ledger.statement_root import statement_root
 from ledger.statements import Statement, statement
+from tests.support.accountants import beancounts, hledgers
 from tests.support.busy_months import DAY_US, END_US, BusyMonths
 from tests.support.ledger_world import NOVEMBER_US
 
@@ -191,3 +193,15 @@ def test_b38_closed_months_keep_their_statements(connection):
     for row in rows:
         period = Period(row.start_us, row.end_us)
         assert statement_root(connection, period) == row.statement_root
+
+
+@pytest.mark.parametrize("read", [hledgers, beancounts])
+def test_accountants_programs_come_to_the_same_balances(connection, read, tmp_path):
+    for name in ("2026-11", "2026-12", "2026..2028"):
+        period = parse_period(name)
+        found = read("".join(journal_lines(connection, period)), tmp_path)
+        assert found == {
+            account_name(line.owner, line.kind): -line.balance_uc
+            for line in balances(connection, as_of_us=period.end_us)
+            if line.balance_uc
+        }

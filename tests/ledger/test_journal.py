@@ -1,8 +1,5 @@
 """The journal: read by hledger and beancount, to the micro-credit as the ledger."""
 
-import json
-import subprocess
-
 import pytest
 
 from ledger import journal as module
@@ -11,9 +8,9 @@ from ledger.balances import balances
 from ledger.errors import DifferenceFound
 from ledger.journal import account_name, journal_lines
 from ledger.periods import ALL_TIME, parse_period
+from tests.support.accountants import beancounts, hledgers
 from tests.support.books import Books
 from tests.support.ledger_world import NOVEMBER_US, World
-from tests.support.shared import tool_path
 
 DAY_US = 86_400_000_000
 NOVEMBER, DECEMBER = parse_period("2026-11"), parse_period("2026-12")
@@ -56,48 +53,6 @@ def expected(books, end_us, owner=None):
         for line in lines
         if line.balance_uc
     }
-
-
-def hledgers(text, tmp_path):
-    """Return every account's balance as hledger reads it, in micro-credits."""
-    path = tmp_path / "x.journal"
-    path.write_text(text)
-    command = [tool_path("hledger"), "-f", str(path)]
-    subprocess.run([*command, "check", "ordereddates"], check=True, capture_output=True)
-    output = subprocess.run(
-        [*command, "balance", "--no-elide", "--flat", "-O", "json"],
-        check=True,
-        capture_output=True,
-    ).stdout
-    rows, _ = json.loads(output)
-    found = {}
-    for name, _, _, quantities in rows:
-        (amount,) = quantities
-        assert amount["acommodity"] == "CREDIT"
-        quantity = amount["aquantity"]
-        scale = 10 ** (6 - quantity["decimalPlaces"])
-        found[name] = quantity["decimalMantissa"] * scale
-    return found
-
-
-def beancounts(text, tmp_path):
-    """Return every account's balance as beancount reads it, in micro-credits."""
-    from beancount import loader
-    from beancount.core.data import Transaction
-
-    path = tmp_path / "x.beancount"
-    path.write_text(text)
-    entries, errors, _ = loader.load_file(str(path))
-    assert errors == []
-    found: dict[str, int] = {}
-    for entry in entries:
-        if isinstance(entry, Transaction):
-            for posting in entry.postings:
-                scaled = posting.units.number.scaleb(6)
-                assert scaled == int(scaled)
-                name = posting.account
-                found[name] = found.get(name, 0) + int(scaled)
-    return {name: sum_uc for name, sum_uc in found.items() if sum_uc}
 
 
 @pytest.mark.parametrize("read", [hledgers, beancounts])
