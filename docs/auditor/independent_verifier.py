@@ -973,11 +973,8 @@ def check_log(books: Books, shown_note, kept) -> None:
         heads.append(head)
         texts[row["size"]] = note_lines(name, row["note"])[0]
         books.counts["checkpoints"] += 1
-    others = [read_head(books, "kept checkpoint", note) for note in kept]
-    for size, root in heads + others:
-        name = f"checkpoint of {size}"
-        must(name, "is not larger than the log", size <= len(hashes))
-        same(name, "root", root, tree_root(hashes[:size]))
+    heads_of_others = [read_head(books, "kept checkpoint", note) for note in kept]
+    check_roots(heads + heads_of_others, hashes)
     for row in books.db.execute("select * from cosignature"):
         check_cosignature(row, texts)
         books.counts["cosignatures"] += 1
@@ -995,6 +992,25 @@ def check_log(books: Books, shown_note, kept) -> None:
         must("shown checkpoint", "it is one of the newest", recent)
     check_tiles(books, hashes[:size])
     books.counts["log_entries"] = size
+
+
+def check_roots(heads, hashes) -> None:
+    """Check that each head is the root of the first so many entries."""
+    peaks, size = [], 0  # of complete subtrees: (number of entries, hash)
+    for head_size, head_root in sorted(heads):
+        name = f"checkpoint of {head_size}"
+        must(name, "it is not larger than the log", head_size <= len(hashes))
+        for leaf in hashes[size:head_size]:
+            peaks.append((1, leaf))
+            while len(peaks) > 1 and peaks[-2][0] == peaks[-1][0]:
+                (_, left), (n_entries, right) = peaks[-2:]
+                joined = sha256(b"\1" + left + right).digest()
+                peaks[-2:] = [(2 * n_entries, joined)]
+        size = head_size
+        root = peaks[-1][1] if peaks else sha256(b"").digest()
+        for _, left in reversed(peaks[:-1]):
+            root = sha256(b"\1" + left + root).digest()
+        same(name, "root", head_root, root)
 
 
 def check_cosignature(row, texts) -> None:
@@ -1109,22 +1125,23 @@ MOVES = "earn fee hold settle reverse unhold forfeit pay paid unpay round".split
 
 def check_periods(books: Books) -> None:
     """Check what every closed period says of transfers, log and statements."""
-    moved = books.db.execute("select * from transfer order by seq").fetchall()
     end_us = 0
     for row in books.db.execute("select * from period order by start_us"):
         name, start, end = f"period {row['name']}", row["start_us"], row["end_us"]
-        must(name, "comes after the one before", start >= end_us)
-        between = [each for each in moved if end_us <= each["posted_us"] < start]
-        same(name, "transfers between it and the one before", len(between), 0)
-        must(name, "was over", row["closed_us"] >= end > start)
+        must(name, "it comes after the one before", start >= end_us)
+        query = "select count(*) from transfer where posted_us >= ? and posted_us < ?"
+        (n_between,) = books.db.execute(query, (end_us, start)).fetchone()
+        same(name, "transfers between it and the one before", n_between, 0)
+        must(name, "it was over", row["closed_us"] >= end > start)
         same(name, "borders", (start, end), borders(name, row["name"]))
-        last = [each["seq"] for each in moved if each["posted_us"] < end]
-        same(name, "last transfer", row["last_seq"], last[-1] if last else 0)
+        query = "select max(seq) from transfer where posted_us < ?"
+        (last,) = books.db.execute(query, (end,)).fetchone()
+        same(name, "last transfer", row["last_seq"], last or 0)
         closed = [each for each in books.closings if each["closed_us"] < end]
         same(name, "size of the log", row["log_size"], len(closed))
         log_root = tree_root([each["entry_hash"] for each in closed])
         same(name, "root of the log", row["log_root"], log_root)
-        root = statement_root(books, moved, start, end)
+        root = statement_root(books, start, end)
         same(name, "root of the statements", row["statement_root"], root)
         end_us = end
         books.counts["periods"] += 1
@@ -1155,7 +1172,7 @@ def span(text):
     return tuple(int(each.timestamp()) * 10**6 for each in (day, following))
 
 
-def statement_root(books: Books, moved, start, end):
+def statement_root(books: Books, start, end):
     """Return the root over all workers' statements of a period."""
     owners = {}
     for row in books.db.execute("select * from account where opened_us < ?", (end,)):
@@ -1164,9 +1181,9 @@ def statement_root(books: Books, moved, start, end):
     sums = defaultdict(lambda: defaultdict(int))
     for owner, _ in owners.values():
         sums[owner]["is there"] = 1
-    for row in moved:
+    for row in books.db.execute("select * from transfer where posted_us < ?", (end,)):
         for sign, side in ((-1, "debit_id"), (1, "credit_id")):
-            if row[side] not in owners or row["posted_us"] >= end:
+            if row[side] not in owners:
                 continue
             owner, kind = owners[row[side]]
             sums[owner]["closing", kind] += sign * row["amount_uc"]
