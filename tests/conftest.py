@@ -58,3 +58,10 @@ def ledger_databases(request: pytest.FixtureRequest) -> Callable[[Path], Path]:
 def ledger_database(ledger_databases: Callable[[Path], Path], tmp_path: Path) -> Path:
     """A folder for a new ledger, in SQLite and in PostgreSQL."""
     return ledger_databases(tmp_path / "ledger")
+
+
+@pytest.fixture
+def only_sqlite(request: pytest.FixtureRequest) -> None:
+    """For a test of SQLite's own ways: skipped where all ledgers are elsewhere."""
+    if request.config.getoption("--ledger-database") != "sqlite":
+        pytest.skip("is about SQLite")

@@ -38,9 +38,9 @@ def pending(store, worker: Party) -> int:
         return statement(connection, worker.id, ALL_TIME).closing_uc
 
 
-def test_b39_the_same_voucher_100_times_at_once_is_one_row(tmp_path):
+def test_b39_the_same_voucher_100_times_at_once_is_one_row(ledger_database):
     world = World()
-    with world.open(tmp_path, window_s=0.002) as store:
+    with world.open(ledger_database, window_s=0.002) as store:
         tab = world.tab(store.grant(world.order()).result(5))
         signed, block = tab.next(0, 1, 2)
         futures = [store.file(signed, block, b"f" * 32) for _ in range(100)]
@@ -50,17 +50,17 @@ def test_b39_the_same_voucher_100_times_at_once_is_one_row(tmp_path):
             for table in (voucher, filing):
                 count = select(func.count()).select_from(table)
                 assert connection.execute(count).scalar() == 1
-    with world.open(tmp_path) as store:  # after a restart
+    with world.open(ledger_database) as store:  # after a restart
         again = store.file(signed, block, b"f" * 32).result(5)
         assert again.status is FiledStatus.DUPLICATE
         assert pending(store, world.worker) == tab.previous.amount_uc
 
 
-def test_b35_8_writers_and_a_reader_10000_inserts_0_errors(tmp_path):
+def test_b35_8_writers_and_a_reader_10000_inserts_0_errors(ledger_database):
     """10,000 leaves in 1,000 vouchers by 8 threads, with statements all the while."""
     world = World()
     n_threads, n_vouchers, n_leaves = 8, 125, 10
-    with world.open(tmp_path, window_s=0.005, credit_uc=10**12) as store:
+    with world.open(ledger_database, window_s=0.005, credit_uc=10**12) as store:
         sides = []
         for n in range(n_threads):
             worker = Party(f"worker {n}")
@@ -100,7 +100,7 @@ def test_b35_8_writers_and_a_reader_10000_inserts_0_errors(tmp_path):
         assert report.transfers == 1 + n_threads + n_threads * n_vouchers
 
 
-def test_a_full_database_loses_nothing_that_was_acknowledged(tmp_path):
+def test_a_full_database_loses_nothing_that_was_acknowledged(tmp_path, only_sqlite):
     world = World()
     with world.open(tmp_path) as store:
         tab = world.tab(store.grant(world.order()).result(5))
