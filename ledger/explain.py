@@ -8,8 +8,6 @@ an explanation whose leaves do not add up is a `DifferenceFound`, never an answe
 """
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import Connection, Row, Table, select
@@ -18,52 +16,26 @@ from ledger.accounts import EXTERNAL_OWNER, TransferCode, transfer_id
 from ledger.amounts import format_credits
 from ledger.database import LedgerFolder
 from ledger.errors import DifferenceFound, FormatRefused, LeavesPruned, NotFound
+from ledger.explanation import ExpertLine, Explanation, LeafLine, by_expert
 from ledger.leaf import LEAF_BYTES, Leaf, split_leaves
 from ledger.leaf_files import LeafPlace, read_leaves
 from ledger.periods import format_us
 from ledger.policy import PARTS_PER_MILLION, Policy
 from ledger.prices import PriceTable
 from ledger.schema import account, filing, grant, price_table, transfer, voucher
-from ledger.schema_closing import closing, dispute, payout, payout_item
+from ledger.schema_closing import (
+    closing,
+    dispute,
+    payout,
+    payout_item,
+    voucher_expert,
+)
 from ledger.schema_closing import policy as policy_table
 
-__all__ = ["Explanation", "LeafLine", "Step", "explain", "find_transfer"]
+__all__ = ["explain", "find_transfer"]
 
 _MIN_DIGITS = 8
 _ID_BYTES = 16
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One thing that the one before it is based on: its name and facts."""
-
-    title: str
-    facts: Mapping[str, object]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeafLine:
-    """One expert served, priced."""
-
-    serving: int
-    request: int
-    layer: int
-    expert: int
-    rows: int
-    unit_price_uc: int
-    amount_uc: int
-
-
-@dataclass(slots=True, kw_only=True)
-class Explanation:
-    """A transfer and all that it is based on."""
-
-    steps: list[Step] = field(default_factory=list)
-    leaves: list[LeafLine] = field(default_factory=list)
-
-    def add(self, title: str, **facts: object) -> None:
-        """Add a step."""
-        self.steps.append(Step(title, facts))
 
 
 def find_transfer(connection: Connection, text: str) -> Row[Any]:
@@ -233,13 +205,14 @@ def _add_leaves(
             for filed in filings
         ]
     except LeavesPruned as exc:
-        told.add("leaves", pruned=str(exc), added_uc=wanted_uc)
+        told.add("leaves", pruned=str(exc), sum_uc=wanted_uc)
         return
     try:
         leaves = [Leaf.parse(raw) for block in blocks for raw in split_leaves(block)]
     except FormatRefused as exc:
         raise DifferenceFound(f"leaves of {wanted_uc} micro-credits: {exc}") from exc
     told.leaves = [_leaf_line(leaf, prices) for leaf in leaves]
+    told.experts = by_expert(told.leaves)
     total_uc = sum(line.rows * line.unit_price_uc for line in told.leaves)
     told.add(
         "leaves",
@@ -307,6 +280,26 @@ def _add_closing(
     if filings:
         prices = _add_prices(connection, told, filings[-1].grant_hash)
         _add_leaves(folder, told, filings, prices)
+        if not told.leaves:  # their sums by expert outlive them
+            told.experts = _kept_experts(connection, row.voucher_id, prices)
+
+
+def _kept_experts(
+    connection: Connection, voucher_id: int, prices: PriceTable
+) -> list[ExpertLine]:
+    kept = voucher_expert.c
+    statement = select(voucher_expert).where(kept.voucher_id == voucher_id)
+    return [
+        ExpertLine(
+            layer=row.layer,
+            expert=row.expert,
+            servings=row.servings,
+            rows=row.rows,
+            unit_price_uc=prices.unit_price(row.layer, row.expert),
+            amount_uc=row.amount_uc,
+        )
+        for row in connection.execute(statement.order_by(kept.layer, kept.expert))
+    ]
 
 
 def _filings(connection: Connection, voucher_id: int) -> list[Row[Any]]:

@@ -1,25 +1,13 @@
 """`p2pmoe ledger explain TRANSFER`: why value moved, down to the leaves."""
 
-from typing import TYPE_CHECKING, Annotated
+import dataclasses
+from typing import Annotated
 
 import typer
 
 from p2pmoe.cli.ledger_folder import READING, AsJson, Data, open_reader
 
-if TYPE_CHECKING:
-    from ledger.explain import Explanation, LeafLine
-
 __all__ = ["add_explain_command"]
-
-_LEAF_COLUMNS = (
-    "serving",
-    "request",
-    "layer",
-    "expert",
-    "rows",
-    "unit_price_uc",
-    "amount_uc",
-)
 
 
 def add_explain_command(group: typer.Typer) -> None:
@@ -50,7 +38,8 @@ def _explain(
     with Waiting(READING), reader.session() as connection:
         moved = find_transfer(connection, transfer)
         told = explain(connection, reader.folder, moved)
-    servings = _leaf_rows(told) if leaves else _expert_rows(told)
+    lines = told.leaves if leaves else told.experts
+    servings = [dataclasses.asdict(line) for line in lines]
     name = "leaves" if leaves else "experts"
     if as_json:
         steps = [{"step": step.title, **step.facts} for step in told.steps]
@@ -64,26 +53,3 @@ def _explain(
     print_rows(("step", "name", "value"), facts, "Why")
     if servings:
         print_rows(tuple(servings[0]), servings, name.capitalize())
-
-
-def _leaf_rows(told: "Explanation") -> list[dict[str, object]]:
-    return [
-        {name: getattr(line, name) for name in _LEAF_COLUMNS} for line in told.leaves
-    ]
-
-
-def _expert_rows(told: "Explanation") -> list[dict[str, object]]:
-    by_expert: dict[tuple[int, int], list[LeafLine]] = {}
-    for line in told.leaves:
-        by_expert.setdefault((line.layer, line.expert), []).append(line)
-    return [
-        {
-            "layer": layer,
-            "expert": expert,
-            "servings": len(lines),
-            "rows": sum(line.rows for line in lines),
-            "unit_price_uc": lines[0].unit_price_uc,
-            "amount_uc": sum(line.amount_uc for line in lines),
-        }
-        for (layer, expert), lines in sorted(by_expert.items())
-    ]

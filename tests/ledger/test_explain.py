@@ -3,9 +3,11 @@
 import pytest
 from sqlalchemy import select
 
+from ledger.database import LedgerFolder
 from ledger.errors import DifferenceFound, NotFound
 from ledger.explain import explain, find_transfer
 from ledger.leaf import LEAF_BYTES
+from ledger.leaf_files import mark_pruned
 from ledger.policy import Policy
 from ledger.schema import transfer
 from ledger.schema_closing import closing
@@ -189,3 +191,28 @@ class Fake:
 
     def __init__(self, values):
         self.__dict__.update(values)
+
+
+def test_pruned_leaves_are_told_and_the_experts_stay(books, tmp_path):
+    folder = LedgerFolder(tmp_path)
+    folder.leaves.mkdir()
+    mark_pruned(folder.leaves, 1, bytes(32))
+    earn, fee = (
+        next(row for row in rows(books) if row.code == code) for code in ("earn", "fee")
+    )
+    with books:
+        point = books.connection.begin_nested()
+        amount_uc = books.world.amount_uc
+        books.experts(1, (1, 3, 2, 4, 60), (0, 0, 3, 9, amount_uc - 60))
+        of_fee = explain(books.connection, folder, fee)
+        of_earn = explain(books.connection, folder, earn)
+        point.rollback()
+    assert "pruned" in facts(of_fee, "leaves")[0]["pruned"]
+    assert of_fee.leaves == of_earn.leaves == of_earn.experts == []
+    assert [
+        (line.layer, line.expert, line.unit_price_uc) for line in of_fee.experts
+    ] == [
+        (0, 0, 10),
+        (1, 3, 15),
+    ]
+    assert sum(line.amount_uc for line in of_fee.experts) == amount_uc
