@@ -62,7 +62,7 @@ def parse_camt053(raw: bytes) -> list[StatementLine]:
     reader = _Reader()
     try:
         reader.parser.Parse(raw, True)
-    except expat.ExpatError as exc:
+    except (expat.ExpatError, LookupError, ValueError) as exc:  # the encoding's too
         raise StatementBroken(f"the statement is no XML: {exc}") from exc
     if not reader.is_statement:
         raise StatementBroken("the XML is no camt.053 statement")

@@ -7,10 +7,14 @@ some cents. Everything is derived: the same world each time.
 import copy
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ledger.periods import parse_period
 from ledger.store import Store
 from tests.support.ledger_world import Party, World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["DAY_US", "DECEMBER_US", "RATE", "PaidWorld", "copied", "payee_rows"]
 
@@ -20,11 +24,19 @@ RATE = "1 credit = 1000 EUR"  # 10 micro-credits are a cent
 
 
 class PaidWorld(World):
-    """A world of `n_workers`, worker `n` with `n + 1` servings in one final voucher."""
+    """A world of `n_workers`, worker `n` with `n + 1` servings in one final voucher.
 
-    def __init__(self, path: Path, n_workers: int = 3) -> None:
+    `then` does more to it, once November is closed.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        n_workers: int = 3,
+        then: "Callable[[PaidWorld, Store], None] | None" = None,
+    ) -> None:
         super().__init__()
-        self.path = path
+        self.path, self.then = path, then
         self.workers = [Party(f"worker {n}") for n in range(n_workers)]
         self.n_tabs = 0
         with self.open(path) as store:
@@ -34,6 +46,8 @@ class PaidWorld(World):
             store.tend()
             self.now_us = DECEMBER_US
             store.operate("period.close", {"name": "2026-11"}).result(5)
+            if then is not None:
+                then(self, store)
 
     def serve(self, store: Store, worker: Party, n_servings: int) -> int:
         """File one final voucher; return its amount, pending until it is released."""
@@ -47,7 +61,12 @@ class PaidWorld(World):
 
 
 def copied(world: PaidWorld, path: Path) -> PaidWorld:
-    """Return the same world on a copy of its folder; the first stays as it is."""
+    """Return the same world on a copy of its folder; the first stays as it is.
+
+    A database that is not in the folder is not copied with it: it is made again.
+    """
+    if (world.path / "database.url").exists():
+        return PaidWorld(path, len(world.workers), world.then)
     shutil.copytree(world.path, path, dirs_exist_ok=True)
     twin = copy.copy(world)
     twin.path = path

@@ -12,16 +12,18 @@ from tests.support.paid_world import RATE, PaidWorld, copied, payee_rows
 from tests.support.payout_orders import IBAN
 
 
+def prepare(world, store):
+    """Two payouts for the bank and two for a callback."""
+    rows = payee_rows(*world.workers)
+    for adapter, payees in (("bank", rows[:2]), ("http", rows[2:])):
+        params = {"period": "2026-11", "adapter": adapter, "rate": RATE}
+        params |= {"payees": payees, "commit": True}
+        store.operate("payout.prepare", params).result(5)
+
+
 @pytest.fixture(scope="module")
 def template(tmp_path_factory):
-    world = PaidWorld(tmp_path_factory.mktemp("paid") / "ledger", 4)
-    rows = payee_rows(*world.workers)
-    with world.open(world.path) as store:
-        for adapter, payees in (("bank", rows[:2]), ("http", rows[2:])):
-            params = {"period": "2026-11", "adapter": adapter, "rate": RATE}
-            params |= {"payees": payees, "commit": True}
-            store.operate("payout.prepare", params).result(5)
-    return world
+    return PaidWorld(tmp_path_factory.mktemp("paid") / "ledger", 4, prepare)
 
 
 @pytest.fixture

@@ -11,22 +11,22 @@ from tests.support.paid_world import RATE, PaidWorld, copied, payee_rows
 from tests.support.payout_orders import order
 
 
-@pytest.fixture(scope="module")
-def template(tmp_path_factory):
-    world = PaidWorld(tmp_path_factory.mktemp("paid") / "ledger")
+def send(world, store):
+    """Two payouts that were sent, and one of which nobody knows."""
     params = {"period": "2026-11", "adapter": "bank", "rate": RATE, "commit": True}
     params["payees"] = payee_rows(*world.workers)
-    with world.open(world.path) as store:
-        done = store.operate("payout.prepare", params).result(5)["payouts"]
-        ids = [{"id": one["id"]} for one in done]
-        store.operate("payout.start", {"payouts": ids}).result(5)
-        states = ("sent", "sent", "unresolved")
-        outcomes = [
-            one | {"state": state} for one, state in zip(ids, states, strict=True)
-        ]
-        store.operate("payout.record", {"outcomes": outcomes}).result(5)
+    done = store.operate("payout.prepare", params).result(5)["payouts"]
+    ids = [{"id": one["id"]} for one in done]
+    store.operate("payout.start", {"payouts": ids}).result(5)
+    states = ("sent", "sent", "unresolved")
+    outcomes = [one | {"state": state} for one, state in zip(ids, states, strict=True)]
+    store.operate("payout.record", {"outcomes": outcomes}).result(5)
     world.payouts = done
-    return world
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory):
+    return PaidWorld(tmp_path_factory.mktemp("paid") / "ledger", 3, send)
 
 
 @pytest.fixture
