@@ -26,7 +26,7 @@ _SLACK_US = _HOUR_US  # what is due is done every few seconds: an hour is no cha
 _RELEASE_US = 48 * _HOUR_US  # a grant's rest goes back so long after its expiry
 _MAX_WAL_BYTES = 128 << 20
 _MAX_TRANSACTION_S = 3600
-_SAFE = {"fsync": "on", "full_page_writes": "on", "journal": "wal"}
+_SAFE = {"fsync": "on", "full_page_writes": "on"}
 Check = Callable[[Connection], Iterator[Finding]]
 
 

@@ -1,4 +1,4 @@
-"""A full leaf file, compressed: smaller by about half, and still read by position.
+"""A full leaf file, compressed: to 55 % or so, and still read by position.
 
 Contract: layout, big-endian:
 
