@@ -7,7 +7,7 @@ GROUP  := $(VENV)/.group-
 # The native kernel, built in place; without a compiler the install goes on without it.
 NATIVE := $(wildcard mobile_worker/arithmetic/c/*.[ch])
 
-.PHONY: demo test test-all lint types imports docs bench bench-% vectors wasm-kernels wheel format clean
+.PHONY: demo test test-all test-slow lint types imports docs bench bench-% vectors wasm-kernels wheel format clean
 
 $(STAMP): pyproject.toml $(NATIVE)
 	@echo "setting up $(VENV), which takes a minute or two"
@@ -29,11 +29,16 @@ $(GROUP)bench: $(STAMP)
 demo: $(STAMP)
 	$(BIN)/p2pmoe demo $(ARGS)
 
+# With ARGS (`make test ARGS="tests/relay -k greeting"`) one run of what they name.
 test: $(STAMP) lint types imports
-	$(BIN)/python -m pytest -q $(ARGS)
+	$(BIN)/python -m $(if $(ARGS),pytest -q,tests.side_by_side) $(ARGS)
 
 test-all: $(STAMP) $(GROUP)kernels lint types imports
-	$(BIN)/python -m pytest -q -m "slow or not slow" $(ARGS)
+	$(BIN)/python -m $(if $(ARGS),pytest -q,tests.side_by_side) -m "slow or not slow" $(ARGS)
+
+# What `make test` does not run of `make test-all`.
+test-slow: $(STAMP) $(GROUP)kernels
+	$(BIN)/python -m tests.side_by_side -m slow
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check . && $(BIN)/ruff check .
