@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
 from ledger.claims import (
     Filed,
@@ -29,7 +29,7 @@ from ledger.database import (
     open_writing_engine,
 )
 from ledger.desk import Desk
-from ledger.errors import LedgerError
+from ledger.errors import LedgerError, StoreUnavailable
 from ledger.filings import file_claim
 from ledger.log.publisher import Publisher
 from ledger.office import Office
@@ -43,6 +43,8 @@ from ledger.voucher import SignedVoucher, voucher_hash
 from ledger.writer import Writer, WriterSettings
 
 __all__ = ["Store", "StoreSettings"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +174,7 @@ class Store:
                 self._publisher = self._publisher or Publisher(
                     self.reader(), self._sign
                 )
-                self._publisher.publish(self._writer.submit)
+                self._publisher.publish(self._submit)
             return total
 
     def retain(self) -> RetentionReport:
@@ -184,7 +186,7 @@ class Store:
         with self._tending:
             if self._is_closing:
                 return RetentionReport()
-            return retain(self.folder, self._writer.submit, self._wall_us())
+            return retain(self.folder, self._submit, self._wall_us())
 
     def operate(
         self, name: str, params: Mapping[str, object]
@@ -204,6 +206,12 @@ class Store:
             self._writer.close()
         self._engine.dispose()
         self._lock.release()
+
+    def _submit(self, job: Callable[[Desk], T]) -> Future[T]:
+        """Queue a job of a long chore, which ends here once the store is closing."""
+        if self._is_closing:
+            raise StoreUnavailable("the ledger is closed")
+        return self._writer.submit(job)
 
 
 def _refuse(desk: Desk, refusal: Refusal) -> Filed:

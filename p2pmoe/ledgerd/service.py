@@ -21,7 +21,7 @@ import trio
 
 from ledger.claims import Filed, FiledStatus, GrantOrder, IssuedGrant
 from ledger.database import LedgerIdentity
-from ledger.errors import LedgerError, StoreBusy, StoreUnavailable
+from ledger.errors import LedgerError, LogUnavailable, StoreBusy, StoreUnavailable
 from ledger.settlement import GrantPolicy
 from ledger.store import Store, StoreSettings
 from ledger.voucher import SignedVoucher, voucher_hash
@@ -218,11 +218,11 @@ class LedgerService:
 
         future.add_done_callback(done)
 
-    def _tell(self, trouble: str) -> None:
+    def _tell(self, trouble: str, level: int = logging.WARNING) -> None:
         """Log it, unless it was the last thing logged: who is refused asks again."""
         if trouble != self._told:
             self._told = trouble
-            _LOG.warning("%s", trouble)
+            _LOG.log(level, "%s", trouble)
 
     def _send(self, peer: PeerId, message: Message) -> None:
         try:
@@ -237,10 +237,11 @@ class LedgerService:
             try:
                 # A thread that is left behind ends when the store is closed.
                 await trio.to_thread.run_sync(chore, abandon_on_cancel=True)
-            except (StoreBusy, StoreUnavailable) as error:
+            except (StoreBusy, StoreUnavailable, LogUnavailable) as error:
                 self._tell(f"what is due was put off: {error}")
             except (LedgerError, OSError) as error:
-                _LOG.error("the ledger's own books need a look: %s", error)
+                trouble = f"the ledger's own books need a look: {error}"
+                self._tell(trouble, logging.ERROR)
             except Exception:  # noqa: BLE001  a bug in a chore must not end the serving
                 _LOG.exception("a chore of the ledger failed")
             await trio.sleep(period_s)

@@ -299,3 +299,13 @@ def test_a_ledger_without_its_key_is_not_opened_half(tmp_path):
     with pytest.raises(StoreUnavailable, match="no key"):
         Store(tmp_path, world.identity, sign=refuse, wall_us=lambda: world.now_us)
     world.open(tmp_path).close()  # the folder was given back
+
+
+def test_a_long_chore_ends_when_the_store_is_closing(tmp_path, monkeypatch):
+    """Publishing a backlog must not hold up the end for minutes."""
+    world = World()
+    store = world.open(tmp_path)
+    monkeypatch.setattr(store, "_is_closing", True)  # set from another thread
+    with pytest.raises(StoreUnavailable, match="closed"):
+        store._submit(lambda desk: desk.now_us)
+    store.close()
