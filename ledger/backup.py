@@ -34,6 +34,7 @@ from ledger.backup_files import (
 )
 from ledger.copying import copy_database
 from ledger.database import FolderLock, LedgerFolder, Reader, store_error
+from ledger.database_triggers import trigger_problem
 from ledger.database_url import write_url
 from ledger.errors import (
     BackupRefused,
@@ -264,10 +265,20 @@ def _check_database(path: Path, backup: BackupList) -> None:
             told = " ".join(problem.split())
             raise BackupRefused(f"{DATABASE_NAME} in the backup: {told}")
         schema = _schema_of(path)
+        if schema == SCHEMA_VERSION:
+            _check_triggers(path)
     except (sqlite3.Error, DBAPIError) as exc:
         raise BackupRefused(f"{DATABASE_NAME} in the backup: {exc}") from exc
     if schema != backup.schema:
         raise BackupRefused(f"schema {schema} in the backup, listed {backup.schema}")
+
+
+def _check_triggers(path: Path) -> None:
+    engine = database_sqlite.reading_engine(path)
+    with engine.connect() as connection:
+        problem = trigger_problem(connection)
+    if problem:
+        raise BackupRefused(f"{DATABASE_NAME} in the backup: {problem}")
 
 
 def _schema_of(path: Path) -> int:

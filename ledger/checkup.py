@@ -15,6 +15,7 @@ from ledger import database_postgres, database_sqlite
 from ledger.checkup_files import Finding, Severity, check_files
 from ledger.copying import table_digest
 from ledger.database import Reader, highest, store_error
+from ledger.database_triggers import trigger_problem
 from ledger.errors import LedgerError
 from ledger.schema import METADATA, SCHEMA_VERSION, account, grant, transfer
 from ledger.schema_closing import closing, dispute, one_sided, payout
@@ -80,13 +81,16 @@ def _check_database(
         severity = Severity.WARNING if is_old else Severity.OK
         yield Finding("transactions", severity, f"the oldest is open {oldest_s} s")
         problem = None
+    problem = problem or trigger_problem(connection)
     if problem:
         yield Finding("integrity", Severity.FAULT, problem)
     elif is_full:
         n_rows = sum(table_digest(connection, t).rows for t in METADATA.sorted_tables)
         yield Finding("integrity", Severity.OK, f"{n_rows} rows read")
     elif is_sqlite:
-        yield Finding("integrity", Severity.OK, "pages and references")
+        yield Finding("integrity", Severity.OK, "pages, references, triggers")
+    else:
+        yield Finding("integrity", Severity.OK, "triggers")
 
 
 def _check_balances(connection: Connection) -> Iterator[Finding]:

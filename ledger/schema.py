@@ -13,7 +13,6 @@ from sqlalchemy import (
     BigInteger,
     CheckConstraint,
     Column,
-    Connection,
     Dialect,
     ForeignKey,
     Index,
@@ -24,9 +23,10 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     UniqueConstraint,
-    event,
 )
 from sqlalchemy.types import TypeEngine
+
+from ledger.database_triggers import append_only
 
 __all__ = [
     "METADATA",
@@ -34,7 +34,6 @@ __all__ = [
     "Id",
     "Line",
     "account",
-    "append_only",
     "filing",
     "grant",
     "identity",
@@ -218,32 +217,6 @@ leaf_file = Table(
     Column("number", Id, primary_key=True, autoincrement=False),
     Column("length_bytes", BigInteger, nullable=False),
 )
-
-
-def append_only(table: Table) -> None:
-    """Make the database refuse every change of a row that was once written."""
-
-    def create_triggers(_: Table, connection: Connection, **__: object) -> None:
-        for statement in _TRIGGERS[connection.dialect.name]:
-            connection.exec_driver_sql(statement.format(name=table.name))
-
-    event.listen(table, "after_create", create_triggers)
-
-
-_TRIGGERS = {
-    "sqlite": [
-        f"create trigger {{name}}_no_{action} before {action} on {{name}} "
-        "begin select raise(abort, '{name} is append-only'); end"
-        for action in ("update", "delete")
-    ],
-    "postgresql": [
-        "create or replace function {name}_is_append_only() returns trigger "
-        "language plpgsql as $$ begin "
-        "raise exception '{name} is append-only'; end $$",
-        "create trigger {name}_no_change before update or delete or truncate "
-        "on {name} for each statement execute function {name}_is_append_only()",
-    ],
-}
 
 append_only(transfer)
 append_only(filing)

@@ -19,7 +19,8 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from ledger.schema import METADATA, Id, Line, append_only
+from ledger.database_triggers import append_only
+from ledger.schema import METADATA, Id, Line
 
 __all__ = [
     "CLOSING_TABLES",
