@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from p2pmoe.cli.authority import CaFile, use_authorities
 from p2pmoe.cli.ledger_folder import AsJson, Data, PeriodText, open_reader
 from p2pmoe.errors import ConfigurationError
 
@@ -63,6 +64,7 @@ def send(
         Path | None,
         typer.Option(metavar="FILE", help="http: the token, in a file of mode 600."),
     ] = None,
+    ca: CaFile = None,
     commit: Commit = False,
     data: Data = None,
     as_json: AsJson = False,
@@ -77,7 +79,7 @@ def send(
             account = (debtor_name, debtor_iban, debtor_bic)
             way: Adapter = _bank(account, output, execute_on)
         elif adapter == "http":
-            way = _http(stack, url, token_file)
+            way = _http(stack, url, token_file, use_authorities(ca))
         else:
             raise ConfigurationError(f"adapter {adapter!r} is neither bank nor http")
         reader = open_reader(data)
@@ -151,13 +153,18 @@ def _bank(
     return BankFiles(debtor, output, wall_us=clock.wall_us, execute_on=execute_on)
 
 
-def _http(stack: contextlib.ExitStack, url: str, token_file: Path | None) -> "Adapter":
+def _http(
+    stack: contextlib.ExitStack,
+    url: str,
+    token_file: Path | None,
+    ca_file: Path | None,
+) -> "Adapter":
     from p2pmoe.payouts.http import HttpCallback, read_token
 
     if not url:
         raise ConfigurationError("http needs --url")
     token = read_token(token_file) if token_file else ""
-    return stack.enter_context(HttpCallback(url, token))
+    return stack.enter_context(HttpCallback(url, token, ca_file))
 
 
 def _say(

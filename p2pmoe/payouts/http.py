@@ -37,6 +37,7 @@ from p2pmoe.payouts.adapter import Order, Outcome, OutcomeKind
 from p2pmoe.payouts.errors import PayoutError
 from p2pmoe.payouts.payees import Payee
 from p2pmoe.strict_json import NotStrict, parse_json
+from relay.tls import client_context
 
 __all__ = ["HttpCallback", "outcome_of", "read_token"]
 
@@ -60,13 +61,23 @@ class HttpCallback:
         self,
         url: str,
         token: str,
+        ca_file: Path | None = None,
+        *,
         transport: httpx.BaseTransport | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """Take where to post to, and by which right.
 
+        Args:
+            url: https alone.
+            token: secret; empty for none.
+            ca_file: authorities besides the system's.
+            transport: for tests, in place of the network.
+            monotonic: seconds.
+
         Raises:
             PayoutError: the URL is not https, or holds a password.
+            CertificateError: `ca_file` cannot be used.
         """
         self._url = _checked_url(url)
         self._monotonic = monotonic
@@ -74,7 +85,10 @@ class HttpCallback:
         if token:
             self._headers["Authorization"] = f"Bearer {token}"
         self._client = httpx.Client(
-            timeout=_TIMEOUT, follow_redirects=False, transport=transport
+            verify=client_context(ca_file) if transport is None else True,
+            timeout=_TIMEOUT,
+            follow_redirects=False,
+            transport=transport,
         )
 
     def __enter__(self) -> Self:

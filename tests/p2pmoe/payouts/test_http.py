@@ -2,19 +2,25 @@
 
 import gzip
 import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
 import pytest
 
 from p2pmoe.payouts.errors import PayoutError
 from p2pmoe.payouts.http import HttpCallback, outcome_of, read_token
+from relay.keys import SigningKey
+from relay.tls import SelfSigned, self_signed_certificate, server_context
 from tests.support.payout_orders import order
 
 URL = "https://pay.example/payouts"
 
 
 def send(handler, *orders):
-    with HttpCallback(URL, "s3cret", httpx.MockTransport(handler)) as callback:
+    with HttpCallback(
+        URL, "s3cret", transport=httpx.MockTransport(handler)
+    ) as callback:
         return callback.send(orders or [order(1)])
 
 
@@ -125,7 +131,9 @@ def test_an_answer_that_drips_is_left():
         return httpx.Response(200, content=(b"x" for _ in range(1000)))
 
     transport = httpx.MockTransport(handler)
-    with HttpCallback(URL, "", transport, lambda: next(now)) as callback:
+    with HttpCallback(
+        URL, "", transport=transport, monotonic=lambda: next(now)
+    ) as callback:
         (outcome,) = callback.send([order(1)])
     assert (outcome.kind, outcome.reference) == ("sent", "")
     assert next(now) < 200
@@ -162,6 +170,47 @@ def test_a_token_is_private(tmp_path):
             read_token(path)
     with pytest.raises(PayoutError, match="there is no token file"):
         read_token(tmp_path / "none")
+
+
+@pytest.fixture
+def service(tmp_path):
+    """A payment service on loopback behind TLS, and the file that vouches for it."""
+    identity = SigningKey.from_seed(b"payment service, in a test......")
+    ca_file = tmp_path / "ca.pem"
+    ca_file.write_bytes(self_signed_certificate(identity, ("localhost",)))
+    context = server_context(SelfSigned(names=("localhost",)), identity)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Service) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"https://localhost:{server.server_port}/pay", ca_file
+        server.shutdown()
+        thread.join()
+
+
+class Service(BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        said = {"status": "paid", "reference": f"{body['payee']}/{body['amount']}"}
+        raw = json.dumps(said).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(raw)))
+        self.end_headers()
+        self.wfile.write(raw)
+
+    def log_message(self, *_):
+        pass
+
+
+def test_a_service_is_believed_by_its_certificate(service):
+    url, ca_file = service
+    with HttpCallback(url, "s3cret", ca_file) as callback:
+        (outcome,) = callback.send([order(1)])
+    assert (outcome.kind, outcome.reference) == ("confirmed", "acct_1/12.34")
+    with HttpCallback(url, "s3cret") as callback:
+        (outcome,) = callback.send([order(1)])
+    assert (outcome.kind, outcome.stop) == ("failed", True)
+    assert "certificate" in outcome.detail
 
 
 def test_who_has_no_id_is_not_for_the_callback():
