@@ -377,9 +377,9 @@ def test_a_short_history():
 
 @pytest.mark.slow
 def test_long_histories():
-    run(40, 50)
+    run(20, 50)
 
 
 @pytest.mark.slow
 def test_histories_on_postgresql(postgres_server):
-    run(4, 30, postgres_server.prepare)
+    run(2, 30, postgres_server.prepare)
