@@ -67,6 +67,7 @@ class Accounts:
     def __init__(self, reader: GrantReader, sign: Callable[[bytes], bytes]) -> None:
         """Begin without tabs."""
         self.totals = AccountTotals()
+        self.opened: list[TabTerms] = []  # tabs that the spool does not know of yet
         self._reader = reader
         self._sign = sign
         self._relations: dict[tuple[PeerId, bytes], _Relation] = {}
@@ -108,6 +109,7 @@ class Accounts:
         for allowance in relation.allowances:
             tab.allow(allowance)
         self._tabs[terms.tab] = (peer, tab)
+        self.opened.append(terms)
         return tab
 
     def find(self, peer: PeerId, tab_id: bytes) -> Tab | None:

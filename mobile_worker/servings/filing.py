@@ -46,6 +46,7 @@ class SpoolKind(IntEnum):
     SETTLED = 2  # signed by both
     GRANT_USE = 3  # what was claimed under a grant
     TAB_MARK = 4  # the newest number signed in a tab and epoch
+    TAB_OPENED = 5  # a mark of number 0: marks tell all that was signed in this tab
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,12 @@ FILE with the worker's signature missing. Signing is all gain, the ledger checks
 sums, but for one danger: whoever signs two different vouchers of one number has
 equivocated. So the newest number signed in each tab and epoch is kept in the spool, and
 a final is signed only if its number is higher, or it is the very one signed before.
+That a tab was opened is kept, too: without it a spool that was lost would pass for a
+tab in which nothing was signed.
 
     TAB_MARK: backbone 32 | tab 8 | price epoch u32 | number u32 | issued_us u64
               | hash of the voucher 32
+    TAB_OPENED: the same with epoch, number and hash of zeros
 """
 
 import struct
@@ -16,6 +19,7 @@ from dataclasses import dataclass
 
 from ledger.errors import ChainRefused, FormatRefused
 from ledger.leaf import LEAF_BYTES
+from ledger.tally import TabTerms
 from ledger.voucher import Voucher, verify_voucher, voucher_hash
 from mobile_worker.messages.accounts import File
 
@@ -45,6 +49,18 @@ class TabMark:
             number=voucher.number,
             issued_us=voucher.issued_us,
             name=name,
+        )
+
+    @staticmethod
+    def opening(terms: TabTerms, now_us: int) -> "TabMark":
+        """Return the mark that opening a tab leaves: nothing is signed in it."""
+        return TabMark(
+            backbone=terms.backbone,
+            tab=terms.tab,
+            price_epoch=0,
+            number=0,
+            issued_us=now_us,
+            name=bytes(32),
         )
 
     @property
@@ -98,7 +114,8 @@ def check_final(
         voucher: its voucher, parsed.
         worker: this worker's id.
         network: ours.
-        mark: of the voucher's tab and epoch, None if nothing was signed there.
+        mark: of the voucher's tab and epoch, else of the tab's opening; None if we
+            know nothing of the tab.
 
     Raises:
         ChainRefused: it is no final of ours, of no tab that we know, or of a number
@@ -108,8 +125,8 @@ def check_final(
     backbone = voucher.backbone
     if not voucher.final or voucher.worker != worker or voucher.network != network:
         raise ChainRefused("no final voucher of ours", peer=backbone)
-    if mark is None:
-        raise ChainRefused("nothing was signed in this tab", peer=backbone)
+    if mark is None or mark.backbone != backbone:
+        raise ChainRefused("a tab that we know nothing of", peer=backbone)
     is_signed = voucher_hash(file.voucher) == mark.name
     if voucher.number <= mark.number and not is_signed:
         raise ChainRefused(

@@ -98,6 +98,7 @@ class Settling:
         self._open: dict[bytes, _Open] = {}  # by hash of the voucher
         self._latest: dict[tuple[SpoolKind, bytes], int] = {}  # grant, tab -> entry
         self._marks: dict[bytes, TabMark] = {}  # by tab and epoch
+        self._opened: dict[bytes, TabMark] = {}  # by tab
         self._signed: list[tuple[Settled, int | None]] = []  # not in the spool yet
         self._wake = trio.Event()
         self._moved = trio.Event()
@@ -153,7 +154,7 @@ class Settling:
         """
         try:
             voucher = Voucher.parse(offer.voucher)
-            known = self._marks.get(mark_key(voucher))
+            known = self._marks.get(mark_key(voucher), self._opened.get(voucher.tab))
             signed = self._accounts.sign_final(peer, offer, known)
         except RemoteError as error:
             logger.warning("a final of backbone %s: %s", short_id(peer), error)
@@ -225,6 +226,7 @@ class Settling:
         Raises:
             SpoolFull, StoreUnavailable: the spool; what was decided is kept.
         """
+        await self._keep_opened()
         await self._keep_signed()
         now = self._clock.monotonic()
         proposals = self._accounts.due(now, self._clock.wall_us())
@@ -237,6 +239,18 @@ class Settling:
                 self._offer(peer, known.proposal)
         for file in self._filing.due(self._clock.monotonic()):
             self._tell(self.ledger, file)
+
+    async def _keep_opened(self) -> None:
+        async with self._disk:
+            opened = list(self._accounts.opened)
+            if not opened:
+                return
+            now_us = self._clock.wall_us()
+            marks = [TabMark.opening(terms, now_us) for terms in opened]
+            records = [(SpoolKind.TAB_OPENED, mark.pack()) for mark in marks]
+            await trio.to_thread.run_sync(self._write, records)
+            del self._accounts.opened[: len(opened)]
+            self._opened |= {mark.tab: mark for mark in marks}
 
     async def _keep_signed(self) -> None:
         async with self._disk:
@@ -301,6 +315,10 @@ class Settling:
                 fresh = self._take_over_use(entry)
             elif entry.kind == SpoolKind.TAB_MARK:
                 fresh = self._take_over_mark(entry)
+            elif entry.kind == SpoolKind.TAB_OPENED:
+                mark = TabMark.parse(entry.payload)
+                self._opened[mark.tab] = mark
+                fresh = mark.issued_us + _KEEP_US > self._clock.wall_us()
             else:
                 fresh = self._take_over_voucher(entry)
             if not fresh:

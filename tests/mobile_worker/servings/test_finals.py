@@ -51,10 +51,14 @@ def test_a_number_that_was_signed_is_not_signed_again(tab: TabSide) -> None:
     check(tab, offer, final, same)  # the very one: nothing new is signed
 
 
-def test_nothing_is_signed_for_a_tab_that_was_never_signed(tab: TabSide) -> None:
+def test_nothing_is_signed_for_a_tab_that_we_do_not_know(tab: TabSide) -> None:
     offer, final = offer_of(tab)
-    with pytest.raises(ChainRefused, match="nothing was signed"):
-        check(tab, offer, final, None)
+    opened = TabMark.opening(tab.terms, 5)
+    check(tab, offer, final, opened)
+    of_another = dataclasses.replace(opened, backbone=Party("other").id)
+    for mark in (None, of_another):
+        with pytest.raises(ChainRefused, match="know nothing of"):
+            check(tab, offer, final, mark)
 
 
 def test_only_finals_of_ours_are_signed(tab: TabSide) -> None:

@@ -113,7 +113,7 @@ async def test_from_accept_to_filed(tmp_path: Path) -> None:
     await trio.sleep(2)
     await run.settling.step()
     (voucher,) = run.take(wire.Voucher)
-    assert len(run.spool) == 3
+    assert len(run.spool) == 4
     assert not run.settling.is_settled
     run.countersign(voucher)
     await run.settling.step()
@@ -121,7 +121,7 @@ async def test_from_accept_to_filed(tmp_path: Path) -> None:
     assert file.voucher == voucher.voucher
     assert file.leaves == voucher.leaves
     await run.filed(file, FiledStatus.STORED)
-    assert len(run.spool) == 2  # what was claimed under the grant, and the number
+    assert len(run.spool) == 3  # the tab, its number, and what the grant was used for
     assert run.settling.is_settled
     assert run.settling.earnings.filed == 1
     (own,) = read_receipts(tmp_path / "receipts")
@@ -190,7 +190,7 @@ async def test_a_restart_files_what_both_signed(tmp_path: Path) -> None:
     await second.filed(file, FiledStatus.DUPLICATE)
     assert second.settling.is_settled
     second.spool.close()
-    assert len(Spool(tmp_path)) == 2
+    assert len(Spool(tmp_path)) == 3
 
 
 @trio_test(autojump=True)
@@ -224,7 +224,7 @@ async def test_a_restart_offers_what_only_we_signed(tmp_path: Path) -> None:
     (file,) = second.take(wire.File)
     await second.filed(file, FiledStatus.STORED)
     second.spool.close()
-    assert len(Spool(tmp_path)) == 2
+    assert len(Spool(tmp_path)) == 3
 
 
 @trio_test(autojump=True)
@@ -351,7 +351,7 @@ async def test_a_rejected_voucher_goes_along_with_the_next(tmp_path: Path) -> No
     (both,) = run.take(wire.File)
     assert len(both.leaves) == 2 * len(file.leaves)
     await run.filed(both, FiledStatus.STORED)
-    assert len(run.spool) == 2
+    assert len(run.spool) == 3
 
 
 def final_of(run: Run, voucher: wire.Voucher, number: int, **changes) -> wire.File:
@@ -462,3 +462,27 @@ async def test_a_proposal_that_is_on_its_way_to_the_spool_counts(
     assert tab.signed_up_to(1) == 2
     await run.settling.offered(run.money.backbone.peer_id, final_of(run, voucher, 2))
     assert run.take(wire.Voucher) == []
+
+
+@trio_test(autojump=True)
+async def test_a_tab_that_was_lost_in_its_first_second_is_paid_too(
+    tmp_path: Path,
+) -> None:
+    money = Money()
+    first = Run(tmp_path, money)
+    first.serve(0)
+    await first.settling.step()
+    assert first.sent == []  # no voucher was due
+    tab = first.tab
+    first.spool.close()
+    second = Run(tmp_path, money)
+    helper, voucher = await killed_after_a_proposal(tmp_path / "other", money)
+    helper.spool.close()
+    final = final_of(second, voucher, 2, tab=tab)
+    await second.settling.offered(money.backbone.peer_id, final)
+    (shown,) = second.take(wire.Voucher)
+    assert shown.voucher == final.voucher
+    await second.settling.offered(
+        money.backbone.peer_id, final_of(second, voucher, 2, tab=tab, issued_us=1)
+    )
+    assert second.sent == []
