@@ -5,7 +5,7 @@ is what the account held at the period's beginning, so registers of adjacent per
 continue each other. `other` is the account on the transfer's other side.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, or_, select
@@ -46,7 +46,7 @@ def opening_balance(
 
 def register_lines(
     connection: Connection, owner: bytes, kind: AccountKind, period: Period
-) -> Iterator[RegisterLine]:
+) -> Generator[RegisterLine, None, None]:
     """Yield an account's transfers in a period.
 
     Raises:

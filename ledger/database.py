@@ -15,11 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy import ColumnElement, Connection, Engine, func, select
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, StatementError
 
 from ledger import database_postgres, database_sqlite
+from ledger.cell_types import MISTYPED, wrong_cell
 from ledger.database_url import read_url
 from ledger.errors import (
+    DifferenceFound,
     FolderInUse,
     LedgerError,
     NoLedger,
@@ -204,12 +206,19 @@ class Reader:
 
         Raises:
             StoreUnavailable: the database cannot be read.
+            DifferenceFound: whoever read it stumbled over a value of a wrong kind.
         """
         try:
             with self._engine.connect() as connection:
                 yield connection
         except DBAPIError as exc:
             raise store_error(exc, self.folder) from exc
+        except (*MISTYPED, StatementError) as exc:
+            with self._engine.connect() as connection:
+                wrong = wrong_cell(connection)
+            if not wrong:
+                raise
+            raise DifferenceFound(f"ledger {self.folder.path}: {wrong}") from exc
 
 
 def highest(connection: Connection, column: ColumnElement[int]) -> int:

@@ -7,7 +7,7 @@ credits, instants in UTC, ids in hex; columns only ever get added at the end.
 """
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Generator
 from io import StringIO
 
 from sqlalchemy import Connection, select
@@ -132,7 +132,7 @@ def prove(
 
 def transfers_csv(
     connection: Connection, period: Period | None = None
-) -> Iterator[str]:
+) -> Generator[str, None, None]:
     """Yield the lines of the CSV, header first."""
     debit, credit = account.alias("debit"), account.alias("credit")
     statement = (

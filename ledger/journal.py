@@ -17,7 +17,7 @@ printed, so nothing in it can become syntax. Syntax: the manuals of hledger (jou
 format) and beancount (language syntax).
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,7 +75,7 @@ def account_name(owner: bytes, kind: str) -> str:
 
 def journal_lines(
     connection: Connection, period: Period, owner: bytes | None = None
-) -> Iterator[str]:
+) -> Generator[str, None, None]:
     """Yield the journal of a period, of all or of one owner, line by line.
 
     Raises:

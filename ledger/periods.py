@@ -50,7 +50,12 @@ def instant_us(moment: datetime) -> int:
 
 
 def format_us(instant: int) -> str:
-    """Return microseconds since 1970 as an ISO 8601 instant in UTC."""
+    """Return microseconds since 1970 as an ISO 8601 instant in UTC.
+
+    One that no calendar here has is written as the number.
+    """
+    if not 0 <= instant < ALL_TIME.end_us:
+        return f"{instant}us"
     moment = _EPOCH + timedelta(microseconds=instant)
     return moment.strftime("%Y-%m-%dT%H:%M:%S") + f".{instant % 1_000_000:06d}Z"
 

@@ -6,7 +6,7 @@ are stable: what is new is added at the end of its part.
 """
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from io import StringIO
 
 from ledger.accounts import TransferCode
@@ -97,7 +97,7 @@ def statement_document(statement: Statement) -> dict[str, object]:
     }
 
 
-def statement_csv(statements: Iterator[Statement]) -> Iterator[str]:
+def statement_csv(statements: Iterable[Statement]) -> Generator[str, None, None]:
     """Yield the lines of a CSV of statements, header first."""
     yield _line(STATEMENT_COLUMNS)
     for each in statements:

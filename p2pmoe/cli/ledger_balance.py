@@ -1,5 +1,6 @@
 """`p2pmoe ledger balance|trial-balance|register`: what accounts hold and how."""
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -126,7 +127,8 @@ def _register(
         owner = find_owner(connection, account)
         of = (owner, AccountKind(kind), span)
         opening_uc = opening_balance(connection, *of)
-        rows = [_register_row(line) for line in register_lines(connection, *of)]
+        with closing(register_lines(connection, *of)) as lines:
+            rows = [_register_row(line) for line in lines]
     if as_json:
         head = {"account": owner.hex(), "kind": kind, "opening_uc": opening_uc}
         print_json({**head, "transfers": rows})

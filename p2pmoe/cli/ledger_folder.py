@@ -1,5 +1,6 @@
 """What the ledger's commands share: their options, the folder, the expected ids."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,7 +9,7 @@ import typer
 from p2pmoe.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Generator
 
     from ledger.database import LedgerIdentity, Reader
     from ledger.periods import Period
@@ -132,10 +133,11 @@ def parse_hex(text: str, what: str, n_bytes: int) -> bytes:
     return raw
 
 
-def print_lines(lines: "Iterable[str]") -> None:
+def print_lines(lines: "Generator[str, None, None]") -> None:
     """Print lines that end in a newline of their own, as they come."""
-    for line in lines:
-        print(line, end="")
+    with closing(lines):
+        for line in lines:
+            print(line, end="")
 
 
 def shown_period(period: "Period") -> str:

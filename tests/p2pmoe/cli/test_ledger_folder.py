@@ -61,7 +61,7 @@ def test_before_there_is_a_ledger_the_keys_tell_an_operators_folder(tmp_path):
 
 
 def test_lines_are_printed_as_they_are(capsys):
-    print_lines(iter(["a\n", "b,c\n"]))
+    print_lines(line for line in ["a\n", "b,c\n"])
     assert capsys.readouterr().out == "a\nb,c\n"
 
 
