@@ -247,4 +247,9 @@ def check_rejected(connection: Connection, books: Books) -> None:
             digest = sha256(row.raw + row.worker_signature + row.backbone_signature)
             name = f"refused voucher {row.digest[:4].hex()}"
             same(name, "digest", row.digest, digest.digest())
+            if row.worker:  # put down to somebody, so the bytes must say so
+                with naming(name):
+                    claimed = Voucher.parse(row.raw)
+                for column in ("worker", "backbone", "amount_uc"):
+                    same(name, column, getattr(row, column), getattr(claimed, column))
         books.report.rejected += 1

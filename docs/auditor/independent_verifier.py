@@ -119,10 +119,18 @@ def verify(folder: Path, ids: Ids, kept: tuple = ()) -> dict:
         Difference: the first thing that is not as it must be.
         OSError, sqlite3.Error: the folder cannot be read.
     """
-    books = Books(ids, open_database(folder / "ledger.sqlite3"), folder)
+    shown = read_file(folder / "log" / "checkpoint")  # before the database
+    db = open_database(folder / "ledger.sqlite3")
     try:
-        shown = read_file(folder / "log" / "checkpoint")  # before the database
-        books.db.execute("begin")  # one moment of a ledger that runs
+        db.execute("begin")  # one moment of a ledger that runs
+        return check_books(Books(ids, db, folder), shown, kept)
+    finally:
+        db.close()
+
+
+def check_books(books: Books, shown, kept) -> dict:
+    """Run every check in order; return how many of each thing were found right."""
+    try:
         check_identity(books)
         check_prices(books)
         check_policies(books)
@@ -142,8 +150,6 @@ def verify(folder: Path, ids: Ids, kept: tuple = ()) -> dict:
         check_periods(books)
     except (ArithmeticError, LookupError, TypeError, ValueError, struct.error) as exc:
         raise Difference(f"the database holds what has no sense: {exc!r}") from exc
-    finally:
-        books.db.close()
     return dict(books.counts)
 
 
@@ -609,6 +615,11 @@ def check_rejected(books: Books) -> None:
         if len(row["raw"]) < 8192:  # longer ones are cut
             derived = sha256(row["raw"] + signatures).digest()
             same(name, "digest", row["digest"], derived)
+            if row["worker"]:  # put down to somebody, so the bytes must say so
+                voucher = parse_voucher(name, row["raw"])
+                stored = [row["worker"], row["backbone"], row["amount_uc"]]
+                wanted = [voucher[key] for key in ("worker", "backbone", "amount")]
+                same(name, "worker, backbone, amount", stored, wanted)
         books.counts["rejected"] += 1
 
 
@@ -1141,6 +1152,10 @@ def check_periods(books: Books) -> None:
         same(name, "size of the log", row["log_size"], len(closed))
         log_root = tree_root([each["entry_hash"] for each in closed])
         same(name, "root of the log", row["log_root"], log_root)
+        query = "select count(*) from filing where posted_us >= ? and posted_us < ?"
+        late = f"{query} and issued_us < ?"
+        (n_late,) = books.db.execute(late, (start, end, start)).fetchone()
+        same(name, "has a note on late vouchers", row["late"] != "", n_late > 0)
         root = statement_root(books, start, end)
         same(name, "root of the statements", row["statement_root"], root)
         end_us = end

@@ -20,9 +20,10 @@ from ledger.audit_log import read_shown
 from ledger.database import LedgerFolder
 from ledger.errors import DifferenceFound
 from tests.support.honest_books import copy_of_honest_books
+from tests.support.independent import ids_of, independent
 from tests.support.ledger_world import World
 
-__all__ = ["difference_after", "report_after"]
+__all__ = ["difference_after", "report_after", "second_opinion_after"]
 
 
 Part = Callable[[Connection, Books], None]
@@ -56,6 +57,25 @@ def report_after(
         finally:
             connection.rollback()
     return books.report
+
+
+def second_opinion_after(*statements: str) -> dict[str, int]:
+    """Return what the auditor's script finds right after some statements."""
+    folder, world, engine = _in_memory()
+    connection = engine.raw_connection()
+    db = connection.driver_connection
+    db.row_factory = sqlite3.Row
+    try:
+        db.execute("begin")
+        for statement in statements:
+            assert db.execute(statement).rowcount > 0, statement
+        books = independent.Books(ids_of(world), db, folder.path)
+        shown = (folder.log / "checkpoint").read_bytes()
+        return independent.check_books(books, shown, ())
+    finally:
+        db.row_factory = None
+        db.execute("rollback")
+        connection.close()
 
 
 def difference_after(*statements: str, part: Part | None = None) -> str:
