@@ -48,3 +48,28 @@ def test_a_refused_one_is_kept_as_received_but_bounded():
     assert row["raw"] == one.signed.raw
     assert len(row["detail"]) == 500
     assert (row["worker"], row["amount_uc"], row["seen_us"]) == (b"", 0, 7)
+
+
+def test_changes_of_a_closing_join_its_insert_while_it_waits():
+    rows = Rows()
+    rows.new_closings[1] = {"voucher_id": 1, "state": "closed"}
+    rows.change_closing(1, {"state": "released"})
+    assert rows.new_closings[1]["state"] == "released"
+    assert not rows.changed_closings
+    rows.clear()
+    rows.change_closing(1, {"state": "released", "released_us": 5})
+    assert rows.changed_closings[1] == {
+        "closing_id": 1,
+        "new_state": "released",
+        "new_released_us": 5,
+    }
+
+
+def test_a_final_that_ends_drops_its_leaves_written_or_not():
+    rows = Rows()
+    rows.new_finals[b"h"] = {"leaves": b"x", "state": "held"}
+    rows.end_final(b"h", "signed")
+    assert rows.new_finals[b"h"] == {"leaves": b"", "state": "signed"}
+    rows.clear()
+    rows.end_final(b"h", "expired")
+    assert rows.ended_finals[b"h"]["new_state"] == "expired"
