@@ -1,4 +1,4 @@
-"""Preparing payouts: whole cents, each receipt once, a second run has nothing to do."""
+"""Preparing payouts (fault B40): whole cents, each receipt once, twice is once."""
 
 import pytest
 from sqlalchemy import func, select
