@@ -74,17 +74,17 @@ def test_a_backup_that_does_not_fit_leaves_nothing(disk, tmp_path):
     world_with_vouchers(tmp_path / "ledger")
     fill(disk)
     for target in (disk / "b", disk / "b.tar"):
-        with pytest.raises(StoreUnavailable, match="full|No space left"):
+        with pytest.raises(StoreUnavailable, match=r"full|No space left"):
             take_backup(tmp_path / "ledger", target, 0)
     assert [path.name for path in disk.iterdir()] == ["ballast"]
     take_backup(tmp_path / "ledger", tmp_path / "b.tar", 0)
-    with pytest.raises(StoreUnavailable, match="full|No space left"):
+    with pytest.raises(StoreUnavailable, match=r"full|No space left"):
         restore_backup(tmp_path / "b.tar", disk / "again")
     assert not LedgerFolder(disk / "again").holds_ledger
 
 
-def test_a_read_only_folder_is_read_and_not_run(disk, tmp_path, ledger_databases):
-    path = ledger_databases(disk / "ledger")
+def test_a_read_only_folder_is_read_and_not_run(disk, tmp_path):
+    path = disk / "ledger"
     world = world_with_vouchers(path)
     verified = document_of(path, "verify")
     mount("-o", "remount,ro", disk)

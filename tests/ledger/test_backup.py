@@ -75,19 +75,10 @@ def test_a_backup_folder_is_a_ledger_folder(ledger_database, tmp_path):
     verify_ledger(Reader(tmp_path / "backup"), world.identity)
 
 
-def test_it_is_put_into_postgresql(ledger, tmp_path, postgres_server):
-    world = World()
-    take_backup(ledger, tmp_path / "b.tar", 0)
-    url = postgres_server.new_database("template1")
-    restore_backup(tmp_path / "b.tar", tmp_path / "again", url)
-    assert not (tmp_path / "again" / "ledger.sqlite3").exists()
-    verify_ledger(Reader(tmp_path / "again"), world.identity)
-
-
-def test_it_is_one_moment_while_vouchers_come(ledger_database, tmp_path):
+def test_it_is_one_moment_while_vouchers_come(tmp_path):
     """What is filed meanwhile is in it or not, leaves and rows alike."""
-    world = world_with_vouchers(ledger_database)
-    with world.open(ledger_database) as store:
+    world = world_with_vouchers(tmp_path / "ledger")
+    with world.open(tmp_path / "ledger") as store:
         tab = world.tab(store.grant(world.order()).result(5), tab=b"tab-busy")
         ready, over = threading.Event(), threading.Event()
 
@@ -102,7 +93,7 @@ def test_it_is_one_moment_while_vouchers_come(ledger_database, tmp_path):
         thread.start()
         ready.wait(10)
         try:
-            take_backup(ledger_database, tmp_path / "b.tar", 0)
+            take_backup(tmp_path / "ledger", tmp_path / "b.tar", 0)
         finally:
             over.set()
             thread.join()

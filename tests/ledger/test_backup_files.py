@@ -148,7 +148,7 @@ def archive(tmp_path_factory):
     return path
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(at=st.integers(0, 1 << 20), bit=st.integers(0, 7))
 def test_a_flipped_bit_is_refused_or_changes_nothing(archive, at, bit):
     raw = bytearray(archive.read_bytes())

@@ -52,17 +52,17 @@ def test_a_copy_is_the_same_ledger(world, ledger_database, target, monkeypatch):
         assert store.grant(world.order()).result(5)
 
 
-def test_nothing_is_copied_over(world, ledger_database, target):
+def test_nothing_is_copied_over(target, tmp_path):
+    world_with_vouchers(tmp_path / "books")
     engine, _ = target
-    with Reader(ledger_database).session() as source:
+    with Reader(tmp_path / "books").session() as source:
         copy_database(source, engine)
         with pytest.raises(TargetNotEmpty, match="rows in its table"):
             copy_database(source, engine)
 
 
-def test_a_copy_that_differs_is_not_committed(
-    world, ledger_database, target, monkeypatch
-):
+def test_a_copy_that_differs_is_not_committed(target, tmp_path, monkeypatch):
+    world_with_vouchers(tmp_path / "books")
     engine, folder = target
     real = copying.table_digest
 
@@ -72,7 +72,7 @@ def test_a_copy_that_differs_is_not_committed(
         return real(connection, table)
 
     monkeypatch.setattr(copying, "table_digest", differs)
-    with Reader(ledger_database).session() as source:
+    with Reader(tmp_path / "books").session() as source:
         with pytest.raises(DifferenceFound, match="table transfer"):
             copy_database(source, engine)
     engine.dispose()

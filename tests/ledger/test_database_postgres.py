@@ -6,6 +6,7 @@ import pytest
 from sqlalchemy import func, insert, literal_column, select, text
 from sqlalchemy.exc import DBAPIError
 
+from ledger import database_postgres
 from ledger.claims import FiledStatus
 from ledger.database import LedgerFolder, Reader, open_writing_engine, store_error
 from ledger.database_postgres import reading_engine, writing_engine
@@ -22,7 +23,8 @@ def url(postgres_server):
     return postgres_server.new_database()
 
 
-def test_one_process_writes_a_database_whatever_its_folder(tmp_path, url):
+def test_one_process_writes_a_database_whatever_its_folder(tmp_path, url, monkeypatch):
+    monkeypatch.setattr(database_postgres, "_LOCK_WAIT_MS", 50)
     world = World()
     for name in ("here", "elsewhere"):
         (tmp_path / name).mkdir()

@@ -5,13 +5,13 @@ import json
 from tests.support.ledger_commands import document_of, run, world_with_vouchers
 
 
-def test_a_sound_ledger(ledger_database):
-    world_with_vouchers(ledger_database)
+def test_a_sound_ledger(tmp_path):
+    world_with_vouchers(tmp_path)
     for words in (("doctor",), ("doctor", "--full")):
-        document = document_of(ledger_database, *words)
+        document = document_of(tmp_path, *words)
         assert document["sound"] is True
         assert {"database", "disk", "log"} <= {c["check"] for c in document["checks"]}
-    lines = run(ledger_database, "doctor").stdout.splitlines()
+    lines = run(tmp_path, "doctor").stdout.splitlines()
     assert lines[0] == "check\tstate\tdetail"
 
 
