@@ -17,7 +17,6 @@ UNMAPPED = {
 }
 # Tests in the mirror that are no module's own, each with the reason.
 UNMIRRORED = {
-    "tests/ledger/test_stateful.py": "of the whole ledger, any history of it",
     "tests/mobile_worker/arithmetic/c/test_kernel_driver.py": "of the C files there",
     "tests/mobile_worker/arithmetic/c/test_kernel_module.py": "of kernel_module.c",
     "tests/mobile_worker/arithmetic/test_kernel_equality.py": "of all kernels there",
