@@ -109,7 +109,7 @@ def agree_on(events):
         agreed(folder, world)
 
 
-@settings(max_examples=5)
+@settings(max_examples=3)
 @given(st.lists(EVENT, min_size=10, max_size=40))
 def test_on_any_world(events):
     agree_on(events)
