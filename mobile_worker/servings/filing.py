@@ -21,11 +21,13 @@ from ledger.errors import FormatRefused
 from ledger.voucher import Voucher, VoucherKey, voucher_hash
 from mobile_worker.messages.accounts import File
 from mobile_worker.servings.chain import Proposal, Settled
+from mobile_worker.servings.finals import TabMark
 
 __all__ = [
     "FilingQueue",
     "Outcome",
     "SpoolKind",
+    "latest_of",
     "pack_proposal",
     "pack_settled",
     "unpack_settled",
@@ -200,6 +202,17 @@ def unpack_settled(payload: bytes) -> Settled:
         backbone_signature=payload[second:end],
         leaves=payload[end:],
     )
+
+
+def latest_of(proposals: list[Proposal]) -> dict[tuple[SpoolKind, bytes], bytes]:
+    """Return what is to be remembered of proposals: the newest of each grant, tab."""
+    latest: dict[tuple[SpoolKind, bytes], bytes] = {}
+    for proposal in proposals:
+        if proposal.use is not None:
+            latest[SpoolKind.GRANT_USE, proposal.use.name] = proposal.use.pack()
+        mark = TabMark.of(proposal.voucher, proposal.name)
+        latest[SpoolKind.TAB_MARK, mark.key] = mark.pack()
+    return latest
 
 
 def _how_many(account: _Account) -> int:

@@ -35,6 +35,7 @@ from mobile_worker.servings.chain import Proposal, Settled
 from mobile_worker.servings.filing import (
     FilingQueue,
     SpoolKind,
+    latest_of,
     pack_proposal,
     pack_settled,
     unpack_settled,
@@ -170,6 +171,8 @@ class Settling:
                 self._filing.add(entries[0], signed)
                 self._marks[mark.key] = mark
                 await self._replace([(SpoolKind.TAB_MARK, mark.key)], entries[1:])
+                stale = self._forget_proposals(voucher)
+                await trio.to_thread.run_sync(self._spool.release, stale)
             self.wake()
         self._offer(peer, replace(signed, leaves=b""))
 
@@ -271,7 +274,7 @@ class Settling:
         async with self._disk:
             payloads = [pack_proposal(proposal) for _, proposal in fresh]
             records = [(SpoolKind.PROPOSAL, payload) for payload in payloads]
-            latest = _latest_of([proposal for _, proposal in fresh])
+            latest = latest_of([proposal for _, proposal in fresh])
             records += [(kind, payload) for (kind, _), payload in latest.items()]
             entries = await trio.to_thread.run_sync(self._write, records)
             for _, proposal in fresh:
@@ -284,6 +287,17 @@ class Settling:
             self._open[proposal.name] = _Open(
                 entry=entry, peer=peer, proposal=unpack_settled(payload)
             )
+
+    def _forget_proposals(self, final: Voucher) -> list[int]:
+        """Drop what a final covers and its backbone signs no more; return entries."""
+        covered = {
+            name: known.entry
+            for name, known in self._open.items()
+            if Voucher.parse(known.proposal.raw).key == final.key
+        }
+        for name in covered:
+            del self._open[name]
+        return list(covered.values())
 
     async def _replace(
         self, keys: list[tuple[SpoolKind, bytes]], entries: list[int]
@@ -384,14 +398,3 @@ class Settling:
         except LocalError as error:
             # It is sent again, after growing pauses.
             logger.info("to %s: %s", short_id(peer), error)
-
-
-def _latest_of(proposals: list[Proposal]) -> dict[tuple[SpoolKind, bytes], bytes]:
-    """Return what is to be remembered of proposals: the newest of each grant, tab."""
-    latest: dict[tuple[SpoolKind, bytes], bytes] = {}
-    for proposal in proposals:
-        if proposal.use is not None:
-            latest[SpoolKind.GRANT_USE, proposal.use.name] = proposal.use.pack()
-        mark = TabMark.of(proposal.voucher, proposal.name)
-        latest[SpoolKind.TAB_MARK, mark.key] = mark.pack()
-    return latest

@@ -396,6 +396,8 @@ async def test_a_final_of_the_backbone_is_signed_kept_filed_and_shown(
     (shown,) = second.take(wire.Voucher)
     assert (shown.voucher, shown.leaves) == (offer.voucher, b"")
     verify_voucher(shown.voucher, shown.worker_signature, money.worker.peer_id)
+    second.settling.greeted(backbone)
+    assert second.sent == []  # its own proposal is covered: no use to offer it
     second.spool.close()  # killed again: it is kept
     third = Run(tmp_path, money)
     await third.settling.step()
