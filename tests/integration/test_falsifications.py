@@ -14,7 +14,6 @@ from tests.support.cook import FALSIFICATIONS
 from tests.support.honest_books import copy_of_honest_books
 from tests.support.independent import ids_of, independent
 
-
 A_FEW = FALSIFICATIONS[::9]
 THE_OTHERS = [each for each in FALSIFICATIONS if each not in A_FEW]
 
