@@ -6,6 +6,9 @@ import pytest
 from sqlalchemy import func, insert, select, update
 
 from ledger import leaf_files, retention
+from ledger.audit import verify_ledger
+from ledger.backup import restore_backup, take_backup
+from ledger.database import Reader
 from ledger.errors import LeavesPruned
 from ledger.leaf_files import LeafPlace, leaf_path, read_leaves
 from ledger.policy import Policy
@@ -15,6 +18,7 @@ from ledger.schema_closing import closing, leaf_file_state, policy
 from tests.support.ledger_world import Party, World
 
 N_FILES = 3
+DAY_US = 24 * 3_600_000_000
 TERMS = Policy(dispute_us=10, answer_us=5, retention_us=100)
 
 
@@ -177,3 +181,23 @@ def test_a_run_cut_short_is_finished_by_the_next(books, monkeypatch):
     assert "00000001.packed" in names(store)
     assert run(books, 10**15).pruned == ()
     assert names(store)[0] == "00000001.pruned"
+
+
+def test_a_ledger_that_runs_prunes_by_itself_and_still_verifies(books, tmp_path):
+    world, store = books
+    store.retain()
+    before = verify_ledger(store.reader(), world.identity)
+    world.now_us += 90 * DAY_US
+    store.tend()  # grants are released and their keys closed
+    world.now_us += 32 * DAY_US
+    assert store.retain().pruned == ()
+    world.now_us += 1
+    store.tend()
+    assert store.retain().pruned == (1, 2)
+    report = verify_ledger(store.reader(), world.identity)
+    assert before.receipts == report.receipts + report.pruned_receipts == 6
+    assert report.pruned_receipts == 4
+    assert len(report.pruned_files) == 2
+    take_backup(store.folder.path, tmp_path / "b.tar", 0)
+    restore_backup(tmp_path / "b.tar", tmp_path / "again")
+    assert verify_ledger(Reader(tmp_path / "again"), world.identity) == report
