@@ -48,6 +48,36 @@ def test_every_size_to_300():
     assert tree_root([]) == EMPTY_ROOT
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_many_at_once_are_the_same_tree(seed):
+    rng = random.Random(seed)
+    tree, n = MerkleSum(window=256), 0
+    while n < 1500:
+        group = range(n, n + rng.choice([1, 2, 7, 100, 256, 300, 513]))
+        tree.extend([b"%d" % i for i in group], [i % 7 for i in group])
+        n = group.stop
+        expected = tree_root([Node(leaf_hash(b"%d" % i), i % 7) for i in range(n)])
+        assert (tree.root, len(tree)) == (expected, n)
+    tree.insert([(n - 40, b"late", 1)])  # what it kept is in order
+    leaves = [Node(leaf_hash(b"%d" % i), i % 7) for i in range(n)]
+    leaves.insert(n - 40, Node(leaf_hash(b"late"), 1))
+    assert tree.root == tree_root(leaves)
+
+
+@pytest.mark.parametrize("amounts", [(MAX_SUM_UC, 1), (5, -1), (1, MAX_SUM_UC)])
+def test_sums_that_overflow_change_nothing(amounts):
+    tree = MerkleSum()
+    tree.append(b"first", 3)
+    before = tree.root
+    with pytest.raises(AmountRefused):
+        tree.extend([b"a", b"b"], amounts)
+    with pytest.raises(AmountRefused):
+        tree.insert([(0, b"a", amounts[0]), (1, b"b", amounts[1])])
+    assert (tree.root, len(tree)) == (before, 1)
+    tree.extend([], [])
+    assert tree.root == before
+
+
 def test_leaf_hash_is_rfc6962s():
     assert leaf_hash(b"") == sha256(b"\x00").digest()
 
@@ -103,6 +133,17 @@ def test_wrong_sizes_lengths_and_sums_are_refused():
             verify_inclusion(NODES[i], index, size, steps, claimed)
     with pytest.raises(ProofRefused):
         inclusion_path(NODES[:n], n)
+
+
+@pytest.mark.parametrize("n_bytes", [0, 31, 33])
+def test_a_hash_of_another_length_is_refused(n_bytes):
+    root, path = tree_root(NODES[:4]), list(inclusion_path(NODES[:4], 0))
+    cut = (path[0].hash + b"\0")[:n_bytes]
+    path[0] = Node(cut, path[0].sum_uc)
+    with pytest.raises(ProofRefused):
+        verify_inclusion(NODES[0], 0, 4, path, root)
+    with pytest.raises(ProofRefused):
+        node(Node(cut, 0), NODES[0])
 
 
 def test_a_node_is_no_leaf():

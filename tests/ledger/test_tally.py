@@ -57,6 +57,29 @@ def test_a_refused_block_changes_nothing(changes, error):
     assert after == before
 
 
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"tab": b"another!"}, "leaf 5 is of another version, tab or epoch"),
+        ({"amount_uc": 1, "rows": 3}, "leaf 5: 1 for 3 rows at 10"),
+    ],
+)
+def test_the_first_wrong_leaf_is_named(changes, named):
+    tab = paper_tab()
+    good = [tab.leaf(n) for n in range(5)]
+    wrong = [tab.leaf(n, **changes) for n in (5, 6)]
+    with pytest.raises((FormatRefused, AmountRefused), match=named):
+        tab.tally.add(b"".join(good + wrong))
+
+
+def test_a_leaf_of_no_rows_is_refused():
+    tab = paper_tab()
+    leaf = bytearray(tab.leaf(1, amount_uc=0))
+    leaf[25:27] = b"\0\0"  # where a packed leaf has its rows
+    with pytest.raises(AmountRefused, match="leaf 1: 0 for 0 rows at"):
+        tab.tally.add(bytes(leaf))
+
+
 def test_sums_stay_exact_in_json_readers():
     tab = paper_tab()
     world = tab.world
