@@ -1,5 +1,6 @@
 """PostgreSQL: one writer anywhere, whole numbers, read-only moments, faults."""
 
+import shutil
 import sys
 
 import pytest
@@ -72,6 +73,15 @@ def test_readers_only_read_and_see_one_moment(url):
     writer.dispose()
 
 
+def cut_connections(server, path) -> None:
+    """End every other connection to a ledger's database, as a restart does."""
+    with server.connect(Reader(path)._engine.url.database) as other:
+        other.execute(
+            "select pg_terminate_backend(pid, 5000) from pg_stat_activity "
+            "where datname = current_database() and pid <> pg_backend_pid()"
+        )
+
+
 def test_a_lost_connection_fails_one_group_and_nothing_acknowledged(
     postgres_server, tmp_path
 ):
@@ -81,15 +91,30 @@ def test_a_lost_connection_fails_one_group_and_nothing_acknowledged(
         tab = world.tab(store.grant(world.order()).result(5))
         assert tab.file(store, 0).status is FiledStatus.STORED
         signed, block = tab.next(1)
-        with postgres_server.connect(Reader(path)._engine.url.database) as other:
-            other.execute(
-                "select pg_terminate_backend(pid, 5000) from pg_stat_activity "
-                "where datname = current_database() and pid <> pg_backend_pid()"
-            )
+        cut_connections(postgres_server, path)
         with pytest.raises(StoreUnavailable) as caught:
             store.file(signed, block, b"f" * 32).result(5)
         assert "\n" not in str(caught.value)
         # The next group connects again, takes the lock again, and goes on.
+        assert store.file(signed, block, b"f" * 32).result(5).status == 0
+
+
+def test_a_writer_that_lost_its_lock_to_another_writes_nothing(
+    postgres_server, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(database_postgres, "_LOCK_WAIT_MS", 50)
+    world = World()
+    path = postgres_server.prepare(tmp_path / "here")
+    with world.open(path) as store:
+        tab = world.tab(store.grant(world.order()).result(5))
+        signed, block = tab.next(0)
+        cut_connections(postgres_server, path)
+        (tmp_path / "there").mkdir()
+        shutil.copy(path / "database.url", tmp_path / "there")
+        with world.open(tmp_path / "there"):
+            for error in (StoreUnavailable, FolderInUse):
+                with pytest.raises(error):
+                    store.file(signed, block, b"f" * 32).result(5)
         assert store.file(signed, block, b"f" * 32).result(5).status == 0
 
 
