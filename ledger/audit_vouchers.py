@@ -41,6 +41,7 @@ _COLUMNS = (
     "rows",
     "amount_uc",
 )
+_MAX_LEAVES = 1 << 20  # in one filing: eight times what the ledger takes
 _ROWS_AT_ONCE = 500
 _CHUNK_BYTES = 1024 * LEAF_BYTES
 
@@ -79,6 +80,10 @@ class _Places:
 
     def read(self, filed: Row[Any]) -> bytes | None:
         """Return a filing's leaves; None where they were pruned or are left out."""
+        if filed.leaves > _MAX_LEAVES:
+            raise DifferenceFound(
+                f"filing {filed.content_hash[:4].hex()}: {filed.leaves} leaves at once"
+            )
         n_bytes = filed.leaves * LEAF_BYTES
         place = LeafPlace(filed.leaf_file, filed.leaf_offset)
         self.taken[place.file].append((place.offset, place.offset + n_bytes))

@@ -545,6 +545,7 @@ def read_packed(path: Path, offset, length):
     with path.open("rb") as file:
         head = file.read(PACKED_HEAD.size)
         total, n_blocks = unpack(path.name, PACKED_HEAD, head, b"PMLP")
+        must(path.name, "it is of a size that can be", total <= 2**32)
         same(path.name, "blocks", n_blocks, -(-total // PACKED_BLOCK))
         must(path.name, "reaches far enough", offset + length <= total)
         sizes = [int.from_bytes(file.read(4)) for _ in range(n_blocks)]

@@ -14,6 +14,7 @@ from tests.support.audits import difference_after
         ("update filing set issued_us = issued_us + 1", "issued is"),
         ("update filing set leaf_file = 2 where number = 1", "beyond the end"),
         ("update filing set leaf_offset = 1 << 62 where number = 1", "beyond the end"),
+        ("update filing set leaves = 1 << 40 where number = 1", "leaves at once"),
         ("update filing set rows = rows + 1 where number = 1", "rows is"),
         (
             "update filing set posted_us = 1 where voucher_id = 1 and number = 3",
