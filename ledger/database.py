@@ -28,6 +28,7 @@ from ledger.errors import (
     StoreBusy,
     StoreUnavailable,
 )
+from ledger.keys import KEY_BYTES
 from ledger.migrations import migrate, stored_version
 from ledger.schema import SCHEMA_VERSION, identity
 
@@ -196,6 +197,10 @@ class Reader:
             if version != SCHEMA_VERSION:
                 raise _other_schema(version)
             row = connection.execute(select(identity)).one()
+            for name in ("network", "ledger", "market"):
+                key: object = getattr(row, name)
+                if not isinstance(key, bytes) or len(key) != KEY_BYTES:
+                    raise DifferenceFound(f"ledger {path} names no {name} key")
         self.identity = LedgerIdentity(
             network=row.network, ledger=row.ledger, market=row.market
         )

@@ -101,7 +101,7 @@ def worker_flows(
     owners: dict[int, tuple[_Sums, AccountKind]] = {}
     columns = (account.c.id, account.c.owner, account.c.kind)
     for account_id, owner, kind in connection.execute(select(*columns).where(*chosen)):
-        of_owner = sums.setdefault(bytes(owner), _empty())
+        of_owner = sums.setdefault(owner, _empty())
         owners[account_id] = of_owner, AccountKind(kind)
     for sign, side in ((-1, transfer.c.debit_id), (1, transfer.c.credit_id)):
         for span in (None, period):

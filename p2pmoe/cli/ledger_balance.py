@@ -48,15 +48,15 @@ def _balance(
         owner = find_owner(connection, account) if account else None
         instant = parse_period(as_of).start_us if as_of else None
         lines = balances(connection, as_of_us=instant, owner=owner)
-    rows = [
-        {
-            "account": line.owner.hex(),
-            "kind": line.kind,
-            "balance_uc": line.balance_uc,
-            "balance": format_credits(line.balance_uc),
-        }
-        for line in lines
-    ]
+        rows = [
+            {
+                "account": line.owner.hex(),
+                "kind": line.kind,
+                "balance_uc": line.balance_uc,
+                "balance": format_credits(line.balance_uc),
+            }
+            for line in lines
+        ]
     if as_json:
         print_json({"accounts": rows})
     else:
@@ -72,17 +72,17 @@ def _trial_balance(data: Data = None, as_json: AsJson = False) -> None:
 
     with Waiting(READING), open_reader(data).session() as connection:
         lines = balances(connection)
-    rows = [
-        {
-            "account": line.owner.hex(),
-            "kind": line.kind,
-            "debits_uc": line.debits_uc,
-            "credits_uc": line.credits_uc,
-        }
-        for line in lines
-    ]
-    debits = sum(line.debits_uc for line in lines)
-    credits_ = sum(line.credits_uc for line in lines)
+        rows = [
+            {
+                "account": line.owner.hex(),
+                "kind": line.kind,
+                "debits_uc": line.debits_uc,
+                "credits_uc": line.credits_uc,
+            }
+            for line in lines
+        ]
+        debits = sum(line.debits_uc for line in lines)
+        credits_ = sum(line.credits_uc for line in lines)
     total: dict[str, object] = {
         "account": "total",
         "kind": "",

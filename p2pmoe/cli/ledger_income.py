@@ -49,17 +49,17 @@ def _income(
     with Waiting(READING), open_reader(data).session() as connection:
         owner = find_owner(connection, worker) if worker else None
         lines = income(connection, IncomeBy(by), span, owner)
-    rows = [
-        {
-            by: line.name,
-            "servings": line.servings,
-            "rows": line.rows,
-            "amount_uc": line.amount_uc,
-            "amount": format_credits(line.amount_uc),
-        }
-        for line in lines
-    ]
-    total = sum(line.amount_uc for line in lines)
+        rows = [
+            {
+                by: line.name,
+                "servings": line.servings,
+                "rows": line.rows,
+                "amount_uc": line.amount_uc,
+                "amount": format_credits(line.amount_uc),
+            }
+            for line in lines
+        ]
+        total = sum(line.amount_uc for line in lines)
     if as_json:
         totals = {"total_uc": total, "total": format_credits(total)}
         print_json({"by": by, "income": rows, **totals})

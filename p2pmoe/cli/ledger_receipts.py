@@ -49,11 +49,11 @@ def _receipts(
     with Waiting(READING), open_reader(data).session() as connection:
         owner = find_owner(connection, worker) if worker else None
         lines = receipts(connection, worker=owner, period=span)
-    rows = [
-        receipt_document(line, explained=why)
-        for line in lines
-        if status is None or line.state == status
-    ]
+        rows = [
+            receipt_document(line, explained=why)
+            for line in lines
+            if status is None or line.state == status
+        ]
     if as_json:
         print_json({"vouchers": rows})
         return

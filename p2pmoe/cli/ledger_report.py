@@ -36,16 +36,16 @@ def _report(data: Data = None, as_json: AsJson = False) -> None:
     reader = open_reader(data)
     with Waiting(READING), reader.session() as connection:
         found = overview(connection)
-    rows = [
-        {
-            "what": line.what,
-            "state": line.state,
-            "count": line.count,
-            "amount_uc": "" if line.amount_uc is None else line.amount_uc,
-        }
-        for line in found.lines
-    ]
-    values = _values(found, reader.identity)
+        rows = [
+            {
+                "what": line.what,
+                "state": line.state,
+                "count": line.count,
+                "amount_uc": "" if line.amount_uc is None else line.amount_uc,
+            }
+            for line in found.lines
+        ]
+        values = _values(found, reader.identity)
     if as_json:
         print_json({**values, "lines": rows})
         return

@@ -79,11 +79,11 @@ def _statement(
             return
         with Waiting(READING):
             statements = list(made)
-    if form == _Format.TEXT:
-        _print_texts(statements)
-        return
-    documents = [statement_document(each) for each in statements]
-    print_json(documents[0] if worker else {"statements": documents})
+        if form == _Format.TEXT:
+            _print_texts(statements)
+            return
+        documents = [statement_document(each) for each in statements]
+        print_json(documents[0] if worker else {"statements": documents})
 
 
 def _print_texts(statements: "list[Statement]") -> None:
