@@ -64,6 +64,27 @@ def test_on_leaves_that_are_packed_and_pruned(tmp_path, monkeypatch):
         independent.verify(tmp_path, ids_of(world))
 
 
+def test_on_a_log_of_more_than_one_tile(tmp_path):
+    world = World()
+    with world.open(tmp_path) as store:
+        issued = store.grant(world.order()).result(5)
+        for part in range(3):  # a checkpoint after each: partial tiles, then full ones
+            filed = []
+            for n in range(part * 100, part * 100 + 100):
+                tab = world.tab(issued, tab=n.to_bytes(8, "big"))
+                signed, block = tab.next(0, final=True)
+                filed.append(store.file(signed, block, tab.worker.id))
+            assert {each.result(30).status for each in filed} == {0}
+            store.tend()
+    assert agreed(tmp_path, world).log_entries == 300
+    tile = tmp_path / "log/tile/1/000.p/1"
+    tile.write_bytes(bytes(32))
+    with pytest.raises(DifferenceFound, match="tile/1/000"):
+        verify_ledger(Reader(tmp_path), world.identity)
+    with pytest.raises(independent.Difference, match="tile/1/000"):
+        independent.verify(tmp_path, ids_of(world))
+
+
 def test_on_a_backup(tmp_path):
     world = copy_of_honest_books(tmp_path / "books")
     take_backup(tmp_path / "books", tmp_path / "backup", world.now_us)

@@ -4,6 +4,8 @@ Changes of the database are made in a transaction of a copy in memory and rolled
 so that each takes some milliseconds; who changes files copies the books first.
 """
 
+import atexit
+import shutil
 import sqlite3
 import tempfile
 from collections.abc import Callable
@@ -90,7 +92,9 @@ def difference_after(*statements: str, part: Part | None = None) -> str:
 @cache
 def _in_memory() -> tuple[LedgerFolder, World, Engine]:
     """Return folder, world, and the database in memory, without its triggers."""
-    path = Path(tempfile.mkdtemp(prefix="audits-")) / "books"
+    place = tempfile.mkdtemp(prefix="audits-")
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    path = Path(place) / "books"
     world = copy_of_honest_books(path)
     folder = LedgerFolder(path)
     copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)

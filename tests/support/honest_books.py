@@ -6,6 +6,7 @@ outcome, a worker that equivocated, finals of one side, holdbacks given back, tw
 months, payouts, a witnessed log. Built once for each process and copied.
 """
 
+import atexit
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -51,7 +52,9 @@ def copy_of_honest_books(folder: Path) -> World:
 
 @cache
 def _built() -> tuple[Path, World]:
-    folder = Path(tempfile.mkdtemp(prefix="honest-books-")) / "ledger"
+    place = tempfile.mkdtemp(prefix="honest-books-")
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    folder = Path(place) / "ledger"
     build = _Build(World())
     with build.world.open(folder, terms=_TERMS) as store:
         build.store = store
