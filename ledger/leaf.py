@@ -107,6 +107,8 @@ class Leaf:
 class LeafPacker:
     """Packs the leaves of one dispatch, which share these fields, without a `Leaf`."""
 
+    __slots__ = ("_epoch", "_layer", "_nonce", "_request", "_tab")
+
     def __init__(
         self, *, tab: bytes, request: int, layer: int, price_epoch: int, nonce: bytes
     ) -> None:
