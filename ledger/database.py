@@ -196,7 +196,10 @@ class Reader:
                 raise NoLedger(f"no ledger in {path}: its database has no tables")
             if version != SCHEMA_VERSION:
                 raise _other_schema(version)
-            row = connection.execute(select(identity)).one()
+            rows = connection.execute(select(identity).limit(2)).all()
+            if len(rows) != 1:
+                raise DifferenceFound(f"ledger {path} names {len(rows)} owners")
+            row = rows[0]
             for name in ("network", "ledger", "market"):
                 key: object = getattr(row, name)
                 if not isinstance(key, bytes) or len(key) != KEY_BYTES:
@@ -261,10 +264,13 @@ def _reason(error: Exception) -> str:
 
 def _claim(connection: Connection, owner: LedgerIdentity, folder: LedgerFolder) -> None:
     keys = {"network": owner.network, "ledger": owner.ledger, "market": owner.market}
-    row = connection.execute(select(identity)).one_or_none()
-    if row is None:
+    rows = connection.execute(select(identity).limit(2)).all()
+    if not rows:
         connection.execute(identity.insert().values(**keys))
         return
+    if len(rows) != 1:
+        raise DifferenceFound(f"ledger {folder.path} names {len(rows)} owners")
+    row = rows[0]
     for name, key in keys.items():
         stored = getattr(row, name)
         if stored != key:

@@ -25,10 +25,19 @@ STEPS: Mapping[int, Callable[[Connection], None]] = {2: _add_closing}
 
 
 def stored_version(connection: Connection) -> int:
-    """Return the schema version of a database, 0 when it has no tables yet."""
+    """Return the schema version of a database, 0 when it has no tables yet.
+
+    Raises:
+        StoreUnavailable: the version is not one whole number.
+    """
     if not inspect(connection).has_table(schema_version.name):
         return 0
-    return int(connection.execute(select(schema_version.c.version)).scalar_one())
+    found: list[object] = list(
+        connection.execute(select(schema_version.c.version).limit(2)).scalars()
+    )
+    if len(found) != 1 or not isinstance(found[0], int) or found[0] < 1:
+        raise StoreUnavailable(f"the database says that its schema is {found}"[:200])
+    return found[0]
 
 
 def migrate(connection: Connection) -> None:

@@ -14,8 +14,9 @@ from ledger.database import (
     Reader,
     open_writing_engine,
     store_error,
+    writing_engine,
 )
-from ledger.errors import FolderInUse, StoreBusy, StoreUnavailable
+from ledger.errors import DifferenceFound, FolderInUse, StoreBusy, StoreUnavailable
 from tests.support.ledger_world import Party, World
 
 
@@ -154,3 +155,22 @@ def test_faults_are_translated(tmp_path):
     assert type(store_error(locked, folder)) is StoreBusy
     error = store_error(OSError(28, "No space left on device"), folder)
     assert str(error).endswith("No space left on device")
+
+
+def test_a_ledger_of_no_owner_or_two_is_a_difference(ledger_database):
+    world = World()
+    world.open(ledger_database).close()
+    folder = LedgerFolder(ledger_database)
+    engine = writing_engine(folder)
+    with engine.begin() as connection:
+        connection.execute(text("insert into identity select * from identity"))
+    engine.dispose()
+    for attempt in (Reader, world.open):
+        with pytest.raises(DifferenceFound, match="names 2 owners"):
+            attempt(ledger_database)
+    engine = writing_engine(folder)
+    with engine.begin() as connection:
+        connection.execute(text("delete from identity"))
+    engine.dispose()
+    with pytest.raises(DifferenceFound, match="names 0 owners"):
+        Reader(ledger_database)

@@ -40,6 +40,23 @@ def test_a_newer_database_is_refused(engine):
             migrate(connection)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "delete from schema_version",
+        "insert into schema_version values (1)",
+        "update schema_version set version = 0",
+        "update schema_version set version = 'two'",
+    ],
+)
+def test_a_version_that_is_none_is_one_line(engine, change):
+    with engine.begin() as connection:
+        migrate(connection)
+        connection.exec_driver_sql(change)
+        with pytest.raises(StoreUnavailable, match="says that its schema is"):
+            migrate(connection)
+
+
 def test_an_older_database_gets_the_steps_it_lacks_in_order(engine, monkeypatch):
     with engine.begin() as connection:
         migrate(connection)
