@@ -13,11 +13,10 @@ from ledger.periods import parse_period
 from ledger.policy import Policy
 from p2pmoe.cli.ledger import register
 from p2pmoe.network.folder import OperatorFolder, default_folder
-from tests.support.ledger_world import World
+from tests.support.ledger_world import DAY_US, World
 from tests.support.shared import tool_path
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "close-a-month.md"
-DAY_US = 86_400_000_000
 RUNNER = CliRunner()
 
 

@@ -15,10 +15,7 @@ from ledger.claims import Filed, FiledStatus
 from ledger.grant import Grant
 from ledger.store import Store
 from ledger.voucher import SignedVoucher, Voucher
-from tests.support.disputes import HOUR_US, held
-from tests.support.ledger_world import Party, TabSide, World
-
-DAY_US = 24 * HOUR_US
+from tests.support.ledger_world import DAY_US, Party, TabSide, World, held
 
 
 @pytest.fixture

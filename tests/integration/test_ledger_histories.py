@@ -32,12 +32,17 @@ from tests.support.dispute_papers import answer_of, claim_of
 from tests.support.disputes import answered, judged, opened
 from tests.support.ledger_checks import check_books, held_balances
 from tests.support.ledger_tabs import BASE_UC, Tab
-from tests.support.ledger_world import NOVEMBER_US, Party, TabSide, World
+from tests.support.ledger_world import (
+    DAY_US,
+    HOUR_US,
+    NOVEMBER_US,
+    Party,
+    TabSide,
+    World,
+)
 from tests.support.money_model import Key, MoneyModel, Question, Terms
 from tests.support.payout_steps import PAYOUT_ACTIONS, PayoutSteps
 
-HOUR_US = 3_600_000_000
-DAY_US = 24 * HOUR_US
 CENT_UC = 10_000
 WORKERS, BACKBONES = ("w1", "w2", "w3"), ("b1", "b2")
 ANY = st.integers(0, 1 << 30)

@@ -16,8 +16,8 @@ from p2pmoe.ledgerd.login import LOGIN_DOMAIN, Logins, login_body
 from p2pmoe.ledgerd.view import LedgerView
 from relay import serve
 from tests.support.browser import LOW_CONTRAST, Browser, Page, browser
-from tests.support.ledger_world import Party
-from tests.support.paid_world import DAY_US, PaidWorld
+from tests.support.ledger_world import DAY_US, Party
+from tests.support.paid_world import PaidWorld
 from tests.support.relays import plain_config, wall_us
 
 SECRET = b"s" * 32

@@ -19,8 +19,8 @@ from ledger.schema_closing import period as period_table
 from ledger.statement_root import statement_root
 from ledger.statements import Statement, statement
 from tests.support.accountants import beancounts, hledgers
-from tests.support.busy_months import DAY_US, END_US, BusyMonths
-from tests.support.ledger_world import NOVEMBER_US
+from tests.support.busy_months import END_US, BusyMonths
+from tests.support.ledger_world import DAY_US, NOVEMBER_US
 
 pytestmark = pytest.mark.slow
 

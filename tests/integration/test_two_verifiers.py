@@ -18,9 +18,7 @@ from ledger.errors import DifferenceFound
 from tests.support.honest_books import copy_of_honest_books
 from tests.support.honest_worlds import EVENTS, TERMS, Life
 from tests.support.independent import SCRIPT, ids_of, independent
-from tests.support.ledger_world import World
-
-DAY_US = 86_400_000_000
+from tests.support.ledger_world import DAY_US, World
 
 
 def agreed(folder, world):

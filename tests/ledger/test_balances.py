@@ -5,18 +5,7 @@ import pytest
 from ledger.accounts import AccountKind
 from ledger.balances import balances, find_owner, workers
 from ledger.errors import NotFound
-from tests.support.ledger_world import NOVEMBER_US, Party, World
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
-@pytest.fixture
-def store(world, tmp_path):
-    with world.open(tmp_path) as store:
-        yield store
+from tests.support.ledger_world import NOVEMBER_US, Party
 
 
 def test_balances_now_and_as_of(world, store):

@@ -13,9 +13,7 @@ from ledger.schema import account, grant
 from ledger.schema_closing import dispute, one_sided, payout
 from tests.support.books import Books
 from tests.support.ledger_commands import world_with_vouchers
-from tests.support.ledger_world import NOVEMBER_US
-
-HOUR_US = 3_600_000_000
+from tests.support.ledger_world import HOUR_US, NOVEMBER_US
 
 
 @pytest.fixture

@@ -12,15 +12,9 @@ from ledger.policy import Policy
 from ledger.schema import transfer
 from ledger.schema_closing import closing, voucher_expert
 from ledger.statements import balances
-from tests.support.ledger_world import Party, World
+from tests.support.ledger_world import HOUR_US, Party, on_desk
 
-HOUR_US = 3_600_000_000
 TERMS = Policy(fee_ppm=25_000, holdback_ppm=100_000, holdback_us=72 * HOUR_US)
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
 
 
 @pytest.fixture
@@ -44,10 +38,6 @@ def close_one(world, store, *servings: int, worker: Party | None = None):
     tab = world.tab(issued, worker=worker)
     assert tab.file(store, *servings, final=True).status is FiledStatus.STORED
     return tab
-
-
-def on_desk(store, what):
-    return store._writer.submit(what).result(5)
 
 
 def test_a_final_voucher_closes_its_key(world, store):

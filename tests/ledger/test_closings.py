@@ -4,14 +4,9 @@ import pytest
 
 from ledger.closings import ClosedState, ClosingState, HoldbackState
 from ledger.policy import Policy
-from tests.support.ledger_world import Party, World
+from tests.support.ledger_world import Party, on_desk
 
 TERMS = Policy(holdback_ppm=10**5)
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
 
 
 @pytest.fixture
@@ -20,10 +15,6 @@ def store(world, tmp_path):
         tab = world.tab(store.grant(world.order()).result(5))
         tab.file(store, 1, 2, final=True)
         yield store
-
-
-def on_desk(store, what):
-    return store._writer.submit(what).result(5)
 
 
 def test_a_state_is_read_back_as_it_was_written(world, store):

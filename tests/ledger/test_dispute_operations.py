@@ -6,8 +6,8 @@ from ledger.dispute_operations import DISPUTE_OPERATIONS, dispute_document
 from ledger.dispute_rows import dispute_by_id
 from ledger.operations import OPERATIONS
 from tests.support.dispute_papers import answer_of, claim_of
-from tests.support.disputes import HOUR_US, answered, closed_tab, judged, opened
-from tests.support.ledger_world import World
+from tests.support.disputes import answered, closed_tab, judged, opened
+from tests.support.ledger_world import HOUR_US, World
 
 
 def test_they_are_operations_of_the_ledger():

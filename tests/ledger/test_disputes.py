@@ -25,21 +25,14 @@ from tests.support.dispute_papers import (
     signed_claim,
 )
 from tests.support.disputes import (
-    HOUR_US,
     answered,
     closed_tab,
     closing_of,
-    held,
     judged,
     opened,
     tend,
 )
-from tests.support.ledger_world import Party, World
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
+from tests.support.ledger_world import HOUR_US, Party, held
 
 
 @pytest.fixture

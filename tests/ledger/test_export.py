@@ -10,18 +10,7 @@ from ledger.leaf import Leaf
 from ledger.periods import ALL_TIME, parse_period
 from ledger.receipt import verify_receipt
 from ledger.voucher import VoucherKey
-from tests.support.ledger_world import Party, World
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
-@pytest.fixture
-def store(world, tmp_path):
-    with world.open(tmp_path) as store:
-        yield store
+from tests.support.ledger_world import Party
 
 
 def test_every_accepted_serving_has_a_receipt_and_no_other(world, store):

@@ -2,35 +2,14 @@
 
 import dataclasses
 
-import pytest
-
 from ledger import filings as module
 from ledger.accounts import AccountKind
 from ledger.audit import verify_ledger
 from ledger.claims import FiledStatus
 from ledger.filings import earn_key
 from ledger.grant import Grant
-from ledger.statements import balances
 from ledger.voucher import SignedVoucher, VoucherKey, sign_voucher
-from tests.support.ledger_world import Party, World
-
-HOUR_US = 3_600_000_000
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
-@pytest.fixture
-def store(world, tmp_path):
-    with world.open(tmp_path) as store:
-        yield store
-
-
-def held(store, kind: AccountKind) -> int:
-    with store.reader().session() as connection:
-        return sum(b.balance_uc for b in balances(connection) if b.kind == kind)
+from tests.support.ledger_world import HOUR_US, Party, held
 
 
 def grant(world, store, **order):

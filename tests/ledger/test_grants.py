@@ -1,27 +1,8 @@
 """The drawer of grants and prices: what a group decided is what it reads."""
 
-import pytest
-
 from ledger import grants as module
 from ledger.grant import Grant
-from tests.support.ledger_world import World
-
-HOUR_US = 3_600_000_000
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
-@pytest.fixture
-def store(world, tmp_path):
-    with world.open(tmp_path) as store:
-        yield store
-
-
-def on_desk(store, what):
-    return store._writer.submit(what).result(5)
+from tests.support.ledger_world import HOUR_US, on_desk
 
 
 def test_a_grant_is_found_by_hash_and_serial(world, store):

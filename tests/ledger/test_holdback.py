@@ -10,16 +10,9 @@ from ledger.errors import NotFound, TransferConflict
 from ledger.holdback import forfeit
 from ledger.policy import Policy
 from ledger.schema_closing import closing
-from ledger.statements import balances
-from tests.support.ledger_world import World
+from tests.support.ledger_world import HOUR_US, held, on_desk
 
-HOUR_US = 3_600_000_000
 TERMS = Policy(holdback_ppm=250_000, holdback_us=72 * HOUR_US)
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
 
 
 @pytest.fixture
@@ -30,18 +23,9 @@ def store(world, tmp_path):
         yield store
 
 
-def held(store, kind: AccountKind) -> int:
-    with store.reader().session() as connection:
-        return sum(b.balance_uc for b in balances(connection) if b.kind == kind)
-
-
 def row(store):
     with store.reader().session() as connection:
         return connection.execute(select(closing)).one()
-
-
-def on_desk(store, what):
-    return store._writer.submit(what).result(5)
 
 
 def the_closing(desk) -> ClosingState:

@@ -9,9 +9,7 @@ from ledger.periods import ALL_TIME, Period
 from ledger.prices import PriceTable
 from ledger.schema import price_table
 from tests.support.books import Books
-from tests.support.ledger_world import NOVEMBER_US, Party, World
-
-DAY_US = 86_400_000_000
+from tests.support.ledger_world import DAY_US, NOVEMBER_US, Party, World
 
 
 @pytest.fixture(scope="module")

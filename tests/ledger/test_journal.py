@@ -10,9 +10,8 @@ from ledger.journal import account_name, journal_lines
 from ledger.periods import ALL_TIME, parse_period
 from tests.support.accountants import beancounts, hledgers
 from tests.support.books import Books
-from tests.support.ledger_world import NOVEMBER_US, World
+from tests.support.ledger_world import DAY_US, NOVEMBER_US, World
 
-DAY_US = 86_400_000_000
 NOVEMBER, DECEMBER = parse_period("2026-11"), parse_period("2026-12")
 
 

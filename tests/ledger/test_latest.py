@@ -6,8 +6,8 @@ import pytest
 
 from ledger.latest import latest_us
 from tests.support.dispute_papers import answer_of, claim_of
-from tests.support.disputes import HOUR_US, answered, closed_tab, judged, opened
-from tests.support.ledger_world import World
+from tests.support.disputes import answered, closed_tab, judged, opened
+from tests.support.ledger_world import HOUR_US, World
 
 
 def dispute(world, store, tab):

@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import pytest
 from sqlalchemy import select
 
 from ledger import one_sided as module
@@ -10,31 +9,12 @@ from ledger.accounts import AccountKind
 from ledger.audit import verify_ledger
 from ledger.claims import FiledStatus
 from ledger.schema_closing import closing, one_sided
-from ledger.statements import balances
 from ledger.voucher import sign_voucher
-from tests.support.ledger_world import Party, World
-
-HOUR_US = 3_600_000_000
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
-@pytest.fixture
-def store(world, tmp_path):
-    with world.open(tmp_path) as store:
-        yield store
+from tests.support.ledger_world import HOUR_US, Party, held
 
 
 def tab_of(world, store, **order):
     return world.tab(store.grant(world.order(**order)).result(5))
-
-
-def held(store, kind: AccountKind) -> int:
-    with store.reader().session() as connection:
-        return sum(b.balance_uc for b in balances(connection) if b.kind == kind)
 
 
 def rows(store, table):

@@ -9,8 +9,8 @@ from ledger.payouts import payout_id_of
 from ledger.periods import parse_period
 from ledger.schema import account, transfer
 from ledger.schema_closing import closing, payout, payout_event, payout_item
-from tests.support.ledger_world import Party
-from tests.support.paid_world import DAY_US, RATE, PaidWorld, copied, payee_rows
+from tests.support.ledger_world import DAY_US, Party
+from tests.support.paid_world import RATE, PaidWorld, copied, payee_rows
 
 
 @pytest.fixture(scope="module")

@@ -14,13 +14,8 @@ from ledger.errors import LedgerError, ProofRefused, SignatureRefused
 from ledger.schema_closing import closing, equivocation
 from ledger.voucher import SignedVoucher
 from tests.support.dispute_papers import claim_of
-from tests.support.disputes import HOUR_US, closed_tab, closing_of, held, judged, opened
-from tests.support.ledger_world import Party, TabSide, World
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
+from tests.support.disputes import closed_tab, closing_of, judged, opened
+from tests.support.ledger_world import HOUR_US, Party, TabSide, held
 
 
 @pytest.fixture

@@ -13,9 +13,8 @@ from ledger.periods_closing import closed_period, closed_periods, log_at
 from ledger.schema import transfer
 from ledger.schema_closing import closing, period
 from ledger.statement_root import statement_root
-from tests.support.ledger_world import NOVEMBER_US, World
+from tests.support.ledger_world import DAY_US, NOVEMBER_US, World
 
-DAY_US = 86_400_000_000
 DECEMBER_US = parse_period("2026-12").start_us
 
 

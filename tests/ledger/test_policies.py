@@ -7,18 +7,6 @@ from ledger.errors import FormatRefused, OperationRefused
 from ledger.policies import POLICY_TERMS
 from ledger.policy import Policy, verify_policy
 from ledger.schema_closing import closing, policy
-from tests.support.ledger_world import World
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
-@pytest.fixture
-def store(world, tmp_path):
-    with world.open(tmp_path) as store:
-        yield store
 
 
 def policies(store, world) -> list[Policy]:

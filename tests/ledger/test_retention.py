@@ -15,10 +15,9 @@ from ledger.policy import Policy
 from ledger.retention import plan_retention, retain
 from ledger.schema import account, filing, voucher
 from ledger.schema_closing import closing, leaf_file_state, policy
-from tests.support.ledger_world import Party, World
+from tests.support.ledger_world import DAY_US, Party, World
 
 N_FILES = 3
-DAY_US = 24 * 3_600_000_000
 TERMS = Policy(dispute_us=10, answer_us=5, retention_us=100)
 
 

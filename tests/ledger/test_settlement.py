@@ -17,26 +17,7 @@ from ledger.errors import (
 )
 from ledger.grant import Grant, verify_grant
 from ledger.settlement import GrantPolicy, float_leaves, fund_key
-from ledger.statements import balances
-from tests.support.ledger_world import Party, World
-
-HOUR_US = 3_600_000_000
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
-@pytest.fixture
-def store(world, tmp_path):
-    with world.open(tmp_path) as store:
-        yield store
-
-
-def held(store, kind: AccountKind) -> int:
-    with store.reader().session() as connection:
-        return sum(b.balance_uc for b in balances(connection) if b.kind == kind)
+from tests.support.ledger_world import HOUR_US, Party, held
 
 
 def grant(world, store, **order):

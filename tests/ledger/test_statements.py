@@ -13,16 +13,11 @@ from ledger.schema import rejected
 from ledger.statements import statement
 from ledger.voucher import Voucher
 from tests.support.books import Books
-from tests.support.ledger_world import Party, World
+from tests.support.ledger_world import DAY_US, Party
 
 OCTOBER_US = 1_790_812_800_000_000  # 2026-10-01T00:00:00Z
 SEPTEMBER, OCTOBER = parse_period("2026-09"), parse_period("2026-10")
 BOTH = parse_period("2026-09..2026-11")
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
 
 
 @pytest.fixture
@@ -117,9 +112,6 @@ def test_b37_scarcity_is_what_is_above_the_base_price(world, store):
     assert found.base_uc == 10 * tab.previous.rows
     assert found.scarcity_uc == 5 * dear.rows
     assert found.base_uc + found.scarcity_uc == found.earned_uc
-
-
-DAY_US = 86_400_000_000
 
 
 @pytest.fixture

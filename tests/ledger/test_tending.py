@@ -1,20 +1,12 @@
 """What is due is done, in bounded parts, and not twice."""
 
-import pytest
-
 from ledger import closing as closing_module
 from ledger import grants as grants_module
 from ledger.policy import Policy
 from ledger.tending import Tended
-from tests.support.ledger_world import Party, World
+from tests.support.ledger_world import HOUR_US, Party
 
-HOUR_US = 3_600_000_000
 TERMS = Policy(holdback_ppm=10**5, holdback_us=100 * HOUR_US)
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
 
 
 def test_a_store_goes_on_until_nothing_is_due(world, tmp_path, monkeypatch):

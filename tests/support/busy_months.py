@@ -15,11 +15,10 @@ from ledger.prices import PriceTable
 from ledger.store import Store
 from tests.support.dispute_papers import claim_of
 from tests.support.disputes import opened
-from tests.support.ledger_world import NOVEMBER_US, Party, TabSide, World
+from tests.support.ledger_world import DAY_US, NOVEMBER_US, Party, TabSide, World
 
-__all__ = ["DAY_US", "END_US", "TERMS", "BusyMonths"]
+__all__ = ["END_US", "TERMS", "BusyMonths"]
 
-DAY_US = 86_400_000_000
 END_US = NOVEMBER_US + 92 * DAY_US  # 2027-02-01
 _CLOSED_ON = {32: "2026-11", 64: "2026-12"}
 _DISPUTED_ON = {16, 40, 72}  # the last one is still open in the end

@@ -7,7 +7,8 @@ from typer.testing import CliRunner, Result
 
 from ledger.accounts import AccountKind
 from p2pmoe.cli import ledger, receipts
-from tests.support.disputes import Closing, closing_of, held
+from tests.support.disputes import Closing, closing_of
+from tests.support.ledger_world import held
 from tests.support.served_leaf import (
     close_with,
     identity_folder,

@@ -12,20 +12,16 @@ from ledger.dispute_papers import DisputeAnswer, DisputeClaim
 from ledger.schema_closing import closing
 from ledger.store import Store
 from tests.support.dispute_papers import signed_answer, signed_claim
-from tests.support.ledger_world import Party, TabSide, World
+from tests.support.ledger_world import HOUR_US, Party, TabSide, World
 
 __all__ = [
-    "HOUR_US",
     "answered",
     "closed_tab",
     "closing_of",
-    "held",
     "judged",
     "opened",
     "tend",
 ]
-
-HOUR_US = 3_600_000_000
 
 
 def closed_tab(

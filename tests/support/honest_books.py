@@ -25,12 +25,17 @@ from tests.support.dispute_papers import (
     signed_answer,
     signed_claim,
 )
-from tests.support.ledger_world import NOVEMBER_US, Party, TabSide, World
+from tests.support.ledger_world import (
+    DAY_US,
+    HOUR_US,
+    NOVEMBER_US,
+    Party,
+    TabSide,
+    World,
+)
 
-__all__ = ["HOUR_US", "WITNESS", "copy_of_honest_books"]
+__all__ = ["WITNESS", "copy_of_honest_books"]
 
-HOUR_US = 3_600_000_000
-DAY_US = 24 * HOUR_US
 DECEMBER_US = NOVEMBER_US + 30 * DAY_US
 JANUARY_US = DECEMBER_US + 31 * DAY_US
 WITNESS = Party("witness")

@@ -20,12 +20,17 @@ from tests.support.dispute_papers import (
     signed_answer,
     signed_claim,
 )
-from tests.support.ledger_world import NOVEMBER_US, Party, TabSide, World
+from tests.support.ledger_world import (
+    DAY_US,
+    HOUR_US,
+    NOVEMBER_US,
+    Party,
+    TabSide,
+    World,
+)
 
 __all__ = ["EVENTS", "TERMS", "Life"]
 
-HOUR_US = 3_600_000_000
-DAY_US = 24 * HOUR_US
 WITNESS = Party("witness")
 TERMS = Policy(
     fee_ppm=31_000,

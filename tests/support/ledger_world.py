@@ -4,14 +4,19 @@ Everything is derived from a seed, so that the same test sees the same bytes. Ti
 integers that the test moves by hand.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
+from typing import TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from ledger.accounts import AccountKind
+from ledger.balances import balances
 from ledger.claims import Filed, GrantOrder, IssuedGrant
 from ledger.database import LedgerIdentity
+from ledger.desk import Desk
 from ledger.grant import Grant
 from ledger.leaf import Leaf
 from ledger.policy import Policy
@@ -22,13 +27,38 @@ from ledger.tally import TabTerms, Tally
 from ledger.voucher import SignedVoucher, Voucher, sign_voucher
 from ledger.writer import WriterSettings
 
-__all__ = ["NOVEMBER_US", "Party", "TabSide", "World", "paper_tab", "seeded_key"]
+__all__ = [
+    "DAY_US",
+    "HOUR_US",
+    "NOVEMBER_US",
+    "Party",
+    "TabSide",
+    "World",
+    "held",
+    "on_desk",
+    "paper_tab",
+    "seeded_key",
+]
 
+HOUR_US = 3_600_000_000
+DAY_US = 24 * HOUR_US
 NOVEMBER_US = 1_793_491_200_000_000  # 2026-11-01T00:00:00Z
+T = TypeVar("T")
 
 
 def seeded_key(name: str) -> Ed25519PrivateKey:
     return Ed25519PrivateKey.from_private_bytes(sha256(name.encode()).digest())
+
+
+def held(store: Store, kind: AccountKind) -> int:
+    """What all accounts of a kind hold, in micro-credits."""
+    with store.reader().session() as connection:
+        return sum(b.balance_uc for b in balances(connection) if b.kind == kind)
+
+
+def on_desk(store: Store, what: Callable[[Desk], T]) -> T:
+    """Run a job on the store's one writer and return what it says."""
+    return store._writer.submit(what).result(5)
 
 
 class Party:

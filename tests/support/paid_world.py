@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 
 from ledger.periods import parse_period
 from ledger.store import Store
-from tests.support.ledger_world import Party, World
+from tests.support.ledger_world import DAY_US, Party, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["DAY_US", "DECEMBER_US", "RATE", "PaidWorld", "copied", "payee_rows"]
+__all__ = ["DECEMBER_US", "RATE", "PaidWorld", "copied", "payee_rows"]
 
-DAY_US = 86_400_000_000
 DECEMBER_US = parse_period("2026-12").start_us
 RATE = "1 credit = 1000 EUR"  # 10 micro-credits are a cent
 

@@ -17,8 +17,7 @@ from mobile_worker.shards.manifest import manifest_hash
 from p2pmoe.referee.rows import opened_bytes
 from p2pmoe.weights.expert_file import ExpertFile
 from tests.support.backbone_model import POCKET, manifest_of, model_of
-from tests.support.disputes import HOUR_US
-from tests.support.ledger_world import TabSide, World, seeded_key
+from tests.support.ledger_world import HOUR_US, TabSide, World, seeded_key
 
 __all__ = ["Serving", "close_with", "identity_folder", "pocket_world", "serving"]
 
