@@ -43,6 +43,7 @@ _MEMORY = Path("/dev/shm")  # noqa: S108  a folder of its own is made in it
 _ROOM_BYTES = 1 << 30
 _OPTIONS = {
     "listen_addresses": "",
+    "dynamic_shared_memory_type": "mmap",  # in its folder: nothing is left behind
     "fsync": "on",
     "shared_buffers": "32MB",
     "max_connections": "64",
