@@ -116,15 +116,12 @@ def _verify(
     as_json: AsJson = False,
 ) -> None:
     """Check a receipt file, offline."""
-    from ledger.errors import DifferenceFound, NotFound, RemoteError
+    from ledger.errors import DifferenceFound, RemoteError
     from ledger.receipt import MAX_RECEIPT_BYTES, Receipt, verify_receipt
+    from p2pmoe.cli.paper_files import read_bounded_file
     from p2pmoe.cli.tables import print_json, print_values
 
-    try:
-        with file.open("rb") as source:
-            text = source.read(MAX_RECEIPT_BYTES + 1)
-    except OSError as exc:
-        raise NotFound(f"{file}: {exc.strerror}") from exc
+    text = read_bounded_file(file, MAX_RECEIPT_BYTES)
     ids = expected_identity(network, ledger, market, data)
     receipt = Receipt.from_json(text)
     try:

@@ -14,7 +14,6 @@ from p2pmoe.cli.ledger_folder import (
     expected_identity,
     open_reader,
 )
-from p2pmoe.errors import ConfigurationError
 
 __all__ = ["add_verify_command"]
 
@@ -76,9 +75,6 @@ def _verify(
 
 def _read_note(path: Path) -> bytes:
     from ledger.log.note import MAX_NOTE_BYTES
+    from p2pmoe.cli.paper_files import read_bounded_file
 
-    try:
-        with path.open("rb") as file:
-            return file.read(MAX_NOTE_BYTES + 1)
-    except OSError as exc:
-        raise ConfigurationError(f"{path}: {exc.strerror}") from exc
+    return read_bounded_file(path, MAX_NOTE_BYTES)

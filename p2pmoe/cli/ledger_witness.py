@@ -209,17 +209,13 @@ def _cosign(
     as_json: AsJson = False,
 ) -> None:
     """Keep what a witness says about the ledger's log."""
-    from ledger.errors import NotFound
     from ledger.log.note import MAX_NOTE_BYTES
     from ledger.periods import format_us
     from p2pmoe.cli.ledger_operate import operate
+    from p2pmoe.cli.paper_files import read_bounded_file
     from p2pmoe.cli.tables import print_json, print_rows
 
-    try:
-        with file.open("rb") as source:
-            note = source.read(MAX_NOTE_BYTES + 1)
-    except OSError as exc:
-        raise NotFound(f"{file}: {exc.strerror}") from exc
+    note = read_bounded_file(file, MAX_NOTE_BYTES)
     params = {"note": note.hex(), **({"witness": witness} if witness else {})}
     answer = operate(data, "log.cosign", params)
     cosigners = answer["cosigners"]

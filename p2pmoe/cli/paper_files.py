@@ -1,4 +1,8 @@
-"""Papers of a dispute as files: read whole and bounded, never written over another."""
+"""Papers that people hand about, as files: claims, answers, proofs, receipts, notes.
+
+They are read whole, up to the length that their kind may have, and never written over
+a file that is there.
+"""
 
 from pathlib import Path
 

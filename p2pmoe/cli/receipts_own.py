@@ -218,17 +218,13 @@ def _identity(data: Path | None) -> "Identity":
 
 
 def _read_books(path: Path) -> "list[LedgerRow]":
+    from p2pmoe.cli.paper_files import read_bounded_file
     from p2pmoe.receipts.comparison import parse_rows
     from p2pmoe.strict_json import NotStrict, parse_json
 
+    raw = read_bounded_file(path, _MAX_BOOKS_BYTES)
     try:
-        with path.open("rb") as file:
-            raw = file.read(_MAX_BOOKS_BYTES + 1)
-        if len(raw) > _MAX_BOOKS_BYTES:
-            raise ConfigurationError(f"{path} is above 1 GiB")
         return parse_rows(parse_json(raw.decode(), max_depth=16))
-    except OSError as exc:
-        raise ConfigurationError(f"{path}: {exc.strerror}") from exc
     except (NotStrict, UnicodeDecodeError) as exc:
         raise ConfigurationError(
             f"{path} is no JSON of receipts",

@@ -69,7 +69,7 @@ def test_a_receipt_that_proves_nothing_is_exit_1(world, tmp_path):
     path.write_text("{}")
     assert isinstance(run(tmp_path, "verify", str(path)).exception, FormatRefused)
     missing = run(tmp_path, "verify", str(tmp_path / "none"))
-    assert isinstance(missing.exception, NotFound)
+    assert isinstance(missing.exception, ConfigurationError)
 
 
 def test_which_tab_is_meant(world, tmp_path):

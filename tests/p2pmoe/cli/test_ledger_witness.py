@@ -9,13 +9,14 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from ledger.errors import LogRefused, LogUnavailable, NotFound, SignatureRefused
+from ledger.errors import LogRefused, LogUnavailable, SignatureRefused
 from ledger.log.checkpoint import Checkpoint, cosigners_of, log_key
 from ledger.log.folder import LogFolder
 from ledger.log.note import NoteKey, SignedNote
 from mobile_worker.session.identity import load_or_create
 from p2pmoe.cli.ledger_log import add_log_group
 from p2pmoe.cli.ledger_witness import add_witness_commands
+from p2pmoe.errors import ConfigurationError
 from p2pmoe.ledgerd import log_source
 from tests.support.log_world import LogWorld
 
@@ -177,6 +178,6 @@ def test_entries_are_read_when_asked_for(books, tmp_path):
 
 def test_what_is_missing(books, tmp_path):
     missing = run("cosign", tmp_path / "none", "--data", books.path)
-    assert isinstance(missing.exception, NotFound)
+    assert isinstance(missing.exception, ConfigurationError)
     where = ("--log", tmp_path / "none", "--state", tmp_path / "witness")
     assert run("witness", *where, "--once", "--data", books.path).exit_code == 1
