@@ -26,8 +26,7 @@ _OFF = frozenset({"off", "local"})
 _LOCK_WAIT_MS = 1000  # a process that just ended: its server may not know yet
 # Of the database and its schema: another ledger in the same database has another key.
 _TAKE_LOCK = (
-    "select pg_advisory_lock(hashtextextended("
-    "'p2pmoe ledger ' || current_schema(), 0))"
+    "select pg_advisory_lock(hashtextextended('p2pmoe ledger ' || current_schema(), 0))"
 )
 _LOCK_NOT_AVAILABLE = "55P03"
 
