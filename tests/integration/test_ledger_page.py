@@ -16,7 +16,7 @@ from p2pmoe.ledgerd.login import LOGIN_DOMAIN, Logins, login_body
 from p2pmoe.ledgerd.view import LedgerView
 from relay import serve
 from tests.support.browser import LOW_CONTRAST, Browser, Page, browser
-from tests.support.ledger_world import DAY_US, Party
+from tests.support.ledger_world import DAY_US, Party, WorldClock
 from tests.support.paid_world import PaidWorld
 from tests.support.relays import plain_config, wall_us
 
@@ -29,17 +29,6 @@ SIZES = [(1280, 800), (390, 844), (320, 640)]
 def chromium() -> Iterator[Browser]:
     with browser() as running:
         yield running
-
-
-class Clock:
-    def __init__(self, world: PaidWorld) -> None:
-        self._world = world
-
-    def wall_us(self) -> int:
-        return self._world.now_us
-
-    def monotonic(self) -> float:
-        return self._world.now_us / 1e6
 
 
 class Shown:
@@ -56,7 +45,7 @@ class Shown:
 
     async def _run(self) -> None:
         self._token = trio.lowlevel.current_trio_token()
-        view = LedgerView(Clock(self.world), secret=SECRET)
+        view = LedgerView(WorldClock(self.world), secret=SECRET)
         view.attach(self.store)
         async with trio.open_nursery() as nursery:
             relay = await nursery.start(

@@ -34,6 +34,7 @@ __all__ = [
     "Party",
     "TabSide",
     "World",
+    "WorldClock",
     "held",
     "on_desk",
     "paper_tab",
@@ -157,6 +158,19 @@ class World:
             backbone=backbone or self.backbone,
             tab=tab,
         )
+
+
+class WorldClock:
+    """A world's time, as the clock that a service is given."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def wall_us(self) -> int:
+        return self._world.now_us
+
+    def monotonic(self) -> float:
+        return self._world.now_us / 1e6
 
 
 def paper_tab() -> "TabSide":

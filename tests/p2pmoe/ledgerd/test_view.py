@@ -15,20 +15,9 @@ from p2pmoe.ledgerd import view as module
 from p2pmoe.ledgerd.login import LOGIN_DOMAIN, encode, login_body
 from p2pmoe.ledgerd.view import LedgerView
 from relay.pages import PageRequest, PageResponse
-from tests.support.ledger_world import Party
+from tests.support.ledger_world import Party, WorldClock
 from tests.support.paid_world import PaidWorld, copied
 from tests.support.trio_test import trio_test
-
-
-class Clock:
-    def __init__(self, world: PaidWorld) -> None:
-        self._world = world
-
-    def wall_us(self) -> int:
-        return self._world.now_us
-
-    def monotonic(self) -> float:
-        return self._world.now_us / 1e6
 
 
 class Asking:
@@ -37,7 +26,7 @@ class Asking:
     def __init__(self, world: PaidWorld, store: Store) -> None:
         self.world = world
         self.store = store
-        self.view = LedgerView(Clock(world), secret=b"s" * 32)
+        self.view = LedgerView(WorldClock(world), secret=b"s" * 32)
         self.view.attach(store)
 
     async def get(
@@ -182,7 +171,7 @@ async def test_questions_that_make_no_sense(
 
 @trio_test
 async def test_before_a_store_is_there_it_says_so(asking: Asking) -> None:
-    asking.view = LedgerView(Clock(asking.world))
+    asking.view = LedgerView(WorldClock(asking.world))
     status, body = await asking.get("/ledger/challenge")
     assert (status, body["error"][:10]) == (503, "the ledger")
 

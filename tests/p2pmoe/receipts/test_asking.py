@@ -12,21 +12,10 @@ from p2pmoe.ledgerd import view as view_module
 from p2pmoe.ledgerd.view import LedgerView
 from p2pmoe.receipts.asking import LedgerAnswerRefused, OwnLedger
 from relay.pages import PageRequest, PageResponse
-from tests.support.ledger_world import seeded_key
+from tests.support.ledger_world import WorldClock, seeded_key
 from tests.support.paid_world import PaidWorld
 from tests.support.relays import running_relay, tls_config
 from tests.support.trio_test import trio_test
-
-
-class Clock:
-    def __init__(self, world: PaidWorld) -> None:
-        self._world = world
-
-    def wall_us(self) -> int:
-        return self._world.now_us
-
-    def monotonic(self) -> float:
-        return self._world.now_us / 1e6
 
 
 def identity_of(world: PaidWorld, number: int = 0) -> Identity:
@@ -40,7 +29,7 @@ async def shown(
     tmp_path: Path, network: bytes | None = None
 ) -> AsyncIterator[tuple[PaidWorld, OwnLedger]]:
     world = PaidWorld(tmp_path / "ledger")
-    view = LedgerView(Clock(world))
+    view = LedgerView(WorldClock(world))
     with world.open(world.path) as store:
         view.attach(store)
         async with running_relay(tls_config(), pages=view.pages) as relay:
