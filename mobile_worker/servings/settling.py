@@ -23,14 +23,13 @@ import trio
 
 from ledger.claims import FiledStatus
 from ledger.errors import LedgerError, RemoteError, SignatureRefused
-from ledger.spool import Spool, SpoolEntry
+from ledger.spool import Spool
 from ledger.voucher import SignedVoucher, Voucher, verify_voucher, voucher_hash
 from mobile_worker.clock import Clock
 from mobile_worker.errors import LocalError
 from mobile_worker.messages import accounts as wire
 from mobile_worker.messages.codec import Message
 from mobile_worker.servings.accounts import Accounts
-from mobile_worker.servings.allowance import GrantUse
 from mobile_worker.servings.chain import Proposal, Settled
 from mobile_worker.servings.filing import (
     FilingQueue,
@@ -41,6 +40,7 @@ from mobile_worker.servings.filing import (
     unpack_settled,
 )
 from mobile_worker.servings.finals import TabMark, mark_key
+from mobile_worker.servings.leftovers import sort_leftovers
 from mobile_worker.servings.own_copy import OwnCopy, OwnReceipt
 from relay.keys import PeerId, short_id
 
@@ -49,8 +49,6 @@ __all__ = ["Earnings", "Settling"]
 logger = logging.getLogger("p2pmoe.settling")
 
 _TICK_S = 0.1
-_REPLACED = {SpoolKind.GRANT_USE, SpoolKind.TAB_MARK}  # of each, the newest counts
-_KEEP_US = 90 * 86_400 * 1_000_000
 
 
 @dataclass(slots=True)
@@ -320,56 +318,20 @@ class Settling:
         return entries
 
     def _take_over(self) -> None:
-        expired: list[int] = []
-        replaced: list[int] = []
-        for entry in self._spool.entries():
-            if entry.kind in _REPLACED:
-                replaced.append(entry.id)
-            if entry.kind == SpoolKind.GRANT_USE:
-                fresh = self._take_over_use(entry)
-            elif entry.kind == SpoolKind.TAB_MARK:
-                fresh = self._take_over_mark(entry)
-            elif entry.kind == SpoolKind.TAB_OPENED:
-                mark = TabMark.parse(entry.payload)
-                self._opened[mark.tab] = mark
-                fresh = mark.issued_us + _KEEP_US > self._clock.wall_us()
-            else:
-                fresh = self._take_over_voucher(entry)
-            if not fresh:
-                expired.append(entry.id)
-        kept = set(self._latest.values())
-        expired += [entry for entry in replaced if entry not in kept]
-        self._spool.release(set(expired))
-
-    def _take_over_use(self, entry: SpoolEntry) -> bool:
-        use = GrantUse.parse(entry.payload)
-        self._accounts.recall(use)
-        self._latest[SpoolKind.GRANT_USE, use.name] = entry.id
-        return use.expiry_us + _KEEP_US > self._clock.wall_us()
-
-    def _take_over_mark(self, entry: SpoolEntry) -> bool:
-        mark = TabMark.parse(entry.payload)
-        if mark.issued_us + _KEEP_US < self._clock.wall_us():
-            return False
-        self._marks[mark.key] = mark
-        self._latest[SpoolKind.TAB_MARK, mark.key] = entry.id
-        return True
-
-    def _take_over_voucher(self, entry: SpoolEntry) -> bool:
-        settled = unpack_settled(entry.payload)
-        voucher = Voucher.parse(settled.raw)
-        if voucher.issued_us + _KEEP_US < self._clock.wall_us():
-            return False
-        if entry.kind == SpoolKind.SETTLED:
-            self._filing.add(entry.id, settled)
-        else:
-            self._open[voucher_hash(settled.raw)] = _Open(
-                entry=entry.id,
-                peer=PeerId(voucher.backbone),
-                proposal=settled,
+        left = sort_leftovers(self._spool.entries(), self._clock.wall_us())
+        for use in left.uses:
+            self._accounts.recall(use)
+        for entry, settled in left.settled:
+            self._filing.add(entry, settled)
+        for entry, proposal in left.proposals:
+            self._open[voucher_hash(proposal.raw)] = _Open(
+                entry=entry,
+                peer=PeerId(Voucher.parse(proposal.raw).backbone),
+                proposal=proposal,
                 left_over=True,
             )
-        return True
+        self._marks, self._opened, self._latest = left.marks, left.opened, left.latest
+        self._spool.release(left.done)
 
     def _left_over(self, peer: PeerId, answer: wire.Countersign) -> Settled | None:
         known = self._open.get(answer.voucher_hash)
