@@ -74,7 +74,7 @@ def write_million(path: Path, n: int = N_VOUCHERS) -> bytes:
     world = World()
     world.now_us = NOVEMBER_US
     with world.open(path, credit_uc=_CREDIT_UC) as store:
-        store.grant(world.order(ceiling_uc=_CREDIT_UC // 10)).result(30)
+        store.grant(world.order(ceiling_uc=_CREDIT_UC // 10)).result(60)
     engine = open_writing_engine(LedgerFolder(path), world.identity)
     with engine.begin() as connection:
         _write(connection, world, n)

@@ -103,7 +103,7 @@ def _made(world: World, store: Store, n_each: int) -> list[Jobs]:
     made = []
     for n in range(_N_TABS):
         worker = Party(f"worker {n}")
-        issued = store.grant(world.order(worker=worker, ceiling_uc=10**9)).result(30)
+        issued = store.grant(world.order(worker=worker, ceiling_uc=10**9)).result(60)
         tab = world.tab(issued, worker=worker, tab=b"tab-%04d" % n)
         spans = [
             range(k * _FILED_LEAVES, (k + 1) * _FILED_LEAVES) for k in range(n_each)
@@ -115,7 +115,7 @@ def _made(world: World, store: Store, n_each: int) -> list[Jobs]:
 def _file(store: Store, world: World, jobs: Jobs) -> None:
     futures = [store.file(*job, world.backbone.id) for job in jobs]
     for future in futures:
-        if future.result(30).status != 0:
+        if future.result(60).status != 0:
             raise RuntimeError(future.result())
 
 

@@ -32,7 +32,7 @@ def a_month(path: Path) -> World:
     terms = Policy(fee_ppm=30_000, holdback_ppm=100_000)
     with world.open(path, credit_uc=10**12, terms=terms) as store:
         for n, final in enumerate((True, True, False)):
-            issued = store.grant(world.order(ceiling_uc=10**9)).result(5)
+            issued = store.grant(world.order(ceiling_uc=10**9)).result(60)
             tab = world.tab(issued, tab=b"tab-%04d" % n)
             tab.file(store, *range(20 + n))
             tab.file(store, *range(100, 103), final=final)

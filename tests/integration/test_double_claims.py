@@ -30,11 +30,11 @@ def store(world, tmp_path):
 
 
 def granted(world: World, store: Store, **order) -> Grant:
-    return store.grant(world.order(**order)).result(5)
+    return store.grant(world.order(**order)).result(60)
 
 
 def file(store: Store, tab: TabSide, signed: SignedVoucher, leaves=b"") -> Filed:
-    return store.file(signed, leaves, tab.backbone.id).result(5)
+    return store.file(signed, leaves, tab.backbone.id).result(60)
 
 
 def answer_of(filed: Filed) -> str:
@@ -276,7 +276,7 @@ def test_a_batch_in_which_nothing_is_valid_leaves_room_for_what_is(world, store)
         (changed(tab, amount_uc=1), block),
     ]
     futures = [store.file(*each, tab.backbone.id) for each in bad * 3]
-    assert {future.result(5).status for future in futures} == {FiledStatus.REJECTED}
+    assert {future.result(60).status for future in futures} == {FiledStatus.REJECTED}
     assert answer_of(file(store, tab, signed, block)) == "stored"
     check(world, store, tab.previous.amount_uc)
 
@@ -293,13 +293,13 @@ def test_the_counterparty_is_gone_and_comes_back(world, store):
     before_uc = tab.previous.amount_uc
     signed, block = tab.next(2, 3, final=True)
     by_backbone, by_worker = alone(signed, "backbone"), alone(signed, "worker")
-    early = store.file(by_worker, block, tab.worker.id).result(5)
+    early = store.file(by_worker, block, tab.worker.id).result(60)
     assert answer_of(early) == "signature"  # the backbone did not sign it yet
     for _ in range(2):
         held_back = file(store, tab, by_backbone, block)
         assert (held_back.status, held_back.reason) == (FiledStatus.STORED, "held")
     assert earned(store) == before_uc
-    assert answer_of(store.file(by_worker, b"", tab.worker.id).result(5)) == "stored"
+    assert answer_of(store.file(by_worker, b"", tab.worker.id).result(60)) == "stored"
     for again in (by_worker, by_backbone, signed):
         assert answer_of(file(store, tab, again, block)) == "duplicate"
     check(world, store, tab.previous.amount_uc)

@@ -50,7 +50,7 @@ def test_a_full_disk_loses_nothing_that_was_acknowledged(disk, ledger_databases)
     world = World()
     path = ledger_databases(disk / "ledger")
     with world.open(path, credit_uc=10**9) as store:
-        tab = world.tab(store.grant(world.order(ceiling_uc=10**8)).result(5))
+        tab = world.tab(store.grant(world.order(ceiling_uc=10**8)).result(60))
         assert tab.file(store, 0).status is FiledStatus.STORED
         ballast = fill(disk)
         error = None
@@ -63,9 +63,9 @@ def test_a_full_disk_loses_nothing_that_was_acknowledged(disk, ledger_databases)
         assert "\n" not in str(error)
         assert "full" in str(error) or "space" in str(error)
         with pytest.raises(StoreUnavailable):  # and again, for as long as it is full
-            store.file(signed, block, b"f" * 32).result(5)
+            store.file(signed, block, b"f" * 32).result(60)
         ballast.unlink()
-        assert store.file(signed, block, b"f" * 32).result(5).status == 0
+        assert store.file(signed, block, b"f" * 32).result(60).status == 0
         store.tend()
         verify_ledger(store.reader(), world.identity)
 

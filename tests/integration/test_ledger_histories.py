@@ -106,9 +106,9 @@ class LedgerMachine(RuleBasedStateMachine):
     def fund(self, who: int, uc: int, note: str) -> None:
         name = BACKBONES[who % len(BACKBONES)]
         note = f"{note} {uc}"
-        if self.store.fund(self.parties[name].id, uc, note).result(5):
+        if self.store.fund(self.parties[name].id, uc, note).result(60):
             self.model.fund(name, uc)
-        assert self.store.fund(self.parties[name].id, uc, note).result(5) is False
+        assert self.store.fund(self.parties[name].id, uc, note).result(60) is False
 
     @rule(who=ANY, whom=ANY, ceiling=st.sampled_from([300_000, 3_000_000, 30_000_000]))
     def grant(self, who: int, whom: int, ceiling: int) -> None:
@@ -121,10 +121,10 @@ class LedgerMachine(RuleBasedStateMachine):
         expected = self.model.grant(backbone, worker, ceiling)
         if expected is None:
             with pytest.raises(InsufficientFunds):
-                self.store.grant(order).result(5)
+                self.store.grant(order).result(60)
             return
-        issued = self.store.grant(order).result(5)
-        assert self.store.grant(order).result(5) == issued  # a lost answer
+        issued = self.store.grant(order).result(60)
+        assert self.store.grant(order).result(60) == issued  # a lost answer
         side = self.world.tab(
             issued,
             worker=self.parties[worker],
@@ -166,9 +166,9 @@ class LedgerMachine(RuleBasedStateMachine):
         numbers, uc = tab.servings(n)
         signed, block = tab.side.next(*numbers, final=final)
         sender = tab.side.worker.id
-        assert self.store.file(signed, block, sender).result(5).status == 0
+        assert self.store.file(signed, block, sender).result(60).status == 0
         self.model.file(tab.key, tab.grant, uc, final=final)
-        assert self.store.file(signed, b"", sender).result(5).status == 1
+        assert self.store.file(signed, b"", sender).result(60).status == 1
 
     @precondition(lambda self: self.tabs)
     @rule(at=ANY, n=st.integers(1, 3))
@@ -180,7 +180,7 @@ class LedgerMachine(RuleBasedStateMachine):
             return
         numbers, uc = tab.servings(n)
         final, block = tab.side.one_sided(*numbers)
-        answer = self.store.file(final, block, tab.side.backbone.id).result(5)
+        answer = self.store.file(final, block, tab.side.backbone.id).result(60)
         assert (answer.status, answer.reason) == (0, "held"), answer
         tab.half = final, uc
 
@@ -196,7 +196,7 @@ class LedgerMachine(RuleBasedStateMachine):
         final, uc = tab.half
         refusal = self.model.refusal(tab.key, tab.grant, uc)
         half = tab.side.worker_half(final)
-        answer = self.store.file(half, b"", tab.side.worker.id).result(5)
+        answer = self.store.file(half, b"", tab.side.worker.id).result(60)
         if refusal:
             assert (answer.status, answer.reason) == (2, refusal), answer
         else:
@@ -214,7 +214,7 @@ class LedgerMachine(RuleBasedStateMachine):
         assert side.previous is not None
         later = side.previous.issued_us + self.n_bodies
         other = side.sign(dataclasses.replace(side.previous, issued_us=later))
-        assert self.store.file(other, b"", side.backbone.id).result(5).status == 2
+        assert self.store.file(other, b"", side.backbone.id).result(60).status == 2
         self.model.convict(self.names[side.worker.id], (side.tab, side.previous.number))
 
     # -- time, terms, restarts ------------------------------------------------
@@ -234,7 +234,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def change_terms(self, fee_ppm: int, answer_h: int) -> None:
         self.pass_time(1)
         changes = {"fee_ppm": fee_ppm, "answer_us": answer_h * HOUR_US}
-        self.store.operate("policy.set", {**changes, "commit": True}).result(5)
+        self.store.operate("policy.set", {**changes, "commit": True}).result(60)
         self.model.terms = dataclasses.replace(self.model.terms, **changes)
 
     @rule()
@@ -296,9 +296,9 @@ class LedgerMachine(RuleBasedStateMachine):
             for us in (start_us, end_us)
         )
         params = {"name": f"{first}..{after}"}
-        closed = self.store.operate("period.close", params).result(5)
+        closed = self.store.operate("period.close", params).result(60)
         assert (closed["start_us"], closed["end_us"]) == (start_us, end_us)
-        assert self.store.operate("period.close", params).result(5)["already"]
+        assert self.store.operate("period.close", params).result(60)["already"]
         self.model.ends.append(end_us)
         self.payouts.names.append(params["name"])
 

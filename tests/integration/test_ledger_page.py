@@ -93,13 +93,13 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
             world.now_us += DAY_US
             world.serve(store, world.workers[0], 5 + n)
         tab = world.tab(
-            store.grant(world.order(worker=world.workers[0])).result(5),
+            store.grant(world.order(worker=world.workers[0])).result(60),
             worker=world.workers[0],
             tab=b"tab-open",
         )
         tab.file(store, 0, 1)
         forged = tab.forged()
-        store.file(forged, b"", world.workers[0].id).result(5)
+        store.file(forged, b"", world.workers[0].id).result(60)
         running = Shown(world, store)
         running.start()
         stack.callback(running.stop)

@@ -23,7 +23,7 @@ def world(ledger_database):
     world = World()
     world.path = ledger_database
     with world.open(ledger_database) as store:
-        grant = store.grant(world.order()).result(5)
+        grant = store.grant(world.order()).result(60)
         for tab in TABS:
             is_last = tab == TABS[-1]
             side = world.tab(grant, tab=tab)
@@ -34,7 +34,7 @@ def world(ledger_database):
         world.seen = look(world)
         key = witness_key("anna", ANNA.id)
         note = {"note": world.seen.note.pack().hex(), "witness": key.text}
-        store.operate("log.cosign", note).result(5)
+        store.operate("log.cosign", note).result(60)
         store.tend()
     return world
 

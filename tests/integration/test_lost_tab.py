@@ -50,7 +50,7 @@ def file(store: Store, message: messages.File, peer: bytes) -> tuple[int, str]:
         worker_signature=message.worker_signature,
         backbone_signature=message.backbone_signature,
     )
-    filed = store.file(signed, message.leaves, peer).result(5)
+    filed = store.file(signed, message.leaves, peer).result(60)
     return filed.status, filed.reason
 
 
@@ -105,7 +105,7 @@ async def test_a_final_of_one_side_is_held_until_the_other_signs(
                 price_table=asked.price_table,
                 price_signature=asked.price_signature,
             )
-            issued = store.grant(order).result(5)
+            issued = store.grant(order).result(60)
             return issued.raw, issued.signature
 
         await rig.served(grant)

@@ -42,7 +42,7 @@ class History:
 
     def serve(self, n_worker: int, n_servings: int) -> None:
         worker = WORKERS[n_worker]
-        issued = self.store.grant(self.world.order(worker=worker)).result(5)
+        issued = self.store.grant(self.world.order(worker=worker)).result(60)
         tab = self.world.tab(issued, worker=worker, tab=b"tab-%04d" % next(self.tabs))
         tab.file(self.store, *range(n_servings), final=True)
 
@@ -81,7 +81,7 @@ class History:
                 self.operate("payout.resolve", paid=ending == "paid", **named)
 
     def operate(self, name: str, /, **params: object) -> None:
-        self.store.operate(name, params).result(5)
+        self.store.operate(name, params).result(60)
 
     def rows(self, *states: str) -> list[dict[str, object]]:
         with self.store.reader().session() as connection:

@@ -28,7 +28,7 @@ def template(tmp_path_factory):
 def prepare(store, world):
     params = {"period": "2026-11", "adapter": "bank", "rate": RATE, "commit": True}
     params["payees"] = payee_rows(*world.workers)
-    return store.operate("payout.prepare", params).result(5)["payouts"]
+    return store.operate("payout.prepare", params).result(60)["payouts"]
 
 
 def send(world, outside, point):
@@ -63,14 +63,14 @@ def test_killed_anywhere_nothing_is_paid_twice(template, tmp_path, point):
             is_paid = one["id"] in paid
             assert is_paid == (point == "before record")
             params = {"id": one["id"], "paid": is_paid, "commit": True}
-            store.operate("payout.resolve", params).result(5)
+            store.operate("payout.resolve", params).result(60)
         again = prepare(store, world)
         assert [one["attempt"] for one in again] == [2] * (4 - len(paid))
     assert send(world, outside, "none") == 0
     with world.open(world.path) as store:
         for one in listed(store, "sent"):
             params = {"id": one["id"], "commit": True}
-            store.operate("payout.confirm", params).result(5)
+            store.operate("payout.confirm", params).result(60)
         done = listed(store, "confirmed")
         assert sorted(one["id"] for one in done) == sorted(paid_outside(outside))
         assert sum(one["amount_minor"] for one in done) == sum(planned.values())

@@ -136,18 +136,18 @@ def test_what_is_signed_for_one_network_is_nothing_in_another(tmp_path):
         multipliers=there.prices.multipliers,
     )
     with here.open(tmp_path / "here") as home, there.open(tmp_path / "there") as abroad:
-        tab = here.tab(home.grant(here.order()).result(5))
-        foreign = there.tab(abroad.grant(there.order()).result(5))
+        tab = here.tab(home.grant(here.order()).result(60))
+        foreign = there.tab(abroad.grant(there.order()).result(60))
         tab.file(home, 0, 1)
         signed, block = foreign.next(2, 3)
-        refused = home.file(signed, block, tab.backbone.id).result(5)
+        refused = home.file(signed, block, tab.backbone.id).result(60)
         assert (refused.status.name, refused.reason) == ("REJECTED", "grant")
         with pytest.raises(LedgerError, match="another network"):
-            home.grant(there.order()).result(5)
+            home.grant(there.order()).result(60)
         stolen = SignedVoucher(
             raw=signed.raw.replace(there.network.id, here.network.id),
             worker_signature=signed.worker_signature,
             backbone_signature=signed.backbone_signature,
         )
-        refused = home.file(stolen, block, tab.backbone.id).result(5)
+        refused = home.file(stolen, block, tab.backbone.id).result(60)
         assert refused.reason == "signature"

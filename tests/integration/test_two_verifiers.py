@@ -65,14 +65,14 @@ def test_on_leaves_that_are_packed_and_pruned(tmp_path, monkeypatch):
 def test_on_a_log_of_more_than_one_tile(tmp_path):
     world = World()
     with world.open(tmp_path) as store:
-        issued = store.grant(world.order()).result(5)
+        issued = store.grant(world.order()).result(60)
         for part in range(3):  # a checkpoint after each: partial tiles, then full ones
             filed = []
             for n in range(part * 100, part * 100 + 100):
                 tab = world.tab(issued, tab=n.to_bytes(8, "big"))
                 signed, block = tab.next(0, final=True)
                 filed.append(store.file(signed, block, tab.worker.id))
-            assert {each.result(30).status for each in filed} == {0}
+            assert {each.result(60).status for each in filed} == {0}
             store.tend()
     assert agreed(tmp_path, world).log_entries == 300
     tile = tmp_path / "log/tile/1/000.p/1"

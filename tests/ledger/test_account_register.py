@@ -18,7 +18,7 @@ def books(tmp_path_factory):
     path = tmp_path_factory.mktemp("ledger")
     world = World()
     with world.open(path) as store:
-        tab = world.tab(store.grant(world.order()).result(5))
+        tab = world.tab(store.grant(world.order()).result(60))
         for n in range(4):
             world.now_us = NOVEMBER_US + n
             tab.file(store, n)

@@ -45,7 +45,7 @@ def test_a_new_ledger_verifies_while_it_runs(tmp_path):
     world = World()
     with world.open(tmp_path) as store:
         assert verify_ledger(store.reader(), world.identity).policies == 1
-        tab = world.tab(store.grant(world.order()).result(5))
+        tab = world.tab(store.grant(world.order()).result(60))
         tab.file(store, 0, 1, 2, final=True)
         report = verify_ledger(store.reader(), world.identity)
     assert (report.receipts, report.closings) == (3, 1)

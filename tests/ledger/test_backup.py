@@ -66,7 +66,7 @@ def test_what_was_taken_is_put_back(ledger_database, target, tmp_path):
     (log.parent / "witnesses").unlink()
     verify_ledger(Reader(tmp_path / "again"), world.identity)
     with world.open(tmp_path / "again") as store:
-        assert store.grant(world.order()).result(5)
+        assert store.grant(world.order()).result(60)
 
 
 def test_a_backup_folder_is_a_ledger_folder(ledger_database, tmp_path):
@@ -79,7 +79,7 @@ def test_it_is_one_moment_while_vouchers_come(tmp_path):
     """What is filed meanwhile is in it or not, leaves and rows alike."""
     world = world_with_vouchers(tmp_path / "ledger")
     with world.open(tmp_path / "ledger") as store:
-        tab = world.tab(store.grant(world.order()).result(5), tab=b"tab-busy")
+        tab = world.tab(store.grant(world.order()).result(60), tab=b"tab-busy")
         ready, over = threading.Event(), threading.Event()
 
         def write() -> None:
@@ -176,7 +176,7 @@ def test_a_newer_database_is_neither_taken_nor_put_back(tmp_path):
     take_backup(tmp_path / "ledger", tmp_path / "backup", 0)
     with world.open(tmp_path / "ledger") as store:
         newer = update(schema_version).values(version=SCHEMA_VERSION + 1)
-        store._writer.submit(lambda desk: desk.connection.execute(newer)).result(5)
+        store._writer.submit(lambda desk: desk.connection.execute(newer)).result(60)
     with pytest.raises(StoreUnavailable, match="newer"):
         take_backup(tmp_path / "ledger", tmp_path / "backup2", 0)
     copy = sqlite3.connect(tmp_path / "backup" / "ledger.sqlite3")

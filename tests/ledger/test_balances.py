@@ -9,7 +9,7 @@ from tests.support.ledger_world import NOVEMBER_US, Party
 
 
 def test_balances_now_and_as_of(world, store):
-    tab = world.tab(store.grant(world.order(ceiling_uc=500)).result(5))
+    tab = world.tab(store.grant(world.order(ceiling_uc=500)).result(60))
     tab.file(store, 0)
     first = tab.previous.amount_uc
     world.now_us = NOVEMBER_US + 10
@@ -26,7 +26,7 @@ def test_balances_now_and_as_of(world, store):
 
 
 def test_owners_by_their_first_digits(world, store):
-    store.grant(world.order()).result(5)
+    store.grant(world.order()).result(60)
     backbone = world.backbone.id
     with store.reader().session() as connection:
         assert find_owner(connection, backbone.hex()[:8]) == backbone
@@ -42,7 +42,7 @@ def test_owners_by_their_first_digits(world, store):
 def test_workers_in_order_of_first_earning(world, store):
     parties = [Party(f"worker {n}") for n in range(3)]
     for n, worker in enumerate(parties):
-        issued = store.grant(world.order(worker=worker)).result(5)
+        issued = store.grant(world.order(worker=worker)).result(60)
         world.tab(issued, worker=worker, tab=b"tab-%04d" % n).file(store, 0)
     with store.reader().session() as connection:
         assert workers(connection) == [worker.id for worker in parties]

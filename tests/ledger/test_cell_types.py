@@ -14,7 +14,7 @@ from tests.support.ledger_world import NOVEMBER_US, World
 def test_sound_books_have_none(ledger_database):
     world = World()
     with world.open(ledger_database) as store:
-        tab = world.tab(store.grant(world.order()).result(5))
+        tab = world.tab(store.grant(world.order()).result(60))
         tab.file(store, 0, final=True)
     with Reader(ledger_database).session() as connection:
         assert wrong_cell(connection) == ""

@@ -54,7 +54,7 @@ def test_books_that_do_not_balance(tmp_path):
     world = world_with_vouchers(tmp_path)
     with world.open(tmp_path) as store:
         wrong = update(account).where(account.c.id == 1).values(credits_uc=1)
-        store._writer.submit(lambda desk: desk.connection.execute(wrong)).result(5)
+        store._writer.submit(lambda desk: desk.connection.execute(wrong)).result(60)
     assert "differ" in worse(look(tmp_path))["balances"]
 
 

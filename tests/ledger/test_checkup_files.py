@@ -19,7 +19,7 @@ def ledger(tmp_path, monkeypatch):
     world = World()
     with world.open(tmp_path) as store:
         for n in range(3):
-            issued = store.grant(world.order()).result(5)
+            issued = store.grant(world.order()).result(60)
             world.tab(issued, tab=b"tab-%04d" % n).file(store, 0, 1, final=True)
         store.tend()
         store.retain()

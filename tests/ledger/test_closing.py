@@ -34,7 +34,7 @@ def rows(store, table, *order):
 
 
 def close_one(world, store, *servings: int, worker: Party | None = None):
-    issued = store.grant(world.order(worker=worker)).result(5)
+    issued = store.grant(world.order(worker=worker)).result(60)
     tab = world.tab(issued, worker=worker)
     assert tab.file(store, *servings, final=True).status is FiledStatus.STORED
     return tab
@@ -92,11 +92,11 @@ def release_when_due(world, store):
 
 
 def test_keys_are_closed_when_their_last_grant_is_released(world, store):
-    first = store.grant(world.order()).result(5)
+    first = store.grant(world.order()).result(60)
     tab = world.tab(first)
     tab.file(store, 1, 2)
     world.now_us += 12 * HOUR_US
-    tab.grant = world.tab(store.grant(world.order()).result(5)).grant
+    tab.grant = world.tab(store.grant(world.order()).result(60)).grant
     tab.file(store, 3)
     world.now_us += 61 * HOUR_US  # the first grant's time is over, the second's not
     assert store.tend().grants_released == 1
@@ -120,7 +120,7 @@ def test_the_log_counts_closings_in_order(world, tmp_path):
 
 
 def test_a_closing_of_nothing_moves_nothing(world, store):
-    tab = world.tab(store.grant(world.order()).result(5))
+    tab = world.tab(store.grant(world.order()).result(60))
     assert tab.file(store, final=True).status is FiledStatus.STORED
     world.now_us += TERMS.holdback_us
     assert store.tend().vouchers_released == 1
@@ -139,14 +139,14 @@ def test_what_an_earlier_program_left_open_is_closed_later(
         with world.open(ledger_database) as store:
             close_one(world, store, 1)
             ended = world.tab(
-                store.grant(world.order(worker=Party("w2"))).result(5),
+                store.grant(world.order(worker=Party("w2"))).result(60),
                 worker=Party("w2"),
             )
             ended.file(store, 1)
             world.now_us += 100 * HOUR_US
             store.tend()
             going_on = world.tab(
-                store.grant(world.order(worker=Party("w3"))).result(5),
+                store.grant(world.order(worker=Party("w3"))).result(60),
                 worker=Party("w3"),
             )
             going_on.file(store, 1)

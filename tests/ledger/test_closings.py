@@ -12,7 +12,7 @@ TERMS = Policy(holdback_ppm=10**5)
 @pytest.fixture
 def store(world, tmp_path):
     with world.open(tmp_path, terms=TERMS) as store:
-        tab = world.tab(store.grant(world.order()).result(5))
+        tab = world.tab(store.grant(world.order()).result(60))
         tab.file(store, 1, 2, final=True)
         yield store
 
@@ -47,7 +47,7 @@ def test_what_is_held_of_a_worker(world, store):
 
 def test_what_is_due_comes_oldest_first_and_bounded(world, store):
     world.now_us += 1
-    tab = world.tab(store.grant(world.order()).result(5), tab=b"tab-0002")
+    tab = world.tab(store.grant(world.order()).result(60), tab=b"tab-0002")
     tab.file(store, 1, final=True)
     later = world.now_us + TERMS.holdback_us
 

@@ -49,7 +49,7 @@ def test_a_copy_is_the_same_ledger(world, ledger_database, target, monkeypatch):
     (ledger_database / "leaves").rename(folder / "leaves")
     verify_ledger(Reader(folder), world.identity)
     with world.open(folder) as store:  # it goes on from there
-        assert store.grant(world.order()).result(5)
+        assert store.grant(world.order()).result(60)
 
 
 def test_nothing_is_copied_over(target, tmp_path):

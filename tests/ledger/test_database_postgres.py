@@ -88,15 +88,15 @@ def test_a_lost_connection_fails_one_group_and_nothing_acknowledged(
     world = World()
     path = postgres_server.prepare(tmp_path / "ledger")
     with world.open(path) as store:
-        tab = world.tab(store.grant(world.order()).result(5))
+        tab = world.tab(store.grant(world.order()).result(60))
         assert tab.file(store, 0).status is FiledStatus.STORED
         signed, block = tab.next(1)
         cut_connections(postgres_server, path)
         with pytest.raises(StoreUnavailable) as caught:
-            store.file(signed, block, b"f" * 32).result(5)
+            store.file(signed, block, b"f" * 32).result(60)
         assert "\n" not in str(caught.value)
         # The next group connects again, takes the lock again, and goes on.
-        assert store.file(signed, block, b"f" * 32).result(5).status == 0
+        assert store.file(signed, block, b"f" * 32).result(60).status == 0
 
 
 def test_a_writer_that_lost_its_lock_to_another_writes_nothing(
@@ -106,7 +106,7 @@ def test_a_writer_that_lost_its_lock_to_another_writes_nothing(
     world = World()
     path = postgres_server.prepare(tmp_path / "here")
     with world.open(path) as store:
-        tab = world.tab(store.grant(world.order()).result(5))
+        tab = world.tab(store.grant(world.order()).result(60))
         signed, block = tab.next(0)
         cut_connections(postgres_server, path)
         (tmp_path / "there").mkdir()
@@ -114,8 +114,8 @@ def test_a_writer_that_lost_its_lock_to_another_writes_nothing(
         with world.open(tmp_path / "there"):
             for error in (StoreUnavailable, FolderInUse):
                 with pytest.raises(error):
-                    store.file(signed, block, b"f" * 32).result(5)
-        assert store.file(signed, block, b"f" * 32).result(5).status == 0
+                    store.file(signed, block, b"f" * 32).result(60)
+        assert store.file(signed, block, b"f" * 32).result(60).status == 0
 
 
 def test_what_is_locked_may_be_tried_again(url, tmp_path):

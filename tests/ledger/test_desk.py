@@ -72,7 +72,7 @@ def test_what_falls_out_of_the_cache_is_read_again(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_MAX_CACHED", 1)
     world = World()
     with world.open(tmp_path) as store:
-        issued = store.grant(world.order()).result(5)
+        issued = store.grant(world.order()).result(60)
         tabs = [world.tab(issued, tab=b"tab-%04d" % n) for n in range(3)]
         for serving in range(4):
             for tab in tabs:

@@ -249,7 +249,7 @@ def test_claims_that_are_not_taken(world, store):
         {"claim": raw[:-1].hex(), "signature": signature.hex()},
     ):
         with pytest.raises(LedgerError):
-            store.operate("dispute.open", params).result(5)
+            store.operate("dispute.open", params).result(60)
     assert disputes(store) == []
     assert closing_of(store).state is ClosedState.CLOSED
 
@@ -289,7 +289,7 @@ def test_the_window_is_half_open(world, store):
 
 
 def test_an_open_tab_cannot_be_disputed(world, store):
-    tab = world.tab(store.grant(world.order()).result(5))
+    tab = world.tab(store.grant(world.order()).result(60))
     tab.file(store, 0, 1)
     with pytest.raises(NotFound, match="no tab was closed"):
         opened(store, claim_of(tab, 0), tab.backbone)
@@ -314,7 +314,7 @@ def test_answers_that_are_not_taken(world, store):
     raw, signature = signed_answer(answer, tab.worker)
     params = {"answer": raw[:-1].hex(), "signature": signature.hex()}
     with pytest.raises(FormatRefused):
-        store.operate("dispute.answer", params).result(5)
+        store.operate("dispute.answer", params).result(60)
     assert disputes(store)[0].state is DisputeState.OPEN
     answered(store, answer, tab.worker)
     changed = dataclasses.replace(answer, issued_us=answer.issued_us + 1)
@@ -335,7 +335,7 @@ def test_judgements_that_are_not_taken(world, store):
         {"commit": 1},
     ):
         with pytest.raises(LedgerError):
-            store.operate("dispute.judge", good | changes).result(5)
+            store.operate("dispute.judge", good | changes).result(60)
     assert disputes(store)[0].state is DisputeState.OPEN
 
 

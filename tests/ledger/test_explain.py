@@ -22,7 +22,7 @@ def books(tmp_path_factory):
     path = tmp_path_factory.mktemp("ledger")
     world = World()
     with world.open(path, release_after_us=0) as store:
-        issued = store.grant(world.order()).result(5)
+        issued = store.grant(world.order()).result(60)
         for n in range(2):
             tab = world.tab(issued, tab=b"tab-%04d" % n)
             tab.file(store, 0, 1, 13)

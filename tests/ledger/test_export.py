@@ -14,7 +14,7 @@ from tests.support.ledger_world import Party
 
 
 def test_every_accepted_serving_has_a_receipt_and_no_other(world, store):
-    tab = world.tab(store.grant(world.order()).result(5))
+    tab = world.tab(store.grant(world.order()).result(60))
     tab.file(store, 4, 5, 6)
     tab.file(store, 1, 2)
     tab.file(store, 9)
@@ -47,7 +47,7 @@ def test_every_accepted_serving_has_a_receipt_and_no_other(world, store):
 def test_two_workers_may_have_chosen_one_tab(world, store):
     other = Party("other")
     for worker in (world.worker, other):
-        issued = store.grant(world.order(worker=worker)).result(5)
+        issued = store.grant(world.order(worker=worker)).result(60)
         world.tab(issued, worker=worker).file(store, 0)
     with store.reader().session() as connection:
         assert len(keys_of_tab(connection, b"tab-0001")) == 2
@@ -57,7 +57,7 @@ def test_two_workers_may_have_chosen_one_tab(world, store):
 
 
 def test_the_csv_sums_to_the_balances(world, store):
-    tab = world.tab(store.grant(world.order()).result(5))
+    tab = world.tab(store.grant(world.order()).result(60))
     tab.file(store, 0, 1)
     tab.file(store, 2)
     with store.reader().session() as connection:

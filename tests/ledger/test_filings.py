@@ -13,7 +13,7 @@ from tests.support.ledger_world import HOUR_US, Party, held
 
 
 def grant(world, store, **order):
-    return store.grant(world.order(**order)).result(5)
+    return store.grant(world.order(**order)).result(60)
 
 
 def check(world, store) -> None:
@@ -23,10 +23,10 @@ def check(world, store) -> None:
 def test_a_voucher_moves_what_it_adds_and_only_once(world, store):
     tab = world.tab(grant(world, store))
     signed, block = tab.next(0, 1, 2)
-    assert store.file(signed, block, b"b" * 32).result(5).status is FiledStatus.STORED
+    assert store.file(signed, block, b"b" * 32).result(60).status is FiledStatus.STORED
     earned = tab.previous.amount_uc
     assert held(store, AccountKind.WORKER_PENDING) == earned
-    again = store.file(signed, block, b"w" * 32).result(5)
+    again = store.file(signed, block, b"w" * 32).result(60)
     assert again.status is FiledStatus.DUPLICATE
     assert tab.file(store, 3, 4).status is FiledStatus.STORED
     assert held(store, AccountKind.WORKER_PENDING) == tab.previous.amount_uc > earned
@@ -39,12 +39,12 @@ def test_late_servings_and_a_jump_in_numbers(world, store):
     assert tab.file(store, 5, 6).status is FiledStatus.STORED
     lost, lost_leaves = tab.next(0, 1)
     signed, block = tab.next(2, 9)
-    without = store.file(signed, block, tab.backbone.id).result(5)
+    without = store.file(signed, block, tab.backbone.id).result(60)
     assert (without.status, without.reason) == (FiledStatus.RETRY, "leaves")
     everything = b"".join(tab.leaves[n] for n in (9, 5, 2, 0, 1))
-    assert store.file(signed, everything, tab.backbone.id).result(5).status == 0
+    assert store.file(signed, everything, tab.backbone.id).result(60).status == 0
     # The one that was overtaken is covered: nothing more is owed.
-    late = store.file(lost, lost_leaves, tab.worker.id).result(5)
+    late = store.file(lost, lost_leaves, tab.worker.id).result(60)
     assert (late.status, late.reason) == (FiledStatus.DUPLICATE, "")
     check(world, store)
 
@@ -58,7 +58,7 @@ def test_servings_far_back_are_summed_from_the_files(world, store):
 
 
 def refused(store, tab, voucher, leaves=b"") -> str:
-    filed = store.file(tab.sign(voucher), leaves, tab.backbone.id).result(5)
+    filed = store.file(tab.sign(voucher), leaves, tab.backbone.id).result(60)
     assert filed.status is FiledStatus.REJECTED, filed
     return filed.reason
 
@@ -112,11 +112,11 @@ def test_b39_another_backbone_or_period_cannot_use_it(world, store):
         worker_signature=sign_voucher(raw, tab.worker.sign),
         backbone_signature=sign_voucher(raw, other.sign),
     )
-    answer = store.file(signed, b"".join(tab.leaves.values()), other.id).result(5)
+    answer = store.file(signed, b"".join(tab.leaves.values()), other.id).result(60)
     assert (answer.status, answer.reason) == (FiledStatus.REJECTED, "grant")
     world.now_us += 40 * 24 * HOUR_US  # another month
     first = tab.sign(tab.previous)
-    again = store.file(first, b"", tab.backbone.id).result(5)
+    again = store.file(first, b"", tab.backbone.id).result(60)
     assert again.status is FiledStatus.DUPLICATE
     check(world, store)
 
@@ -124,9 +124,9 @@ def test_b39_another_backbone_or_period_cannot_use_it(world, store):
 def test_b39_a_signature_is_checked_before_any_shortcut(world, store):
     tab = world.tab(grant(world, store))
     signed, block = tab.next(0, 1)
-    store.file(signed, block, tab.backbone.id).result(5)
+    store.file(signed, block, tab.backbone.id).result(60)
     unsigned = dataclasses.replace(signed, worker_signature=bytes(64))
-    answer = store.file(unsigned, b"", tab.backbone.id).result(5)
+    answer = store.file(unsigned, b"", tab.backbone.id).result(60)
     assert (answer.status, answer.reason) == (FiledStatus.REJECTED, "signature")
 
 
@@ -140,10 +140,10 @@ def test_leaves_that_do_not_fit_are_refused(world, store):
         (tab.leaf(0) + tab.leaf(1, nonce=b"otherone"), "chain"),
         (tab.leaf(0) + tab.leaf(1)[:-1], "format"),
     ):
-        answer = store.file(signed, block, tab.backbone.id).result(5)
+        answer = store.file(signed, block, tab.backbone.id).result(60)
         assert (answer.status, answer.reason) == (FiledStatus.REJECTED, reason)
     right = tab.leaf(0) + tab.leaf(1)
-    answer = store.file(signed, right, tab.backbone.id).result(5)
+    answer = store.file(signed, right, tab.backbone.id).result(60)
     assert answer.status is FiledStatus.STORED
     check(world, store)
 
@@ -159,7 +159,7 @@ def test_the_ceiling_holds_and_a_further_grant_lifts_it(world, store):
     tab.grant = Grant.parse(further.raw)
     signed = tab.sign(tab.draft())
     block = tab.leaves[3] + tab.leaves[4]
-    assert store.file(signed, block, tab.backbone.id).result(5).status == 0
+    assert store.file(signed, block, tab.backbone.id).result(60).status == 0
     assert held(store, AccountKind.WORKER_PENDING) == 110
     check(world, store)
 
@@ -185,7 +185,7 @@ def test_more_leaves_than_one_filing_may_bring_are_refused(world, store, monkeyp
     filed = tab.file(store, *range(8, 13))
     assert (filed.status, filed.reason) == (FiledStatus.REJECTED, "format")
     signed = tab.sign(tab.previous)
-    again = store.file(signed, bytes(79) * 5, tab.backbone.id).result(5)
+    again = store.file(signed, bytes(79) * 5, tab.backbone.id).result(60)
     assert again.status is FiledStatus.REJECTED
     check(world, store)
 
@@ -193,7 +193,7 @@ def test_more_leaves_than_one_filing_may_bring_are_refused(world, store, monkeyp
 def test_the_ceiling_is_looked_at_before_the_leaves(world, store):
     tab = world.tab(grant(world, store, ceiling_uc=5))
     signed, _ = tab.next(0, 1, 2)
-    filed = store.file(signed, b"", tab.backbone.id).result(5)
+    filed = store.file(signed, b"", tab.backbone.id).result(60)
     assert (filed.status, filed.reason) == (FiledStatus.REJECTED, "ceiling")
 
 
@@ -212,5 +212,5 @@ def test_a_closed_tab_is_known_without_its_leaves(world, tmp_path, monkeypatch):
     with world.open(path) as store:
         late = tab.file(store, 2)
         assert (late.status, late.reason) == (FiledStatus.REJECTED, "closed")
-        again = store.file(earlier, b"", tab.worker.id).result(5)
+        again = store.file(earlier, b"", tab.worker.id).result(60)
         assert again.status is FiledStatus.DUPLICATE

@@ -16,7 +16,7 @@ MONTH = Period(NOVEMBER_US, NOVEMBER_US + 100)
 def books(tmp_path):
     world = World()
     with world.open(tmp_path) as store:
-        tab = world.tab(store.grant(world.order()).result(5))
+        tab = world.tab(store.grant(world.order()).result(60))
         tab.file(store, 0, 1, 2, 3)
         world.amount_uc = tab.previous.amount_uc
     return Books(world, tmp_path)

@@ -6,7 +6,7 @@ from tests.support.ledger_world import HOUR_US, on_desk
 
 
 def test_a_grant_is_found_by_hash_and_serial(world, store):
-    issued = store.grant(world.order()).result(5)
+    issued = store.grant(world.order()).result(60)
     wanted = Grant.parse(issued.raw)
 
     def find(desk):
@@ -24,7 +24,7 @@ def test_a_grant_is_found_by_hash_and_serial(world, store):
 def test_what_falls_out_of_the_cache_is_read_again(world, store, monkeypatch):
     monkeypatch.setattr(module, "_MAX_CACHED", 1)
     hashes = [
-        Grant.parse(store.grant(world.order()).result(5).raw).content_hash
+        Grant.parse(store.grant(world.order()).result(60).raw).content_hash
         for _ in range(3)
     ]
     found = on_desk(store, lambda d: [d.grants.find(one).hash for one in hashes])
@@ -35,7 +35,7 @@ def test_some_expired_ones_at_a_time_the_oldest_first(world, store, monkeypatch)
     monkeypatch.setattr(module, "_MAX_EXPIRED", 2)
     for _ in range(3):
         world.now_us += 1
-        store.grant(world.order()).result(5)
+        store.grant(world.order()).result(60)
     later = world.now_us + 25 * HOUR_US
 
     def expired(desk):

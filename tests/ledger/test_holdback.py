@@ -18,7 +18,7 @@ TERMS = Policy(holdback_ppm=250_000, holdback_us=72 * HOUR_US)
 @pytest.fixture
 def store(world, tmp_path):
     with world.open(tmp_path, terms=TERMS) as store:
-        tab = world.tab(store.grant(world.order()).result(5))
+        tab = world.tab(store.grant(world.order()).result(60))
         tab.file(store, *range(9), final=True)
         yield store
 

@@ -26,7 +26,7 @@ def books(tmp_path_factory):
                 for backbone in world.backbones:
                     order = world.order(worker=worker, backbone=backbone)
                     tab = world.tab(
-                        store.grant(order).result(5),
+                        store.grant(order).result(60),
                         worker=worker,
                         backbone=backbone,
                         tab=b"tab-%d-%02d" % (n, day),

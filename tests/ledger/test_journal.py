@@ -23,9 +23,9 @@ def books(tmp_path_factory):
         # A note is whatever somebody wrote: it must not become syntax.
         store.fund(
             world.backbone.id, 10**9, 'x"\n2026-01-01 * "x"\n  A:B  1 CREDIT'
-        ).result(5)
+        ).result(60)
         for n in range(2):
-            tab = world.tab(store.grant(world.order()).result(5), tab=b"tab-%04d" % n)
+            tab = world.tab(store.grant(world.order()).result(60), tab=b"tab-%04d" % n)
             tab.file(store, 0, 1, 2, 3)
     books = Books(world, path)
     with books:

@@ -30,11 +30,11 @@ def dismiss(world, store, tab):
 
 def refuse(world, store, tab):
     other = dataclasses.replace(tab.previous, issued_us=0)
-    store.file(tab.sign(other), b"", tab.backbone.id).result(5)
+    store.file(tab.sign(other), b"", tab.backbone.id).result(60)
 
 
 def set_policy(world, store, tab):
-    store.operate("policy.set", {"fee_ppm": 7, "commit": True}).result(5)
+    store.operate("policy.set", {"fee_ppm": 7, "commit": True}).result(60)
 
 
 def nothing(world, store, tab):

@@ -26,7 +26,7 @@ def test_into_postgresql_and_back(tmp_path, url):
     assert not list(tmp_path.glob("*-wal"))
     verify_ledger(Reader(tmp_path), world.identity)
     with world.open(tmp_path) as store:
-        assert store.grant(world.order()).result(5)
+        assert store.grant(world.order()).result(60)
     back = switch_to_sqlite(tmp_path)
     assert back.rows > there.rows
     assert not folder.database_url.exists()
@@ -46,7 +46,7 @@ def test_a_copy_of_a_running_ledger_changes_nothing_for_it(tmp_path, url):
         with pytest.raises(FolderInUse):
             switch_to_sqlite(tmp_path)
         assert copy_ledger(tmp_path, url, is_switch=False).rows
-        assert store.grant(world.order()).result(5)
+        assert store.grant(world.order()).result(60)
     assert not LedgerFolder(tmp_path).database_url.exists()
 
 
@@ -85,7 +85,7 @@ def test_migrate_says_from_where_to_where(ledger_database):
         with pytest.raises(FolderInUse):
             migrate_ledger(ledger_database)
         newer = update(schema_version).values(version=SCHEMA_VERSION + 1)
-        store._writer.submit(lambda desk: desk.connection.execute(newer)).result(5)
+        store._writer.submit(lambda desk: desk.connection.execute(newer)).result(60)
     with pytest.raises(LedgerError, match="newer"):
         migrate_ledger(ledger_database)
     with pytest.raises(LedgerError, match=f"this program reads {SCHEMA_VERSION}"):

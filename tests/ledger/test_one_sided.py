@@ -14,7 +14,7 @@ from tests.support.ledger_world import HOUR_US, Party, held
 
 
 def tab_of(world, store, **order):
-    return world.tab(store.grant(world.order(**order)).result(5))
+    return world.tab(store.grant(world.order(**order)).result(60))
 
 
 def rows(store, table):
@@ -23,7 +23,7 @@ def rows(store, table):
 
 
 def answer(store, signed, leaves, peer):
-    filed = store.file(signed, leaves, peer).result(5)
+    filed = store.file(signed, leaves, peer).result(60)
     return filed.status, filed.reason
 
 
@@ -170,6 +170,6 @@ def test_another_close_of_the_key_ends_it(world, store):
 def test_there_is_room_for_so_many(world, store, monkeypatch):
     monkeypatch.setattr(module, "_MAX_OF_BACKBONE", 1)
     for n, expected in enumerate([(FiledStatus.STORED, "held"), (3, "busy")]):
-        tab = world.tab(store.grant(world.order()).result(5), tab=b"tab-%04d" % n)
+        tab = world.tab(store.grant(world.order()).result(60), tab=b"tab-%04d" % n)
         final, block = tab.one_sided(0)
         assert answer(store, final, block, tab.backbone.id) == expected

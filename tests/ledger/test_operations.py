@@ -14,11 +14,11 @@ from tests.support.ledger_world import World
 def test_an_operation_is_asked_for_by_name(tmp_path):
     world = World()
     with world.open(tmp_path) as store:
-        answer = store.operate("ping", {}).result(5)
+        answer = store.operate("ping", {}).result(60)
         assert answer == {"ledger": world.ledger.id.hex(), "now_us": world.now_us}
         for name, params in (("pong", {}), ("ping", {"x": 1})):
             with pytest.raises(OperationRefused):
-                store.operate(name, params).result(5)
+                store.operate(name, params).result(60)
 
 
 def test_it_reads_what_its_group_did_and_what_it_does_is_kept(tmp_path, monkeypatch):
@@ -32,7 +32,7 @@ def test_it_reads_what_its_group_did_and_what_it_does_is_kept(tmp_path, monkeypa
 
     monkeypatch.setitem(operations.OPERATIONS, "count", count_and_fund)
     with world.open(tmp_path) as opened:
-        tab = world.tab(opened.grant(world.order()).result(5))
+        tab = world.tab(opened.grant(world.order()).result(60))
     with world.open(tmp_path, window_s=0.05) as store:
         first, first_block = tab.next(0, 1)
         second, second_block = tab.next(2)
@@ -43,7 +43,7 @@ def test_it_reads_what_its_group_did_and_what_it_does_is_kept(tmp_path, monkeypa
             store.file(second, second_block, tab.backbone.id),
             store.operate("count", {}),
         ]
-        answers = [future.result(5) for future in futures]
+        answers = [future.result(60) for future in futures]
         assert answers[1] == {"filings": 1}
         assert answers[2].status.name == "DUPLICATE"
         assert answers[4] == {"filings": 2}
@@ -63,5 +63,5 @@ def test_one_that_refuses_fails_alone(tmp_path, monkeypatch):
         refused = store.operate("refuse", {})
         granted = store.grant(world.order())
         with pytest.raises(InsufficientFunds, match="deposit is None"):
-            refused.result(5)
-        assert granted.result(5).raw
+            refused.result(60)
+        assert granted.result(60).raw

@@ -10,7 +10,7 @@ from tests.support.ledger_world import NOVEMBER_US, World
 def test_everything_is_counted(tmp_path):
     world = World()
     with world.open(tmp_path) as store:
-        issued = store.grant(world.order()).result(5)
+        issued = store.grant(world.order()).result(60)
         for n in range(3):
             tab = world.tab(issued, tab=b"tab-%04d" % n)
             tab.file(store, 0, 1)
@@ -18,7 +18,7 @@ def test_everything_is_counted(tmp_path):
         forged = dataclasses.replace(
             tab.sign(tab.previous), backbone_signature=bytes(64)
         )
-        store.file(forged, b"", world.backbone.id).result(5)
+        store.file(forged, b"", world.backbone.id).result(60)
         each_uc = tab.previous.amount_uc
     with Books(world, tmp_path) as books:
         net = books.close(1, NOVEMBER_US + 10, fee=5, held=10)

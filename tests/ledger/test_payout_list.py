@@ -9,7 +9,7 @@ def test_a_payout_says_everything_about_itself(tmp_path):
     with world.open(tmp_path) as store:
         params = {"period": "2026-11", "adapter": "http", "rate": RATE, "commit": True}
         params["payees"] = payee_rows(*world.workers)
-        done = store.operate("payout.prepare", params).result(5)
+        done = store.operate("payout.prepare", params).result(60)
         with store.reader().session() as connection:
             rows = payouts(connection)
             assert set(PAYOUT_COLUMNS) <= set(rows[0])

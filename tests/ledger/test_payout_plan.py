@@ -17,7 +17,7 @@ DECEMBER_US = parse_period("2026-12").start_us
 def books(tmp_path):
     world = World()
     with world.open(tmp_path) as store:
-        tab = world.tab(store.grant(world.order()).result(5))
+        tab = world.tab(store.grant(world.order()).result(60))
         tab.file(store, 0, 1, 2)
         world.amount_uc = tab.previous.amount_uc
     with Books(world, tmp_path) as books:

@@ -31,7 +31,7 @@ def prepare(store, world, *, commit=True, workers=None, **changes):
         "payees": payee_rows(*(world.workers if workers is None else workers)),
         "commit": commit,
     }
-    return store.operate("payout.prepare", params | changes).result(5)
+    return store.operate("payout.prepare", params | changes).result(60)
 
 
 def counts(store):
@@ -109,8 +109,8 @@ def test_two_at_once_prepare_once(world):
         params["payees"] = payee_rows(*world.workers)
         first = store.operate("payout.prepare", params)
         second = store.operate("payout.prepare", params)
-        assert len(first.result(5)["payouts"]) == 3
-        assert second.result(5)["payouts"] == []
+        assert len(first.result(60)["payouts"]) == 3
+        assert second.result(60)["payouts"] == []
         assert counts(store)[:3] == [3, 3, 3]
 
 
@@ -144,7 +144,7 @@ def test_what_was_released_later_is_of_a_later_period(world):
         (one,) = done["payouts"]
         assert one["amount_uc"] == before_uc // 10 * 10
         world.now_us = parse_period("2026-12").end_us
-        store.operate("period.close", {"name": "2026-12"}).result(5)
+        store.operate("period.close", {"name": "2026-12"}).result(60)
         (late,) = prepare(store, world, workers=[worker], period="2026-12")["payouts"]
         assert late["amount_uc"] == (before_uc % 10 + added_uc) // 10 * 10
         assert late["id"] != one["id"]
@@ -161,7 +161,7 @@ def test_a_failed_or_void_payout_frees_its_parts_for_another(world):
     with world.open(world.path) as store:
         (one,) = prepare(store, world, workers=world.workers[:1])["payouts"]
         params = {"id": one["id"], "commit": True}
-        store.operate("payout.void", params).result(5)
+        store.operate("payout.void", params).result(60)
         (other,) = prepare(store, world, workers=world.workers[:1])["payouts"]
         assert (other["attempt"], other["amount_uc"]) == (2, one["amount_uc"])
         assert other["id"] != one["id"]

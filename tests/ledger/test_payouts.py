@@ -24,13 +24,13 @@ def world(template, tmp_path):
 
 
 def operate(store, name, **params):
-    return store.operate(f"payout.{name}", params).result(5)
+    return store.operate(f"payout.{name}", params).result(60)
 
 
 def prepare(store, world):
     params = {"period": "2026-11", "adapter": "bank", "rate": RATE, "commit": True}
     params["payees"] = payee_rows(*world.workers)
-    done = store.operate("payout.prepare", params).result(5)
+    done = store.operate("payout.prepare", params).result(60)
     return [one["id"] for one in done["payouts"]]
 
 

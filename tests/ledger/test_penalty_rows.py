@@ -16,7 +16,7 @@ def test_proofs_are_found(tmp_path):
         tab = closed_tab(world, store)
         newest = tab.previous
         other = dataclasses.replace(newest, issued_us=newest.issued_us + 1)
-        store.file(tab.sign(other), b"", tab.backbone.id).result(5)
+        store.file(tab.sign(other), b"", tab.backbone.id).result(60)
         with store.reader().session() as connection:
             kept = kept_proofs(connection)
             assert kept_proofs(connection, worker=tab.worker.id) == kept

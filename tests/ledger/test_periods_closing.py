@@ -19,7 +19,7 @@ DECEMBER_US = parse_period("2026-12").start_us
 
 
 def close(store, name):
-    return store.operate("period.close", {"name": name}).result(5)
+    return store.operate("period.close", {"name": name}).result(60)
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def world_of_november(path):
     world = World()
     world.path = path
     with world.open(path) as store:
-        tab = world.tab(store.grant(world.order()).result(5))
+        tab = world.tab(store.grant(world.order()).result(60))
         tab.file(store, 0, 1)
         world.now_us = DECEMBER_US - 1
         tab.file(store, 2)
@@ -68,7 +68,7 @@ def test_late_vouchers_belong_to_the_period_in_which_they_came(world):
     with world.open(world.path) as store:
         signed, block = world.tab_side.next(3)  # issued in November
         world.now_us = DECEMBER_US + 5
-        store.file(signed, block, world.backbone.id).result(5)
+        store.file(signed, block, world.backbone.id).result(60)
         assert close(store, "2026-11")["late"] == ""
         world.now_us += 31 * DAY_US
         late = close(store, "2026-12")["late"]
@@ -104,7 +104,7 @@ def test_no_period(world):
             with pytest.raises((PeriodRefused, OperationRefused)):
                 close(store, name)
         with pytest.raises(OperationRefused, match="unknown parameters"):
-            store.operate("period.close", {"name": "2026-11", "x": 1}).result(5)
+            store.operate("period.close", {"name": "2026-11", "x": 1}).result(60)
 
 
 def test_a_quiet_period_closes(tmp_path):

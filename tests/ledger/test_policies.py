@@ -19,7 +19,7 @@ def policies(store, world) -> list[Policy]:
 
 
 def operate(store, **params):
-    return store.operate("policy.set", params).result(5)
+    return store.operate("policy.set", params).result(60)
 
 
 def test_a_new_ledger_signs_its_first_policy_once(world, tmp_path):
@@ -50,7 +50,7 @@ def test_the_same_terms_are_no_new_policy_but_may_come_back(world, store):
 def test_what_is_closed_keeps_its_terms(world, store):
     for n, fee_ppm in enumerate((0, 500_000)):
         operate(store, fee_ppm=fee_ppm, commit=True)
-        issued = store.grant(world.order()).result(5)
+        issued = store.grant(world.order()).result(60)
         world.tab(issued, tab=b"tab-%04d" % n).file(store, 1, final=True)
     with store.reader().session() as connection:
         rows = connection.execute(

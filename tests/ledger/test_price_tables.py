@@ -27,7 +27,7 @@ def test_multipliers_are_short(multiplier, text):
 def test_the_tables_and_what_an_epoch_costs(tmp_path):
     world = World()
     with world.open(tmp_path) as store:
-        store.grant(world.order()).result(5)
+        store.grant(world.order()).result(60)
         with store.reader().session() as connection:
             (table,) = price_tables(connection)
             others, dear = price_rows(connection, 7)

@@ -29,7 +29,7 @@ def books(ledger_database, monkeypatch):
     with world.open(ledger_database) as store:
         for n in range(N_FILES):
             worker = Party(f"worker {n}")
-            issued = store.grant(world.order(worker=worker)).result(5)
+            issued = store.grant(world.order(worker=worker)).result(60)
             world.tab(issued, worker=worker, tab=b"tab-%04d" % n).file(store, 0, 1)
         yield world, store
 
@@ -73,7 +73,7 @@ def close_voucher(store, voucher_id: int, closed_us: int, state="released") -> N
             )
         )
 
-    submit(store, job).result(5)
+    submit(store, job).result(60)
 
 
 def run(books, now_us: int):
@@ -145,7 +145,7 @@ def test_one_voucher_of_many_keeps_the_file(books):
             update(filing).where(filing.c.voucher_id == 2).values(leaf_file=1)
         )
 
-    submit(store, move).result(5)
+    submit(store, move).result(60)
     close_voucher(store, 1, closed_us=0)
     with store.reader().session() as connection:
         assert plan_retention(connection, 10**15).prune == (2,)  # nothing is in it

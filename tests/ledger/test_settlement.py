@@ -21,7 +21,7 @@ from tests.support.ledger_world import HOUR_US, Party, held
 
 
 def grant(world, store, **order):
-    return store.grant(world.order(**order)).result(5)
+    return store.grant(world.order(**order)).result(60)
 
 
 def check(world, store) -> None:
@@ -42,14 +42,14 @@ def test_a_grant_reserves_before_it_is_signed(world, store):
 
 def test_a_lost_answer_may_be_asked_for_again(world, store):
     order = world.order(ceiling_uc=400)
-    issued = store.grant(order).result(5)
-    assert store.grant(order).result(5) == issued
+    issued = store.grant(order).result(60)
+    assert store.grant(order).result(60) == issued
     both = [store.grant(order), store.grant(order)]
-    assert {f.result(5) for f in both} == {issued}
+    assert {f.result(60) for f in both} == {issued}
     assert held(store, AccountKind.CLIENT_RESERVED) == 400
     # Once something is used of it, or half its time is over, it is another one.
     world.tab(issued).file(store, 0)
-    second = store.grant(order).result(5)
+    second = store.grant(order).result(60)
     assert second != issued
     world.now_us += 13 * HOUR_US
     assert grant(world, store, ceiling_uc=400, request=order.request) != second
@@ -70,7 +70,7 @@ def test_a_lost_answer_may_be_asked_for_again(world, store):
 )
 def test_orders_that_are_refused(world, store, changes, error):
     with pytest.raises(error):
-        store.grant(dataclasses.replace(world.order(), **changes)).result(5)
+        store.grant(dataclasses.replace(world.order(), **changes)).result(60)
     check(world, store)
 
 
@@ -81,10 +81,10 @@ def test_prices_of_another_network_are_refused(world, store):
 
 
 def test_credit_is_given_once_for_a_note(world, store):
-    assert store.fund(world.backbone.id, 5, "invoice 1").result(5)
-    assert not store.fund(world.backbone.id, 5, "invoice 1").result(5)
+    assert store.fund(world.backbone.id, 5, "invoice 1").result(60)
+    assert not store.fund(world.backbone.id, 5, "invoice 1").result(60)
     with pytest.raises(TransferConflict):
-        store.fund(world.backbone.id, 6, "invoice 1").result(5)
+        store.fund(world.backbone.id, 6, "invoice 1").result(60)
     assert held(store, AccountKind.CLIENT_DEPOSIT) == 5
     grant(world, store, ceiling_uc=5)  # has an account: no opening credit
     assert held(store, AccountKind.CLIENT_RESERVED) == 5
@@ -110,11 +110,11 @@ def test_what_is_left_of_an_expired_grant_goes_back_after_grace(world, store):
     tab.file(store, 0)
     earned = tab.previous.amount_uc
     world.now_us += (24 + 47) * HOUR_US
-    assert store.release_expired().result(5) == 0
+    assert store.release_expired().result(60) == 0
     assert tab.file(store, 1).status is FiledStatus.STORED  # late, but in time
     world.now_us += 2 * HOUR_US
-    assert store.release_expired().result(5) == 1
-    assert store.release_expired().result(5) == 0
+    assert store.release_expired().result(60) == 1
+    assert store.release_expired().result(60) == 0
     assert held(store, AccountKind.CLIENT_RESERVED) == 0
     assert held(store, AccountKind.WORKER_PENDING) == tab.previous.amount_uc > earned
     too_late = tab.file(store, 2)
@@ -141,7 +141,7 @@ def test_new_keys_get_no_more_opening_credit_than_a_day_has(world, tmp_path):
         grant(world, store, ceiling_uc=5, backbone=Party("second"))
         with pytest.raises(GrantRefused, match="tomorrow"):
             grant(world, store, ceiling_uc=5, backbone=Party("third"))
-        store.fund(Party("paid").id, 5, "an invoice").result(5)
+        store.fund(Party("paid").id, 5, "an invoice").result(60)
         grant(world, store, ceiling_uc=5, backbone=Party("paid"))
         world.now_us += 24 * HOUR_US
         grant(world, store, ceiling_uc=5, backbone=Party("third"))

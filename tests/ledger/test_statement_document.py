@@ -27,7 +27,7 @@ def found(tmp_path_factory):
     path = tmp_path_factory.mktemp("ledger")
     world = World()
     with world.open(path) as store:
-        issued = store.grant(world.order()).result(5)
+        issued = store.grant(world.order()).result(60)
         for n in range(3):
             world.tab(issued, tab=b"tab-%04d" % n).file(store, 0, 1, 2, 13)
     with Books(world, path) as books:

@@ -61,7 +61,7 @@ def books(tmp_path):
     world = World()
     with world.open(tmp_path) as store:
         for n, worker in enumerate((world.worker, Party("other"))):
-            issued = store.grant(world.order(worker=worker)).result(5)
+            issued = store.grant(world.order(worker=worker)).result(60)
             world.tab(issued, worker=worker, tab=b"tab-000%d" % n).file(store, 0, 1)
     return Books(world, tmp_path)
 

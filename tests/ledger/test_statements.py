@@ -28,7 +28,7 @@ def store(world, tmp_path):
 
 
 def test_b38_each_receipt_is_in_one_period_and_adjacent_ones_sum(world, store):
-    tab = world.tab(store.grant(world.order()).result(5))
+    tab = world.tab(store.grant(world.order()).result(60))
     amounts = []
     for now_us, serving in ((-2, 0), (-1, 1), (0, 2), (1, 3)):
         world.now_us = OCTOBER_US + now_us
@@ -51,10 +51,10 @@ def test_b38_each_receipt_is_in_one_period_and_adjacent_ones_sum(world, store):
 def test_b38_a_late_receipt_goes_to_the_open_period_and_clocks_turn_only_on(
     world, store
 ):
-    tab = world.tab(store.grant(world.order()).result(5))
+    tab = world.tab(store.grant(world.order()).result(60))
     signed, block = tab.next(0)  # issued in September
     world.now_us = OCTOBER_US
-    store.file(signed, block, tab.backbone.id).result(5)
+    store.file(signed, block, tab.backbone.id).result(60)
     world.now_us = OCTOBER_US - 1_000_000  # the ledger's clock is put back
     tab.file(store, 1)
     with store.reader().session() as connection:
@@ -64,19 +64,19 @@ def test_b38_a_late_receipt_goes_to_the_open_period_and_clocks_turn_only_on(
 
 
 def test_b33_every_voucher_in_exactly_one_state(world, store):
-    tab = world.tab(store.grant(world.order()).result(5))
+    tab = world.tab(store.grant(world.order()).result(60))
     other = Party("other worker")
     side = world.tab(
-        store.grant(world.order(worker=other)).result(5), worker=other, tab=b"tab-0002"
+        store.grant(world.order(worker=other)).result(60), worker=other, tab=b"tab-0002"
     )
     tab.file(store, 0, 1, 2)
     side.file(store, 0)
     tab.file(store, 3)
     good = tab.sign(tab.previous)
-    store.file(tab.forged(), b"", tab.worker.id).result(5)
+    store.file(tab.forged(), b"", tab.worker.id).result(60)
     copy = dataclasses.replace(good, backbone_signature=bytes(64))
-    store.file(copy, b"", tab.backbone.id).result(5)  # of one that was filed
-    store.file(good, b"", tab.backbone.id).result(5)  # a duplicate is no second line
+    store.file(copy, b"", tab.backbone.id).result(60)  # of one that was filed
+    store.file(good, b"", tab.backbone.id).result(60)  # a duplicate is no second line
     with store.reader().session() as connection:
         found = statement(connection, tab.worker.id, ALL_TIME)
     (line,) = found.by_backbone
@@ -103,7 +103,7 @@ def test_a_stranger_is_owed_nothing(world, store):
 
 def test_b37_scarcity_is_what_is_above_the_base_price(world, store):
     """Expert 1/3 costs 15 instead of 10, rounded down for a row, never for the sum."""
-    tab = world.tab(store.grant(world.order()).result(5))
+    tab = world.tab(store.grant(world.order()).result(60))
     dear = Leaf.parse(tab.leaf(13))
     assert (dear.layer, dear.expert) == (1, 3)
     tab.file(store, 0, 13)
@@ -119,7 +119,7 @@ def books(world, tmp_path):
     """October: one voucher closed and paid, one closed with a part held."""
     world.now_us = OCTOBER_US
     with world.open(tmp_path) as store:
-        issued = store.grant(world.order()).result(5)
+        issued = store.grant(world.order()).result(60)
         for n in range(2):
             world.tab(issued, tab=b"tab-%04d" % n).file(store, 0, 1, 2, 3)
     return Books(world, tmp_path)
@@ -162,10 +162,10 @@ def test_what_became_of_it_and_what_proves_it(world, books):
 
 
 def test_a_late_receipt_is_told(world, store):
-    tab = world.tab(store.grant(world.order()).result(5))
+    tab = world.tab(store.grant(world.order()).result(60))
     signed, block = tab.next(0)  # issued in September
     world.now_us = OCTOBER_US
-    store.file(signed, block, tab.backbone.id).result(5)
+    store.file(signed, block, tab.backbone.id).result(60)
     tab.file(store, 1)
     with store.reader().session() as connection:
         found = statement(connection, world.worker.id, OCTOBER)

@@ -41,17 +41,17 @@ def pending(store, worker: Party) -> int:
 def test_b39_the_same_voucher_100_times_at_once_is_one_row(ledger_database):
     world = World()
     with world.open(ledger_database, window_s=0.002) as store:
-        tab = world.tab(store.grant(world.order()).result(5))
+        tab = world.tab(store.grant(world.order()).result(60))
         signed, block = tab.next(0, 1, 2)
         futures = [store.file(signed, block, b"f" * 32) for _ in range(100)]
-        answers = sorted(f.result(5).status for f in futures)
+        answers = sorted(f.result(60).status for f in futures)
         assert answers == [FiledStatus.STORED] + [FiledStatus.DUPLICATE] * 99
         with store.reader().session() as connection:
             for table in (voucher, filing):
                 count = select(func.count()).select_from(table)
                 assert connection.execute(count).scalar() == 1
     with world.open(ledger_database) as store:  # after a restart
-        again = store.file(signed, block, b"f" * 32).result(5)
+        again = store.file(signed, block, b"f" * 32).result(60)
         assert again.status is FiledStatus.DUPLICATE
         assert pending(store, world.worker) == tab.previous.amount_uc
 
@@ -64,7 +64,9 @@ def test_b35_8_writers_and_a_reader_10000_inserts_0_errors(ledger_database):
         sides = []
         for n in range(n_threads):
             worker = Party(f"worker {n}")
-            issued = store.grant(world.order(worker=worker, ceiling_uc=10**8)).result(5)
+            issued = store.grant(world.order(worker=worker, ceiling_uc=10**8)).result(
+                60
+            )
             tab = world.tab(issued, worker=worker, tab=b"tab-%04d" % n)
             spans = [range(k * n_leaves, (k + 1) * n_leaves) for k in range(n_vouchers)]
             sides.append((tab, [tab.next(*span) for span in spans]))
@@ -73,7 +75,7 @@ def test_b35_8_writers_and_a_reader_10000_inserts_0_errors(ledger_database):
         def write(tab, jobs) -> None:
             try:
                 futures = [store.file(s, b, tab.backbone.id) for s, b in jobs]
-                errors.extend(a for f in futures if (a := f.result(30)).status != 0)
+                errors.extend(a for f in futures if (a := f.result(60)).status != 0)
             except LedgerError as exc:
                 errors.append(exc)
 
@@ -103,7 +105,7 @@ def test_b35_8_writers_and_a_reader_10000_inserts_0_errors(ledger_database):
 def test_a_full_database_loses_nothing_that_was_acknowledged(tmp_path, only_sqlite):
     world = World()
     with world.open(tmp_path) as store:
-        tab = world.tab(store.grant(world.order()).result(5))
+        tab = world.tab(store.grant(world.order()).result(60))
         assert tab.file(store, 0).status is FiledStatus.STORED
         acknowledged = [tab.previous.amount_uc]
 
@@ -124,7 +126,7 @@ def test_a_full_database_loses_nothing_that_was_acknowledged(tmp_path, only_sqli
         assert pending(store, world.worker) == acknowledged[-1]
         signed = tab.sign(tab.previous)
         block = b"".join(tab.leaves.values())
-        assert store.file(signed, block, b"f" * 32).result(5).status == 0
+        assert store.file(signed, block, b"f" * 32).result(60).status == 0
         verify_ledger(store.reader(), world.identity)
 
 
@@ -203,7 +205,7 @@ class LedgerModel(RuleBasedStateMachine):
         party = Party(worker)
         order = self.world.order(worker=party, ceiling_uc=ceiling)
         try:
-            issued = self.store.grant(order).result(5)
+            issued = self.store.grant(order).result(60)
         except LedgerError:
             return
         tab = b"tab-%04d" % len(self.tabs)
@@ -216,7 +218,7 @@ class LedgerModel(RuleBasedStateMachine):
         new = sorted(servings - set(tab.leaves))
         before = tab.previous, dict(tab.leaves), tab.tally.copy()
         signed, block = tab.next(*new)
-        answer = self.store.file(signed, block, b"f" * 32).result(5)
+        answer = self.store.file(signed, block, b"f" * 32).result(60)
         if answer.status is FiledStatus.STORED:
             worker = tab.worker.id
             was = before[0].amount_uc if before[0] else 0
@@ -231,7 +233,7 @@ class LedgerModel(RuleBasedStateMachine):
     @rule(data=st.data())
     def repeat(self, data) -> None:
         signed, block = data.draw(st.sampled_from(self.filed))
-        answer = self.store.file(signed, block, b"f" * 32).result(5)
+        answer = self.store.file(signed, block, b"f" * 32).result(60)
         assert answer.status is FiledStatus.DUPLICATE
 
     @precondition(lambda self: self.filed)
@@ -239,13 +241,13 @@ class LedgerModel(RuleBasedStateMachine):
     def forge(self, data) -> None:
         signed, block = data.draw(st.sampled_from(self.filed))
         forged = dataclasses.replace(signed, backbone_signature=bytes(64))
-        answer = self.store.file(forged, block, b"f" * 32).result(5)
+        answer = self.store.file(forged, block, b"f" * 32).result(60)
         assert answer.status is FiledStatus.REJECTED
 
     @rule(hours=st.integers(1, 60))
     def wait(self, hours: int) -> None:
         self.world.now_us += hours * 3_600_000_000
-        self.store.release_expired().result(5)
+        self.store.release_expired().result(60)
         # Released grants take no more: those tabs are over.
         limit = self.world.now_us - 48 * 3_600_000_000
         self.tabs = [tab for tab in self.tabs if tab.grant.expiry_us >= limit]

@@ -15,7 +15,7 @@ def test_a_store_goes_on_until_nothing_is_due(world, tmp_path, monkeypatch):
     with world.open(tmp_path, terms=TERMS) as store:
         for n in range(3):
             worker = Party(f"worker {n}")
-            issued = store.grant(world.order(worker=worker)).result(5)
+            issued = store.grant(world.order(worker=worker)).result(60)
             world.tab(issued, worker=worker).file(store, 1)
         world.now_us += 73 * HOUR_US
         assert store.tend() == Tended(grants_released=3)
@@ -29,7 +29,7 @@ def test_a_store_goes_on_until_nothing_is_due(world, tmp_path, monkeypatch):
 
 def test_a_ledger_that_was_away_for_days_closes_each_key_once(world, tmp_path):
     with world.open(tmp_path, terms=TERMS) as store:
-        issued = store.grant(world.order()).result(5)
+        issued = store.grant(world.order()).result(60)
         world.tab(issued).file(store, 1)
     world.now_us += 73 * HOUR_US
     with world.open(tmp_path) as store:

@@ -63,10 +63,10 @@ class BusyMonths(World):
                 signed, block = tab.next(30 + day, final=False)
                 forged = dataclasses.replace(signed, worker_signature=bytes(64))
                 if day % 16:
-                    store.file(forged, block, worker.id).result(5)
-                store.file(signed, block, backbone.id).result(5)
+                    store.file(forged, block, worker.id).result(60)
+                store.file(signed, block, backbone.id).result(60)
                 if day % 24 == 8:
-                    store.file(tab.forged(), b"", worker.id).result(5)
+                    store.file(tab.forged(), b"", worker.id).result(60)
                 if day % 24:
                     tab.file(store, 200, final=True)
 
@@ -80,7 +80,7 @@ class BusyMonths(World):
     def new_tab(self, store: Store, worker: Party, backbone: Party) -> TabSide:
         self.n_tabs += 1
         order = self.order(worker=worker, backbone=backbone, ceiling_uc=10**6)
-        issued = store.grant(order).result(5)
+        issued = store.grant(order).result(60)
         tab = b"tab-%04d" % self.n_tabs
         return self.tab(issued, worker=worker, backbone=backbone, tab=tab)
 
@@ -109,4 +109,4 @@ class BusyMonths(World):
         self.operate(store, "payout.record", outcomes=outcomes)
 
     def operate(self, store: Store, operation: str, **params: object) -> Any:
-        return store.operate(operation, params).result(5)
+        return store.operate(operation, params).result(60)

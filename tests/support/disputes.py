@@ -30,8 +30,8 @@ def closed_tab(
     """A tab closed by its final voucher, a tenth held back for 60 hours."""
     world.now_us += 1  # a further policy is a later one
     policy = {"holdback_ppm": 100_000, "holdback_us": 60 * HOUR_US} | terms
-    store.operate("policy.set", policy | {"commit": True}).result(5)
-    tab = world.tab(store.grant(world.order()).result(5))
+    store.operate("policy.set", policy | {"commit": True}).result(60)
+    tab = world.tab(store.grant(world.order()).result(60))
     assert tab.file(store, *range(n_servings), final=True).status == 0
     return tab
 
@@ -40,14 +40,14 @@ def opened(store: Store, claim: DisputeClaim, opener: Party) -> Mapping[str, Any
     """Hand a signed claim in."""
     raw, signature = signed_claim(claim, opener)
     params = {"claim": raw.hex(), "signature": signature.hex()}
-    return store.operate("dispute.open", params).result(5)
+    return store.operate("dispute.open", params).result(60)
 
 
 def answered(store: Store, answer: DisputeAnswer, by: Party) -> Mapping[str, Any]:
     """Hand a signed answer in."""
     raw, signature = signed_answer(answer, by)
     params = {"answer": raw.hex(), "signature": signature.hex()}
-    return store.operate("dispute.answer", params).result(5)
+    return store.operate("dispute.answer", params).result(60)
 
 
 def judged(
@@ -60,7 +60,7 @@ def judged(
         "referee": "numpy",
         "commit": commit,
     }
-    return store.operate("dispute.judge", params).result(5)
+    return store.operate("dispute.judge", params).result(60)
 
 
 def tend(store: Store) -> None:

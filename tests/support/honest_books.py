@@ -81,7 +81,7 @@ class _Build:
         order = self.world.order(worker=worker, backbone=client, ceiling_uc=5000)
         self.n_tabs += 1
         return self.world.tab(
-            self.store.grant(order).result(5),
+            self.store.grant(order).result(60),
             worker=worker,
             backbone=client,
             tab=b"tab-%04d" % self.n_tabs,
@@ -94,7 +94,7 @@ class _Build:
         return tab
 
     def operate(self, operation: str, /, **params: object) -> Mapping[str, object]:
-        return self.store.operate(operation, params).result(5)
+        return self.store.operate(operation, params).result(60)
 
     def dispute(self, tab: TabSide, serving: int, *, by_worker: bool = False) -> None:
         claim = claim_of(tab, serving, by_worker=by_worker)
@@ -177,8 +177,8 @@ class _Build:
         """One voucher with a wrong signature, then the right one."""
         signed, block = tab.next(0, 1, final=True)
         wrong = replace(signed, backbone_signature=signed.worker_signature)
-        self.store.file(wrong, block, tab.worker.id).result(5)
-        self.store.file(signed, block, tab.worker.id).result(5)
+        self.store.file(wrong, block, tab.worker.id).result(60)
+        self.store.file(signed, block, tab.worker.id).result(60)
 
     def one_sided(self) -> None:
         """Finals of the backbone alone: one is signed later, one never."""
@@ -186,10 +186,10 @@ class _Build:
             tab = self.tab("bob")
             tab.file(self.store, 0, 1)
             final, block = tab.one_sided(2, 3)
-            self.store.file(final, block, tab.backbone.id).result(5)
+            self.store.file(final, block, tab.backbone.id).result(60)
             if is_signed:
                 half = tab.worker_half(final)
-                self.store.file(half, b"", tab.worker.id).result(5)
+                self.store.file(half, b"", tab.worker.id).result(60)
 
     def equivocate(self, tab: TabSide) -> None:
         """A second body of a number that was signed already."""
@@ -208,7 +208,7 @@ class _Build:
         self.operate("period.close", name="2026-11")
         self.cosign()
         self.payouts()
-        self.store.file(late, block, tab.worker.id).result(5)
+        self.store.file(late, block, tab.worker.id).result(60)
         self.closed("bob", *range(8))
         self.store.tend()
         world.now_us += 5 * DAY_US

@@ -57,7 +57,7 @@ class Life:
             EVENTS[kind % len(EVENTS)](self, about)
 
     def operate(self, operation: str, /, **params: object) -> Mapping[str, object]:
-        return self.store.operate(operation, params).result(5)
+        return self.store.operate(operation, params).result(60)
 
     def some_tab(self, about: int) -> TabSide:
         if not self.tabs:
@@ -67,7 +67,7 @@ class Life:
     def new_tab(self, about: int) -> None:
         worker, client = Party(f"worker {about % 3}"), Party(f"client {about % 2}")
         order = self.world.order(worker=worker, backbone=client, ceiling_uc=4000)
-        issued = self.store.grant(order).result(5)
+        issued = self.store.grant(order).result(60)
         name = len(self.tabs).to_bytes(8, "big")
         self.tabs.append(
             self.world.tab(issued, worker=worker, backbone=client, tab=name)
@@ -91,7 +91,7 @@ class Life:
             return
         servings = [n for n in servings if n >= 0]
         signed, block = tab.next(*servings, final=final)
-        self.store.file(signed, block, tab.worker.id).result(5)
+        self.store.file(signed, block, tab.worker.id).result(60)
 
     def finish_alone(self, about: int) -> None:
         """The backbone's final; the worker signs every other one."""
@@ -100,16 +100,16 @@ class Life:
             return
         first = max(tab.leaves, default=-1) + 1
         final, block = tab.one_sided(first, first + 1)
-        self.store.file(final, block, tab.backbone.id).result(5)
+        self.store.file(final, block, tab.backbone.id).result(60)
         if about % 2:
             half = tab.worker_half(final)
-            self.store.file(half, b"", tab.worker.id).result(5)
+            self.store.file(half, b"", tab.worker.id).result(60)
 
     def refuse(self, about: int) -> None:
         tab = self.some_tab(about)
         signed = tab.sign(tab.draft())
         wrong = replace(signed, worker_signature=bytes(64))
-        self.store.file(wrong, b"", tab.worker.id).result(5)
+        self.store.file(wrong, b"", tab.worker.id).result(60)
 
     def equivocate(self, about: int) -> None:
         tab = self.some_tab(about)

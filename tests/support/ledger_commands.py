@@ -17,11 +17,11 @@ def world_with_vouchers(path: Path) -> World:
     """Two vouchers of one tab, four servings, and a forged one that was refused."""
     world = World()
     with world.open(path) as store:
-        tab = world.tab(store.grant(world.order(ceiling_uc=5000)).result(5))
+        tab = world.tab(store.grant(world.order(ceiling_uc=5000)).result(60))
         tab.file(store, 0, 1, 2)
         tab.file(store, 3)
         forged = tab.forged()
-        store.file(forged, b"", tab.worker.id).result(5)  # its own, so it counts
+        store.file(forged, b"", tab.worker.id).result(60)  # its own, so it counts
         world.earned_uc = tab.previous.amount_uc
     return world
 

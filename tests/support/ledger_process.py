@@ -28,7 +28,7 @@ def main() -> None:
                 worker=worker, ceiling_uc=10**8, request=life * n_tabs + n
             )
             tab = life.to_bytes(4, "big") + n.to_bytes(4, "big")
-            issued = store.grant(order).result(10)
+            issued = store.grant(order).result(60)
             tabs.append(world.tab(issued, worker=worker, tab=tab))
         print("ready", flush=True)
         step = 0
@@ -39,7 +39,7 @@ def main() -> None:
                 signed, block = tab.next(*span)
                 futures.append((tab, store.file(signed, block, tab.backbone.id)))
             for tab, future in futures:
-                if future.result(10).status == 0:
+                if future.result(60).status == 0:
                     amount_uc = tab.previous.amount_uc
                     print(tab.tab.hex(), step + 1, amount_uc, flush=True)
             step += 1

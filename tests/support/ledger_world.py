@@ -59,7 +59,7 @@ def held(store: Store, kind: AccountKind) -> int:
 
 def on_desk(store: Store, what: Callable[[Desk], T]) -> T:
     """Run a job on the store's one writer and return what it says."""
-    return store._writer.submit(what).result(5)
+    return store._writer.submit(what).result(60)
 
 
 class Party:
@@ -302,4 +302,4 @@ class TabSide:
 
     def file(self, store: Store, *servings: int, final: bool = False) -> Filed:
         signed, block = self.next(*servings, final=final)
-        return store.file(signed, block, self.backbone.id).result(5)
+        return store.file(signed, block, self.backbone.id).result(60)

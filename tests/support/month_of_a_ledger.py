@@ -75,7 +75,7 @@ class Month:
         """Do everything, from wherever it stands."""
         world = self.world
         with world.open(self._path, credit_uc=0, terms=_TERMS) as store:
-            store.fund(world.backbone.id, 10_000_000, "november").result(30)
+            store.fund(world.backbone.id, 10_000_000, "november").result(60)
             self._serve(store)
             world.now_us = NOVEMBER_US + 30 * _HOUR_US
             store.tend()
@@ -84,25 +84,25 @@ class Month:
                 world.now_us = NOVEMBER_US + hours * _HOUR_US
                 store.tend()
             world.now_us = DECEMBER_US
-            store.operate("period.close", {"name": "2026-11"}).result(30)
+            store.operate("period.close", {"name": "2026-11"}).result(60)
             self._tell("closed")
             self._pay(store)
 
     def _serve(self, store: Store) -> None:
         for n, worker in enumerate(self.workers):
             order = self.world.order(worker=worker, request=n, ceiling_uc=100_000)
-            issued = self._known_grant(n) or store.grant(order).result(30)
+            issued = self._known_grant(n) or store.grant(order).result(60)
             self._tell(f"grant {n} {issued.raw.hex()} {issued.signature.hex()}")
             tab = self.world.tab(issued, worker=worker, tab=b"tab-%04d" % n)
             made = [tab.next(1, 2), tab.next(3), tab.next(5, 6, final=n > 0)]
             futures = [store.file(*one, worker.id) for one in made]
             for (signed, _), future in zip(made, futures, strict=True):
-                assert future.result(30).status in {0, 1}, future.result()
+                assert future.result(60).status in {0, 1}, future.result()
                 self._tell(f"filed {voucher_hash(signed.raw).hex()}")
             if n == 1 and not self._has("disputed"):
                 raw, signature = signed_claim(claim_of(tab, 2), tab.backbone)
                 params = {"claim": raw.hex(), "signature": signature.hex()}
-                store.operate("dispute.open", params).result(30)
+                store.operate("dispute.open", params).result(60)
                 self._tell("disputed")
 
     def _known_grant(self, n: int) -> IssuedGrant | None:
@@ -136,7 +136,7 @@ class Month:
         )
 
         def ask(name: str, params: Mapping[str, object]) -> Mapping[str, Any]:
-            return store.operate(name, params).result(30)
+            return store.operate(name, params).result(60)
 
         is_open = True
         while is_open:  # until nobody is left who was not paid
@@ -156,7 +156,7 @@ class Month:
         unresolved = self._in(store, "unresolved")
         for one in unresolved:
             words = {"id": one["id"], "paid": one["id"] in self.paid(), "commit": True}
-            store.operate("payout.resolve", words).result(30)
+            store.operate("payout.resolve", words).result(60)
             self._tell(f"resolved {one['id']}")
         return any(one["id"] not in self.paid() for one in unresolved)
 

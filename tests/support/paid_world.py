@@ -44,14 +44,14 @@ class PaidWorld(World):
             self.now_us += 3 * DAY_US
             store.tend()
             self.now_us = DECEMBER_US
-            store.operate("period.close", {"name": "2026-11"}).result(5)
+            store.operate("period.close", {"name": "2026-11"}).result(60)
             if then is not None:
                 then(self, store)
 
     def serve(self, store: Store, worker: Party, n_servings: int) -> int:
         """File one final voucher; return its amount, pending until it is released."""
         self.n_tabs += 1
-        issued = store.grant(self.order(worker=worker)).result(5)
+        issued = store.grant(self.order(worker=worker)).result(60)
         tab = self.tab(issued, worker=worker, tab=b"tab-%04d" % self.n_tabs)
         filed = tab.file(store, *range(n_servings), final=True)
         assert filed.reason == "", filed

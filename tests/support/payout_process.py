@@ -59,7 +59,7 @@ def main() -> None:
             is_here = n_steps == (2 if verb == "record" else 1)
             if is_here and point == f"before {verb}":
                 os.kill(os.getpid(), signal.SIGKILL)
-            answer = store.operate(name, params).result(30)
+            answer = store.operate(name, params).result(60)
             if is_here and point == f"after {verb}":
                 os.kill(os.getpid(), signal.SIGKILL)
             return answer

@@ -45,8 +45,8 @@ class PayoutSteps:
             "rate": _RATE,
             "payees": [{"worker": w, "destination": n} for w, n in names.items()],
         }
-        said = store.operate("payout.prepare", {**params, "commit": False}).result(5)
-        done = store.operate("payout.prepare", {**params, "commit": True}).result(5)
+        said = store.operate("payout.prepare", {**params, "commit": False}).result(60)
+        done = store.operate("payout.prepare", {**params, "commit": True}).result(60)
         assert said["payouts"] == done["payouts"]
         return [
             (names[each["worker"]], each["id"], each["amount_uc"])
@@ -64,7 +64,7 @@ class PayoutSteps:
         payout, payout_id = self._model.payouts[at], self._ids[at]
         verb, _, outcome = action.partition(" ")
         if verb == "recover":
-            store.operate("payout.recover", {}).result(5)
+            store.operate("payout.recover", {}).result(60)
             for each in self._model.payouts:
                 if each.state == "sending":
                     self._model.step(each, "unresolved")
@@ -72,7 +72,7 @@ class PayoutSteps:
         to, is_barred, params = self._asked(verb, outcome, payout, payout_id)
 
         def ask() -> None:
-            store.operate(f"payout.{verb}", params).result(5)
+            store.operate(f"payout.{verb}", params).result(60)
 
         self._compare(ask, payout, to, is_barred=is_barred)
 

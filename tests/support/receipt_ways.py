@@ -31,7 +31,7 @@ def books_of_every_way(path: Path) -> Books:
     """Write a voucher on each way, and refused and one-sided ones."""
     world = World()
     with world.open(path) as store:
-        issued = store.grant(world.order()).result(5)
+        issued = store.grant(world.order()).result(60)
         for n, _ in enumerate(WAYS):
             tab = world.tab(issued, tab=b"tab-%04d" % n)
             tab.file(store, 0, 1, 2, 3)
@@ -39,15 +39,15 @@ def books_of_every_way(path: Path) -> Books:
             tab.file(store, serving)
         bad = dataclasses.replace(tab.forged(), worker_signature=b"")
         for forged in (tab.forged(), bad):  # two copies of one voucher
-            store.file(forged, b"", world.worker.id).result(5)
+            store.file(forged, b"", world.worker.id).result(60)
         good = tab.sign(tab.previous)
         copy = dataclasses.replace(good, worker_signature=bytes(64))
-        store.file(copy, b"", world.worker.id).result(5)  # it was filed before
+        store.file(copy, b"", world.worker.id).result(60)  # it was filed before
         store.file(dataclasses.replace(good, raw=b"?"), b"", world.backbone.id).result(
             5
         )
         other = Party("other")
-        issued = store.grant(world.order(worker=other)).result(5)
+        issued = store.grant(world.order(worker=other)).result(60)
         world.tab(issued, worker=other, tab=b"tab-9999").file(store, 0)
     books = Books(world, path)
     with books:

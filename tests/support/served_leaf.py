@@ -60,8 +60,8 @@ def pocket_world() -> World:
 def close_with(world: World, store: Store, results: bytes) -> TabSide:
     """A tab closed with one serving of those rows and these results."""
     policy = {"holdback_ppm": 100_000, "holdback_us": 60 * HOUR_US, "commit": True}
-    store.operate("policy.set", policy).result(5)
-    tab = world.tab(store.grant(world.order()).result(5))
+    store.operate("policy.set", policy).result(60)
+    tab = world.tab(store.grant(world.order()).result(60))
     leaf = dataclasses.replace(
         Leaf.parse(tab.leaf(0)),
         layer=EXPERT.layer,
@@ -75,7 +75,7 @@ def close_with(world: World, store: Store, results: bytes) -> TabSide:
     tab.tally.add(block)
     tab.leaves[0] = block
     signed = tab.sign(tab.draft(final=True))
-    assert store.file(signed, block, tab.backbone.id).result(5).status == 0
+    assert store.file(signed, block, tab.backbone.id).result(60).status == 0
     return tab
 
 

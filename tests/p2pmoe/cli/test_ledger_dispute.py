@@ -87,5 +87,5 @@ def test_an_auditor_finds_a_verdict_that_is_not_what_comes_out(tmp_path):
     assert json.loads(done(*check, "--json").stdout)["equal"] is True
     lie = {"id": 1, "recomputed": "00" * 16, "referee": "nobody", "commit": True}
     with case.world.open(tmp_path / "ledger") as store:
-        store.operate("dispute.judge", lie).result(5)
+        store.operate("dispute.judge", lie).result(60)
     refused(DifferenceFound, "recomputed 0000", *check)

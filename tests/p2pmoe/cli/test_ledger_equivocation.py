@@ -27,7 +27,7 @@ def two_bodies(tmp_path):
 def test_proofs_are_listed_and_exported(two_bodies, tmp_path):
     path, tab, _, other = two_bodies
     with tab.world.open(path) as store:
-        store.file(other, b"", tab.backbone.id).result(5)
+        store.file(other, b"", tab.backbone.id).result(60)
     listed = document_of(path, "equivocation", "list")["proofs"]
     assert {row["signer_is"] for row in listed} == {"worker", "backbone"}
     of_worker = ("equivocation", "list", "--worker", tab.worker.id.hex()[:8])

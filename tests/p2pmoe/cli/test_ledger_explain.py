@@ -31,7 +31,7 @@ def test_explain(world, tmp_path):
 def test_a_note_steers_nothing(tmp_path, world):
     """Whatever the operator or a file wrote as a note is shown, never obeyed."""
     with world.open(tmp_path) as store:
-        store.fund(world.backbone.id, 5, "thanks\x1b[2J\tno\ncolumn").result(5)
+        store.fund(world.backbone.id, 5, "thanks\x1b[2J\tno\ncolumn").result(60)
     backbone = world.backbone.id.hex()
     words = ("register", backbone, "--kind", "client_deposit")
     named = document_of(tmp_path, *words)["transfers"][-1]["transfer"]

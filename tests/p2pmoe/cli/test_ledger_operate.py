@@ -23,7 +23,7 @@ def operator(tmp_path):
     world.ledger.id, world.ledger.sign = identity.peer_id, identity.sign
     identity.release()
     with world.open(tmp_path / "ledger") as store:
-        store.grant(world.order()).result(5)
+        store.grant(world.order()).result(60)
     world.path = tmp_path
     return world
 

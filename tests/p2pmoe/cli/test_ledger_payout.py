@@ -87,8 +87,8 @@ def test_what_is_unresolved_makes_exit_code_3(world):
     (first, *_) = prepare(world, "--commit")["payouts"]
     with world.open(world.path) as store:
         named = [{"id": first["id"]}]
-        store.operate("payout.start", {"payouts": named}).result(5)
-        store.operate("payout.recover", {}).result(5)
+        store.operate("payout.start", {"payouts": named}).result(60)
+        store.operate("payout.recover", {}).result(60)
     result, rows = listed(world)
     assert (result.exit_code, len(rows)) == (3, 3)
     assert listed(world, "--state", "prepared", "--period", "2026-11")[0].exit_code == 0

@@ -18,7 +18,7 @@ def prepare(world, store):
     for adapter, payees in (("bank", rows[:2]), ("http", rows[2:])):
         params = {"period": "2026-11", "adapter": adapter, "rate": RATE}
         params |= {"payees": payees, "commit": True}
-        store.operate("payout.prepare", params).result(5)
+        store.operate("payout.prepare", params).result(60)
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +126,7 @@ def test_what_a_killed_command_left_is_exit_code_3(world):
     rows = document_of(world.path, "payout", "list")["payouts"]
     one = next(row for row in rows if row["adapter"] == "bank")
     with world.open(world.path) as store:
-        store.operate("payout.start", {"payouts": [{"id": one["id"]}]}).result(5)
+        store.operate("payout.start", {"payouts": [{"id": one["id"]}]}).result(60)
     result = run(world.path, *bank_words(world, "--commit"))
     assert result.exit_code == 3
     assert f"payout {one['id']} of an earlier run is unresolved" in result.stderr

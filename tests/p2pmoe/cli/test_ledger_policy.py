@@ -12,7 +12,7 @@ def world(tmp_path, monkeypatch):
 
     def operate(data, name, params):
         with world.open(data) as store:
-            return store.operate(name, params).result(5)
+            return store.operate(name, params).result(60)
 
     monkeypatch.setattr("p2pmoe.cli.ledger_operate.operate", operate)
     return world

@@ -15,12 +15,12 @@ def send(world, store):
     """Two payouts that were sent, and one of which nobody knows."""
     params = {"period": "2026-11", "adapter": "bank", "rate": RATE, "commit": True}
     params["payees"] = payee_rows(*world.workers)
-    done = store.operate("payout.prepare", params).result(5)["payouts"]
+    done = store.operate("payout.prepare", params).result(60)["payouts"]
     ids = [{"id": one["id"]} for one in done]
-    store.operate("payout.start", {"payouts": ids}).result(5)
+    store.operate("payout.start", {"payouts": ids}).result(60)
     states = ("sent", "sent", "unresolved")
     outcomes = [one | {"state": state} for one, state in zip(ids, states, strict=True)]
-    store.operate("payout.record", {"outcomes": outcomes}).result(5)
+    store.operate("payout.record", {"outcomes": outcomes}).result(60)
     world.payouts = done
 
 

@@ -33,10 +33,10 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     world = World()
     copy = OwnCopy(path / "worker" / "receipts")
     with world.open(path / "ledger") as store:
-        tab = world.tab(store.grant(world.order()).result(5))
+        tab = world.tab(store.grant(world.order()).result(60))
         for n in range(3):
             signed, leaves = tab.next(2 * n, 2 * n + 1)
-            status = store.file(signed, leaves, tab.worker.id).result(5).status
+            status = store.file(signed, leaves, tab.worker.id).result(60).status
             answered = OwnReceipt(
                 signed=signed, status=status, reason="", answered_us=world.now_us
             )

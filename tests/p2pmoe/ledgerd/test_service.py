@@ -170,7 +170,7 @@ async def test_what_finds_no_room_may_be_sent_again(tmp_path, monkeypatch):
     async with scene(tmp_path) as s:
         # The worker waits for its first request, so one goes through at a time.
         await trio.testing.wait_all_tasks_blocked()
-        tab = s.world.tab(s.store.grant(s.world.order()).result(5))
+        tab = s.world.tab(s.store.grant(s.world.order()).result(60))
         made = [tab.next(n) for n in range(5)]
         for signed, block in made:
             s.send(file_of(signed, block))
