@@ -2,8 +2,8 @@
 
 Contract: both files are written whole or not at all, and on the disk, before an order
 counts as sent; a file of that name is never written over. What the bank makes of them
-its statement tells (`reconcile`). A fault before the files have their names means that
-nothing can have been paid.
+its statement tells (`reconcile`). A fault takes both away again, and means that nothing
+can have been paid.
 """
 
 import csv
@@ -76,10 +76,9 @@ class BankFiles:
         try:
             replace_file(table, pack_csv(orders))
             replace_file(path, raw)  # last: this one is what a bank takes
-        except FolderUnusable as exc:
-            failed = Outcome(kind=OutcomeKind.FAILED, detail=str(exc)[:200], stop=True)
-            return [failed] * len(orders)
-        sync_folder(self._folder)
+            sync_folder(self._folder)
+        except (FolderUnusable, OSError) as exc:
+            return [_undone(exc, path, table)] * len(orders)
         self.written += [path, table]
         return [Outcome(kind=OutcomeKind.SENT, detail=path.name)] * len(orders)
 
@@ -95,6 +94,17 @@ def pack_csv(orders: Sequence[Order]) -> bytes:
         row = (order.key, payee.name, payee.iban, payee.bic, amount)
         writer.writerow([*map(_inert, row), order.currency, order.period])
     return text.getvalue().encode()
+
+
+def _undone(error: Exception, *paths: Path) -> Outcome:
+    """Take back what was written: a bank may take either file, so neither may stay."""
+    kind, detail = OutcomeKind.FAILED, str(error)
+    for path in paths:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as exc:
+            kind, detail = OutcomeKind.UNRESOLVED, f"{path.name} may lie there: {exc}"
+    return Outcome(kind=kind, detail=detail[:200], stop=True)
 
 
 def _inert(cell: str) -> str:

@@ -42,9 +42,12 @@ def parse_bank_csv(raw: bytes) -> list[StatementLine]:
     )
     lines: list[StatementLine] = []
     try:
-        missing = [name for name in _NEEDED if name not in (reader.fieldnames or ())]
+        names = list(reader.fieldnames or ())
+        missing = [name for name in _NEEDED if name not in names]
         if missing:
             raise StatementBroken(f"the statement has no column {', '.join(missing)}")
+        if len(set(names)) < len(names):
+            raise StatementBroken("the statement has two columns of one name")
         for row in reader:
             if len(lines) >= _MAX_LINES:
                 raise StatementBroken(f"the statement has over {_MAX_LINES} lines")
@@ -56,6 +59,8 @@ def parse_bank_csv(raw: bytes) -> list[StatementLine]:
 
 def _line(row: dict[str | None, str | list[str] | None], number: int) -> StatementLine:
     cells: dict[str, str] = {}
+    if None in row:  # an amount with a decimal comma, perhaps
+        raise StatementBroken(f"line {number} has more cells than the header")
     for name in (*_NEEDED, "date", "reference"):
         cell = row.get(name) or ""
         if not isinstance(cell, str) or len(cell) > _MAX_CELL:
@@ -65,7 +70,8 @@ def _line(row: dict[str | None, str | list[str] | None], number: int) -> Stateme
     if len(currency) != 3 or not currency.isascii() or not currency.isupper():
         raise StatementBroken(f"line {number}: no currency: {currency[:20]!r}")
     try:
-        minor = parse_money(amount.lstrip("+-") if amount[:2] != "--" else "", currency)
+        unsigned = amount[1:] if amount[:1] in {"+", "-"} else amount
+        minor = parse_money(unsigned, currency)
     except OperationRefused as exc:
         raise StatementBroken(f"line {number}: {exc}") from exc
     return StatementLine(

@@ -10,9 +10,11 @@ with `Idempotency-Key` the payout's key. A 2xx answer may say
 empty one means accepted. What a status tells:
 
     2xx                      sent, or as the body says
+    2xx with another body    unresolved, stop: whoever answered took no payment, perhaps
     400-499                  failed: refused, nothing is paid
     401 403 404 405 429      failed, and so would all others: stop
     408 409 425 3xx 5xx      unresolved, stop
+    422                      unresolved: the key may be known, with another payment
     no connection            failed, stop: nothing was sent
     time-out, broken answer  unresolved, stop
 
@@ -46,6 +48,9 @@ _MAX_TOKEN_BYTES = 4096
 _MAX_TEXT = 140
 _FAILED_FOR_ALL = (401, 403, 404, 405, 429)
 _NOT_KNOWN = (408, 409, 425)
+_KEY_KNOWN = (
+    422  # for a key that came before with another body, as in a restored ledger
+)
 _TIMEOUT = httpx.Timeout(30.0, connect=10.0)  # seconds
 _ANSWER_S = 60.0  # for a whole answer, however slowly it drips
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout)
@@ -146,9 +151,11 @@ def outcome_of(status: int, body: bytes | None) -> Outcome:
     if status in _FAILED_FOR_ALL:
         return Outcome(kind=OutcomeKind.FAILED, detail=said, stop=True)
     if 400 <= status < 500 and status not in _NOT_KNOWN:
-        reason = _fields(body).get("reason")
+        reason = (_fields(body) or {}).get("reason")
         detail = ": ".join(filter(None, (said, _text(reason))))
-        return Outcome(kind=OutcomeKind.FAILED, detail=detail)
+        is_known = status == _KEY_KNOWN
+        kind = OutcomeKind.UNRESOLVED if is_known else OutcomeKind.FAILED
+        return Outcome(kind=kind, detail=detail)
     return Outcome(kind=OutcomeKind.UNRESOLVED, detail=said, stop=True)
 
 
@@ -177,7 +184,10 @@ def read_token(path: Path) -> str:
 
 
 def _accepted(status: int, body: bytes | None) -> Outcome:
-    fields = _fields(body)
+    fields = {} if body == b"" else _fields(body)
+    if fields is None:
+        detail = f"answer {status} with a body that is none of a payment's"
+        return Outcome(kind=OutcomeKind.UNRESOLVED, detail=detail, stop=True)
     reference, reason = _text(fields.get("reference")), _text(fields.get("reason"))
     match fields.get("status"):
         case "paid":
@@ -190,14 +200,15 @@ def _accepted(status: int, body: bytes | None) -> Outcome:
             return Outcome(kind=OutcomeKind.SENT, detail=detail, reference=reference)
 
 
-def _fields(body: bytes | None) -> Mapping[str, object]:
+def _fields(body: bytes | None) -> Mapping[str, object] | None:
+    """Return the body's fields; None if it is no JSON object."""
     if body is None:
-        return {}
+        return None
     try:
         found = parse_json(body.decode(), max_depth=8)
     except (NotStrict, UnicodeDecodeError):
-        return {}
-    return found if isinstance(found, dict) else {}
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _text(value: object) -> str:

@@ -34,6 +34,7 @@ _MAX_BYTES = 16 << 20
 _MAX_PAYEES = 20_000
 _MAX_NAME = 70  # characters that every bank takes
 _MAX_ID = 200
+_MAX_DOTS = 1 << 22  # sum over all lines of their dots, squared
 _COLUMNS = ("worker", "name", "iban", "bic", "id")
 _WORKER = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
@@ -144,9 +145,12 @@ def _csv_rows(text: str) -> Iterable[Mapping[str, str]]:
 
 
 def _toml_rows(text: str) -> Iterable[Mapping[str, str]]:
+    # To read a key of n parts takes n * n steps.
+    if sum(line.count(".") ** 2 for line in text.splitlines()) > _MAX_DOTS:
+        raise PayeesBroken("TOML with too many dotted keys")
     try:
         document = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as exc:
+    except (ValueError, RecursionError) as exc:  # a huge number's ValueError, too
         raise PayeesBroken(f"no TOML: {str(exc)[:100]}") from exc
     tables = document.pop("payee", {})
     if document or not isinstance(tables, dict):

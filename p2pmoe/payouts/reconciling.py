@@ -18,6 +18,7 @@ from p2pmoe.payouts.statement_line import StatementLine
 
 __all__ = ["Match", "Reconciliation", "reconcile"]
 
+_MAX_REFERENCE = 200  # as the ledger keeps it
 _KEY = re.compile(r"[0-9a-f]{32}", re.ASCII)
 
 
@@ -84,12 +85,14 @@ def _judge(
     (line,) = paid
     match one["state"]:
         case "sent":
-            is_own = line.reference and used[line.reference] == 1
+            reference = line.reference
+            is_own = used[reference] == 1 and _is_plain(reference)
+            date = line.date if _is_plain(line.date) else "no date"
             found.matches.append(
                 Match(
                     id=one["id"],
-                    reference=line.reference if is_own else "",
-                    detail=f"on the bank's statement, {line.date or 'no date'}",
+                    reference=reference if is_own else "",
+                    detail=f"on the bank's statement, {date}",
                 )
             )
         case "confirmed":
@@ -100,6 +103,11 @@ def _judge(
         case state:
             reason = f"the bank has paid it, but it is {state}"
             found.differences.append(_row(one, line, reason))
+
+
+def _is_plain(text: str) -> bool:
+    """Say whether the ledger would keep a text: odd ones must not stop the others."""
+    return 0 < len(text) <= _MAX_REFERENCE and text.isprintable()
 
 
 def _trouble(

@@ -4,7 +4,10 @@ import csv
 import io
 import stat
 
+import pytest
+
 from p2pmoe.network.errors import FolderUnusable
+from p2pmoe.network.folder import replace_file
 from p2pmoe.payouts import bank as module
 from p2pmoe.payouts.bank import BankFiles, pack_csv
 from p2pmoe.payouts.pain001 import Debtor, message_id
@@ -54,6 +57,39 @@ def test_without_a_file_nothing_was_paid(tmp_path, monkeypatch):
     assert [(one.kind, one.stop) for one in outcomes] == [("failed", True)] * 2
     assert "no space left" in outcomes[0].detail
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("step", ["xml", "folder"])
+def test_a_fault_half_way_leaves_no_file_that_a_bank_would_take(
+    tmp_path, monkeypatch, step
+):
+    def refuse_xml(path, content):
+        if path.suffix == ".xml":
+            raise FolderUnusable(f"cannot use {path}: no space left on device")
+        replace_file(path, content)
+
+    def refuse_folder(folder):
+        raise OSError(5, "Input/output error")
+
+    if step == "xml":
+        monkeypatch.setattr(module, "replace_file", refuse_xml)
+    else:
+        monkeypatch.setattr(module, "sync_folder", refuse_folder)
+    bank = files(tmp_path)
+    (outcome,) = bank.send([order(1)])
+    assert (outcome.kind, outcome.stop) == ("failed", True)
+    assert (list(tmp_path.iterdir()), bank.written) == ([], [])
+
+
+def test_a_file_that_cannot_be_taken_back_may_be_paid(tmp_path, monkeypatch):
+    def refuse(path, content):
+        path.mkdir()  # cannot be unlinked
+        raise FolderUnusable(f"cannot use {path}: no space left on device")
+
+    monkeypatch.setattr(module, "replace_file", refuse)
+    (outcome,) = files(tmp_path).send([order(1)])
+    assert (outcome.kind, outcome.stop) == ("unresolved", True)
+    assert "may lie there" in outcome.detail
 
 
 def test_who_has_no_iban_is_not_for_the_bank(tmp_path):

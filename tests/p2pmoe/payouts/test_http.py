@@ -52,14 +52,15 @@ def test_a_payment_is_one_post_with_its_key():
     ("status", "body", "kind", "stop"),
     [
         (200, b"", "sent", False),
-        (200, b"not json", "sent", False),
+        (200, b"<html>Log in to this network", "unresolved", True),
         (200, b'{"status": "paid"}', "confirmed", False),
         (200, b'{"status": "rejected", "reason": "closed"}', "failed", False),
-        (200, b'{"status": "accepted", "status": "paid"}', "sent", False),
-        (200, b"[]", "sent", False),
-        (200, None, "sent", False),
+        (200, b'{"status": "accepted", "status": "paid"}', "unresolved", True),
+        (200, b"[]", "unresolved", True),
+        (200, b"{}", "sent", False),
+        (200, None, "unresolved", True),
         (400, b'{"reason": "no such payee"}', "failed", False),
-        (422, b"", "failed", False),
+        (422, b"", "unresolved", False),
         (401, b"", "failed", True),
         (403, b"", "failed", True),
         (404, b"", "failed", True),
@@ -110,7 +111,7 @@ def test_an_endless_answer_is_not_read():
         return httpx.Response(200, content=b"x" * (1 << 17))
 
     (outcome,) = send(handler)
-    assert (outcome.kind, outcome.reference) == ("sent", "")
+    assert (outcome.kind, outcome.stop) == ("unresolved", True)
 
 
 def test_an_answer_that_was_packed_unasked_is_not_unpacked():
@@ -121,7 +122,7 @@ def test_an_answer_that_was_packed_unasked_is_not_unpacked():
         return httpx.Response(200, headers=headers, stream=httpx.ByteStream(raw))
 
     (outcome,) = send(handler)
-    assert outcome.kind == "sent"
+    assert outcome.kind == "unresolved"
 
 
 def test_an_answer_that_drips_is_left():
@@ -135,7 +136,7 @@ def test_an_answer_that_drips_is_left():
         URL, "", transport=transport, monotonic=lambda: next(now)
     ) as callback:
         (outcome,) = callback.send([order(1)])
-    assert (outcome.kind, outcome.reference) == ("sent", "")
+    assert (outcome.kind, outcome.stop) == ("unresolved", True)
     assert next(now) < 200
 
 

@@ -77,6 +77,8 @@ def test_two_payees_for_one_worker_are_both_left_out():
         ("[payee.short]\nname = 'x'", True),
         ("[" * 5000, True),
         ("a = " + "[" * 5000, True),
+        ("a = " + "1" * 5000, True),
+        (f"[{'.'.join('a' * 3000)}]", True),
     ],
 )
 def test_a_file_that_is_wrong_as_a_whole(text, is_toml):

@@ -1,5 +1,7 @@
 """The statement against the payouts: what arrived, what does not fit, and why."""
 
+from dataclasses import replace
+
 import pytest
 
 from p2pmoe.payouts.reconciling import reconcile
@@ -43,6 +45,14 @@ def test_what_arrived_is_to_be_confirmed():
 def test_a_reference_of_a_whole_batch_is_nobodys():
     found = reconcile([line(1), line(2)], [payout(1), payout(2)])
     assert [match.reference for match in found.matches] == ["", ""]
+
+
+@pytest.mark.parametrize("reference", ["R" * 201, "two\tparts", "\x1b[2J"])
+def test_an_odd_reference_is_left_out_and_stops_nobody(reference):
+    odd = replace(line(1, reference=reference), date="\x1b[31m")
+    found = reconcile([odd, line(2)], [payout(1), payout(2)])
+    assert [match.reference for match in found.matches] == ["", "B-1"]
+    assert "no date" in found.matches[0].detail
 
 
 def test_other_business_of_the_account_is_only_counted():
