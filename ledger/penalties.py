@@ -2,7 +2,7 @@
 
 Contract: as `ledger.settlement`. Where two filings of one key and number differ, a
 proof against each signer of both is kept, with both bodies as received: one of each
-number, and at most 256 of a signer, who could make any number of them for nothing.
+number, and at most 256 of a signer that cost nothing: it could make any number of them.
 Proofs found elsewhere are reported and checked the same. A worker that is proven loses
 every holdback that is held at that moment, disputed vouchers' included; what it earns
 later is not touched. A backbone has no holdback: its proof is for others to see.
@@ -49,13 +49,15 @@ def penalty_of(desk: Desk, proof: EquivocationProof) -> Penalty:
     """
     found = verify_equivocation(proof, desk.owner.network)
     desk.write_out()
-    is_known = _is_convicted(desk, found)
-    is_due = found.is_worker and not is_known
+    n_kept, is_kept = _convictions(desk, found)
+    is_due = found.is_worker and not is_kept
     held = desk.closings.held_of(proof.signer) if is_due else []
+    # A proof that costs something is always kept: else a signer with nothing to lose
+    # could fill its room beforehand, and never lose anything afterwards.
     return Penalty(
         proof=proof,
         found=found,
-        is_known=is_known,
+        is_known=is_kept or (n_kept >= _MAX_OF_SIGNER and not held),
         n_holdbacks=len(held),
         amount_uc=sum(state.held_uc for state in held),
     )
@@ -93,8 +95,8 @@ def record_equivocation(desk: Desk, proof: EquivocationProof) -> Penalty:
     return penalty
 
 
-def _is_convicted(desk: Desk, found: Equivocator) -> bool:
-    """Say whether a proof of this number, or all that are kept, are there."""
+def _convictions(desk: Desk, found: Equivocator) -> tuple[int, bool]:
+    """Return how many proofs of the signer are kept, and whether one of this number."""
     kept = desk.connection.execute(
         select(
             equivocation.c.worker,
@@ -106,7 +108,7 @@ def _is_convicted(desk: Desk, found: Equivocator) -> bool:
     ).all()
     key = found.key
     this = (key.worker, key.backbone, key.tab, key.price_epoch, found.number)
-    return len(kept) >= _MAX_OF_SIGNER or this in {tuple(row) for row in kept}
+    return len(kept), this in {tuple(row) for row in kept}
 
 
 def note_conflict(desk: Desk, claim: Claim) -> list[Penalty]:

@@ -112,6 +112,20 @@ def test_of_one_signer_only_so_many_are_kept(world, store, monkeypatch):
     assert len(proofs(store)) == 6  # three of each signer
 
 
+def test_proofs_that_cost_nothing_buy_no_pardon_for_later(world, store, monkeypatch):
+    monkeypatch.setattr(module, "_MAX_OF_SIGNER", 1)
+    early = world.tab(store.grant(world.order()).result(5), tab=b"tab-0002")
+    early.file(store, 0)
+    file(store, early, other_body(early))  # nothing is held yet
+    tab = closed_tab(world, store)
+    assert held(store, AccountKind.WORKER_HELD) > 0
+    assert file(store, tab, other_body(tab)) == "equivocation"
+    assert held(store, AccountKind.WORKER_HELD) == 0
+    assert [proof.signer for proof in proofs(store)].count(tab.worker.id) == 2
+    file(store, tab, other_body(tab))
+    assert len(proofs(store)) == 3
+
+
 def test_all_that_is_held_of_the_worker_is_lost_and_nothing_of_others(world, store):
     tab = closed_tab(world, store)
     second = world.tab(store.grant(world.order()).result(5), tab=b"tab-0002")
