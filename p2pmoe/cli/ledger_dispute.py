@@ -23,7 +23,12 @@ if TYPE_CHECKING:
 
 __all__ = ["add_dispute_group"]
 
-Number = Annotated[int, typer.Argument(metavar="ID", help="The dispute's number.")]
+Number = Annotated[
+    int,
+    typer.Argument(
+        min=1, max=(1 << 63) - 1, metavar="ID", help="The dispute's number."
+    ),
+]
 Model = Annotated[
     str,
     typer.Option(

@@ -24,6 +24,7 @@ from p2pmoe.cli.ledger_folder import (
     open_reader,
     parse_hex,
 )
+from p2pmoe.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from ledger.receipt import ReceiptCheck
@@ -93,7 +94,13 @@ def _prove(
     if output is None:
         print(receipt.to_json(), end="")
     else:
-        output.write_text(receipt.to_json(), encoding="utf-8")
+        try:
+            output.write_text(receipt.to_json(), encoding="utf-8")
+        except OSError as exc:
+            raise ConfigurationError(
+                f"cannot write {output}: {(exc.strerror or str(exc)).lower()}",
+                advice="name another file",
+            ) from exc
         print(f"receipt written to {output}", file=sys.stderr)
 
 

@@ -89,3 +89,9 @@ def test_an_auditor_finds_a_verdict_that_is_not_what_comes_out(tmp_path):
     with case.world.open(tmp_path / "ledger") as store:
         store.operate("dispute.judge", lie).result(60)
     refused(DifferenceFound, "recomputed 0000", *check)
+
+
+def test_a_number_that_no_dispute_can_have(tmp_path):
+    for number in (0, 1 << 63, 10**30):
+        words = ("ledger", "dispute", "show", number, "--data", tmp_path)
+        assert run(*words).exit_code == 2

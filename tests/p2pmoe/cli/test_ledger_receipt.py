@@ -60,6 +60,13 @@ def test_prove_then_verify_offline(world, tmp_path):
     assert "verified\tTrue" in plain.stdout
 
 
+@pytest.mark.parametrize("name", ["nowhere/receipt.json", "."])
+def test_a_receipt_that_cannot_be_written_is_one_line(world, tmp_path, name):
+    result = run(tmp_path, "prove", TAB, "1", "--output", str(tmp_path / name))
+    assert isinstance(result.exception, ConfigurationError)
+    assert "cannot write" in str(result.exception)
+
+
 def test_a_receipt_that_proves_nothing_is_exit_1(world, tmp_path):
     path = tmp_path / "receipt.json"
     run(tmp_path, "prove", TAB, "1", "--output", str(path))
