@@ -40,7 +40,7 @@ from ledger.errors import (
     RemoteError,
 )
 from ledger.log.folder import fetch_from
-from ledger.log.note import MAX_NOTE_BYTES
+from ledger.log.note import MAX_NOTE_BYTES, SignedNote
 from ledger.log.tiles import MAX_BUNDLE_BYTES, is_log_path
 from ledger.periods import Period, parse_period
 from ledger.receipt_document import receipt_document
@@ -58,6 +58,7 @@ MAX_RECEIPTS = 1000  # in one answer
 SESSION_S = 3600
 _MAX_AT_ONCE = 2  # questions to the database, of all who ask
 _MAX_WAITING = 16
+_MAX_LINES = 4  # of a note that is handed in: a witness sends the log's and its own
 _MAX_PERIOD_US = 31 * 86_400 * 1_000_000
 _MAX_QUERY = 8192
 _PEER_BYTES, _SIGNATURE_BYTES = 32, 64
@@ -82,6 +83,7 @@ class LedgerView:
         self._secret = secret or secrets.token_bytes(32)
         self._store: Store | None = None
         self._room = trio.CapacityLimiter(_MAX_AT_ONCE)
+        self._writing = trio.CapacityLimiter(1)  # of the writer, who has other work
 
     def attach(self, store: Store) -> None:
         """Answer for this store from now on."""
@@ -120,7 +122,7 @@ class LedgerView:
             case "session":
                 return _json(await self._session(store.owner, query))
             case "log/cosignature":
-                return _json(await _cosign(store, query))
+                return _json(await self._cosign(store, query))
         if path.startswith("log/"):
             return await self._log(store, path.removeprefix("log/"))
         question = _QUESTIONS.get(path)
@@ -183,9 +185,14 @@ class LedgerView:
             headers={"Cache-Control": "public, max-age=31536000, immutable"},
         )
 
+    async def _cosign(self, store: Store, query: Mapping[str, str]) -> Json:
+        raw = _note_of(query)
+        _refuse_crowd(self._writing)
+        async with self._writing:
+            return await _result(store.operate("log.cosign", {"note": raw.hex()}))
+
     async def _in_thread(self, ask: Callable[[], T]) -> T:
-        if self._room.statistics().tasks_waiting >= _MAX_WAITING:
-            raise _Refused(503, "too many questions at once; ask again in a moment")
+        _refuse_crowd(self._room)
         return await trio.to_thread.run_sync(ask, limiter=self._room)
 
 
@@ -251,13 +258,21 @@ def _period_of(query: Mapping[str, str], clock: Clock) -> Period:
     return parse_period(text[:40])
 
 
-async def _cosign(store: Store, query: Mapping[str, str]) -> Json:
+def _refuse_crowd(room: trio.CapacityLimiter) -> None:
+    if room.statistics().tasks_waiting >= _MAX_WAITING:
+        raise _Refused(503, "too many questions at once; ask again in a moment")
+
+
+def _note_of(query: Mapping[str, str]) -> bytes:
+    """Return a note to hand in: each line that it has costs the writer a check."""
     text = query.get("note", "")
     try:
-        note = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except (binascii.Error, ValueError) as exc:
         raise _Refused(400, "note is base64url") from exc
-    return await _result(store.operate("log.cosign", {"note": note.hex()}))
+    if len(SignedNote.parse(raw).signatures) > _MAX_LINES:
+        raise _Refused(400, f"a note of more than {_MAX_LINES} signatures")
+    return raw
 
 
 async def _result(future: Future[T]) -> T:

@@ -6,12 +6,14 @@ the network of the invite, so it is of no use elsewhere. Answers are bounded and
 strictly; one that is none is a `LedgerAnswerRefused`.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from urllib.parse import urlencode
 
 from mobile_worker.session.identity import Identity
 from p2pmoe.errors import P2pmoeError
 from p2pmoe.ledgerd.login import LOGIN_DOMAIN, encode, login_body
+from p2pmoe.receipts.comparison import MAX_ROWS
 from p2pmoe.strict_json import NotStrict, parse_json
 from relay.client import ClientSettings
 from relay.endpoint import Endpoint
@@ -20,6 +22,7 @@ from relay.fetching import Asked, fetch_page
 __all__ = ["LedgerAnswerRefused", "OwnLedger"]
 
 _MAX_BYTES = 4 << 20
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{1,256}", re.ASCII)  # goes into URLs and headers
 _KEY_BYTES = 32
 _OK, _NOT_FOUND = 200, 404
 
@@ -59,7 +62,7 @@ class OwnLedger:
                 "the relay's ledger is not of the invite's network",
                 advice="give the invite of the network that you work for",
             )
-        if not isinstance(challenge, str) or not challenge.isascii():
+        if not isinstance(challenge, str) or not _TOKEN.fullmatch(challenge):
             raise LedgerAnswerRefused("the ledger sent no challenge")
         body = LOGIN_DOMAIN + login_body(self._network, ledger, challenge)
         signed = {
@@ -68,7 +71,7 @@ class OwnLedger:
             "signature": encode(self._identity.sign(body)),
         }
         session = (await self._ask("session", signed)).get("session")
-        if not isinstance(session, str) or not session.isascii():
+        if not isinstance(session, str) or not _TOKEN.fullmatch(session):
             raise LedgerAnswerRefused("the ledger opened no session")
         self._session = session
         return session
@@ -93,6 +96,8 @@ class OwnLedger:
             if not isinstance(part, list) or (following is not None and not part):
                 raise LedgerAnswerRefused("the ledger sent no receipts")
             rows += part
+            if following not in (None, len(rows)) or len(rows) > MAX_ROWS:
+                raise LedgerAnswerRefused("the ledger's receipts do not come to an end")
             tell(len(rows))
             start = following
         return rows

@@ -199,6 +199,10 @@ async def test_the_log_is_public_and_a_known_witness_may_cosign(
     flipped[-20] ^= 1
     text = base64.urlsafe_b64encode(flipped).decode()
     assert (await asking.get("/ledger/log/cosignature", note=text))[0] == 400
+    many = SignedNote(seen.text, seen.signatures * 5).pack()
+    text = base64.urlsafe_b64encode(many).decode()
+    status, told = await asking.get("/ledger/log/cosignature", note=text)
+    assert (status, told["error"]) == (400, "a note of more than 4 signatures")
 
 
 @trio_test

@@ -94,19 +94,44 @@ async def test_whatever_else_answers_is_one_line(
 
 
 @pytest.mark.parametrize(
-    "told",
+    ("told", "words"),
     [
-        {"vouchers": 1, "next": None},
-        {"vouchers": [], "next": 5},
-        {"next": None},
+        ({"vouchers": 1, "next": None}, "no receipts"),
+        ({"vouchers": [], "next": 5}, "no receipts"),
+        ({"next": None}, "no receipts"),
+        ({"vouchers": [{}], "next": 0}, "come to an end"),
+        ({"vouchers": [{}], "next": 7}, "come to an end"),
+        ({"vouchers": [{}], "next": "1"}, "come to an end"),
+        ({"vouchers": [{}], "next": 1}, "come to an end"),  # the same page for ever
     ],
 )
 @trio_test
-async def test_receipts_that_never_end_are_refused(told: dict) -> None:
+async def test_receipts_that_never_end_are_refused(told: dict, words: str) -> None:
     async def page(_request: PageRequest) -> PageResponse:
         return PageResponse(body=json.dumps(told).encode())
 
     async with running_relay(tls_config(), pages={"/ledger/": page}) as relay:
         own = OwnLedger(relay.endpoint("127.0.0.1"), b"n" * 32, Identity.generate())
-        with pytest.raises(LedgerAnswerRefused, match="no receipts"):
+        with pytest.raises(LedgerAnswerRefused, match=words):
             await own.receipts("2026-11")
+
+
+@pytest.mark.parametrize("session", ["", "\x1b[2J", "a\r\nX: y", "a" * 300, 7])
+@trio_test
+async def test_what_is_no_token_goes_into_no_header_and_no_link(
+    session: object,
+) -> None:
+    told = {
+        "challenge": "abc",
+        "network": (b"n" * 32).hex(),
+        "ledger": bytes(32).hex(),
+        "session": session,
+    }
+
+    async def page(_request: PageRequest) -> PageResponse:
+        return PageResponse(body=json.dumps(told).encode())
+
+    async with running_relay(tls_config(), pages={"/ledger/": page}) as relay:
+        own = OwnLedger(relay.endpoint("127.0.0.1"), b"n" * 32, Identity.generate())
+        with pytest.raises(LedgerAnswerRefused, match="no session"):
+            await own.log_in()
