@@ -10,8 +10,8 @@ record
     | worker's signature 64 | backbone's signature 64 | voucher
 
 with the crc over all that follows it and length that of it. A damaged end, of a write
-that a power cut ended, is cut at opening; a file that is damaged before its end is read
-up to there, and said to be. One process writes, any number read.
+that a power cut ended, is cut at opening; a file that is damaged before its end is left
+as it is, read up to there, and said to be. One process writes, any number read.
 """
 
 import os
@@ -100,8 +100,10 @@ class OwnCopy:
             if path.exists():
                 raw = path.read_bytes()
                 whole = sum(len(record) + _FRAME.size for record in _records(raw))
-                if whole < len(raw):
+                if _is_torn(raw[whole:]):
                     os.truncate(path, whole)
+                elif whole < len(raw):
+                    self._number += 1  # what follows the damage may still be read
         except OSError as exc:
             raise StoreUnavailable(f"receipts {folder}: {exc.strerror}") from exc
 
@@ -180,10 +182,21 @@ def _records(raw: bytes) -> Iterator[bytes]:
         length, crc = _FRAME.unpack_from(raw, at)
         at += _FRAME.size
         record = raw[at : at + length]
-        if length > _MAX_RECORD or len(record) < length or crc32(record) != crc:
+        is_possible = _HEAD.size <= length <= _MAX_RECORD  # zeros are no record
+        if not is_possible or len(record) < length or crc32(record) != crc:
             return
         yield record
         at += length
+
+
+def _is_torn(rest: bytes) -> bool:
+    """Say whether what follows the whole records is one that a power cut ended."""
+    if not rest or not any(rest):
+        return bool(rest)
+    if len(rest) < _FRAME.size:
+        return True
+    length: int = _FRAME.unpack_from(rest)[0]
+    return len(rest) <= _FRAME.size + min(length, _MAX_RECORD)
 
 
 def _numbers(folder: Path) -> list[int]:

@@ -84,6 +84,31 @@ def test_a_torn_end_is_cut_and_what_follows_is_whole(tmp_path, n_cut):
     assert list(read_receipts(tmp_path)) == [receipt(1), receipt(3)]
 
 
+@pytest.mark.parametrize("n_zeros", [3, 8, 4096])
+def test_zeros_that_a_power_cut_left_are_cut(tmp_path, n_zeros):
+    OwnCopy(tmp_path).add(receipt(1))
+    (path,) = tmp_path.glob("*.receipts")
+    with path.open("ab") as file:
+        file.write(bytes(n_zeros))
+    assert list(read_receipts(tmp_path)) == [receipt(1)]
+    OwnCopy(tmp_path).add(receipt(2))
+    assert list(read_receipts(tmp_path)) == [receipt(1), receipt(2)]
+
+
+def test_what_follows_a_flipped_bit_is_not_cut_away(tmp_path):
+    copy = OwnCopy(tmp_path)
+    for n in range(3):
+        copy.add(receipt(n))
+    (path,) = tmp_path.glob("*.receipts")
+    raw = bytearray(path.read_bytes())
+    raw[20] ^= 1
+    path.write_bytes(raw)
+    OwnCopy(tmp_path).add(receipt(3))
+    assert path.read_bytes() == raw
+    with pytest.raises(StoreUnavailable, match="damaged at byte 0"):
+        list(read_receipts(tmp_path))
+
+
 def test_damage_before_the_end_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_FILE_BYTES", 300)
     copy = OwnCopy(tmp_path)
