@@ -186,6 +186,8 @@ def _report(
     *,
     as_json: bool,
 ) -> None:
+    from p2pmoe.payouts.adapter import OutcomeKind
+
     rows = [
         _row(order, outcome.kind.value, outcome.detail)
         for order, outcome in found.outcomes
@@ -198,6 +200,8 @@ def _report(
         typer.echo(f"wrote {path}", err=True)
     for payout_id in found.recovered:
         typer.echo(f"payout {payout_id} of an earlier run is unresolved", err=True)
+    if n_failed := found.count(OutcomeKind.FAILED):
+        typer.echo(f"{n_failed} payouts failed: prepare them once more", err=True)
     if found.left:
         typer.echo(f"{found.left} payouts were not sent and stay prepared", err=True)
     if not found.outcomes:

@@ -1,5 +1,6 @@
 """Sending from the command line: files for the bank, posts to a callback."""
 
+import json
 from pathlib import Path
 
 import httpx
@@ -100,7 +101,9 @@ def http_words(world, tmp_path, *words):
 def test_the_callback_gets_one_post_each(world, tmp_path, answers):
     made, asked = answers
     made += [httpx.Response(200, json={"reference": "R"}), httpx.Response(400)]
-    done = document_of(world.path, *http_words(world, tmp_path, "--commit"))
+    result = run(world.path, *http_words(world, tmp_path, "--commit"), "--json")
+    assert "1 payouts failed" in result.stderr
+    done = json.loads(result.stdout)
     assert [row["state"] for row in done["payouts"]] == ["sent", "failed"]
     keys = [request.headers["Idempotency-Key"] for request in asked]
     assert keys == [row["id"] for row in done["payouts"]]
