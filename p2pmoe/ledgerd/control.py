@@ -36,6 +36,7 @@ __all__ = ["bound_socket", "peer_uid", "serve_control"]
 _LOG = logging.getLogger("p2pmoe.ledgerd.control")
 _REQUEST_S = 10.0  # to send a request, and to take an answer
 _MAX_AT_ONCE = 8  # further ones wait
+_MAX_WAITING = 128  # beyond these a client is told at once that nobody answers
 _CHUNK_BYTES = 1 << 16
 _CREDENTIALS = struct.Struct("=iii")  # pid, uid, gid
 
@@ -80,7 +81,7 @@ def bound_socket(folder: Path) -> Iterator[plain.socket]:
         path.unlink(missing_ok=True)
         bound.bind(os.fspath(at))
         at.chmod(0o600)  # before it listens, so that nobody came in earlier
-        bound.listen(_MAX_AT_ONCE)
+        bound.listen(_MAX_WAITING)
         bound.setblocking(False)
         if short:
             path.symlink_to(at)
