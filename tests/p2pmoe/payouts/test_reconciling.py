@@ -68,7 +68,11 @@ def test_other_business_of_the_account_is_only_counted():
         ([line(currency="USD")], "sent", "has paid 12.34 USD"),
         ([line(), line()], "sent", "has paid it 2 times"),
         ([line(), line(is_debit=False)], "sent", "resolve it with --not-paid"),
-        ([line(is_debit=False)], "confirmed", "after it was confirmed"),
+        (
+            [line(), line(is_debit=False)],
+            "confirmed",
+            "after it was confirmed",
+        ),
         ([line(is_debit=False)], "confirmed", "a payment has a minus"),
         ([line()], "prepared", "but it is prepared"),
         ([line()], "void", "but it is void"),
