@@ -115,13 +115,13 @@ def _trouble(
     lines: Sequence[StatementLine],
     paid: Sequence[StatementLine],
 ) -> str:
+    if len(paid) < len(lines) and one["state"] == "confirmed":
+        return "the bank returned it after it was confirmed: it is owed once more"
     if not paid:
         return (
             "money came in, and none left (a payment has a minus): "
             "if the bank returned it, resolve it with --not-paid"
         )
-    if len(paid) < len(lines) and one["state"] == "confirmed":
-        return "the bank returned it after it was confirmed: it is owed once more"
     if len(paid) < len(lines):
         return "the bank returned it: resolve it with --not-paid"
     if len(paid) > 1:

@@ -73,7 +73,7 @@ def test_other_business_of_the_account_is_only_counted():
             "confirmed",
             "after it was confirmed",
         ),
-        ([line(is_debit=False)], "confirmed", "a payment has a minus"),
+        ([line(is_debit=False)], "sent", "a payment has a minus"),
         ([line()], "prepared", "but it is prepared"),
         ([line()], "void", "but it is void"),
         ([line()], "failed", "but it is failed"),
