@@ -91,7 +91,7 @@ def test_it_is_one_moment_while_vouchers_come(tmp_path):
 
         thread = threading.Thread(target=write)
         thread.start()
-        ready.wait(10)
+        assert ready.wait(60)
         try:
             take_backup(tmp_path / "ledger", tmp_path / "b.tar", 0)
         finally:

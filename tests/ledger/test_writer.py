@@ -46,10 +46,10 @@ class Bench:
 
         def wait(_: object) -> None:
             started.set()
-            go.wait(5)
+            go.wait(60)
 
         future = self.writer.submit(wait)
-        started.wait(5)
+        started.wait(60)
         return go, future
 
 
@@ -66,8 +66,8 @@ def test_many_jobs_share_a_commit_and_answers_come_after_it(tmp_path):
         assert seen[0] == ["commit", "commit"]
 
 
-def test_a_window_gathers_what_comes_within_it(tmp_path):
-    with Bench(tmp_path, window_s=0.05) as bench:
+def test_a_window_gathers_what_comes_within_it_until_the_group_is_full(tmp_path):
+    with Bench(tmp_path, window_s=600.0, max_group=10) as bench:
         futures = [bench.writer.submit(lambda _: None) for _ in range(10)]
         for future in futures:
             future.result(60)

@@ -113,7 +113,8 @@ class World:
         settings = StoreSettings(
             policy=GrantPolicy(opening_credit_uc=credit_uc, **policy),
             terms=terms or Policy(),
-            writer=WriterSettings(window_s=window_s),
+            # Who waits on a busy machine is not told to try again.
+            writer=WriterSettings(window_s=window_s, max_wait_s=600.0),
         )
         return Store(
             path,

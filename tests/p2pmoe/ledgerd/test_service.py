@@ -39,7 +39,7 @@ class Scene:
         self.backbone.send(self.ledger.peer_id, message)
 
     async def answer(self):
-        with trio.fail_after(5):
+        with trio.fail_after(60):
             async for event in self._events:
                 if isinstance(event, Arrived):
                     return event.message
