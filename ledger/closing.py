@@ -17,7 +17,7 @@ the voucher that closed the key; a part of zero moves nothing.
 from ledger.accounts import EXTERNAL_OWNER, AccountKind, Posting, TransferCode
 from ledger.closings import ClosedState, ClosingState, HoldbackState
 from ledger.desk import Desk, StoredVoucher
-from ledger.errors import NotFound, StoreUnavailable
+from ledger.errors import DifferenceFound, NotFound, StoreUnavailable
 from ledger.log.entry import entry_hash, pack_entry
 from ledger.policy import Policy
 
@@ -54,9 +54,11 @@ def close(desk: Desk, current: StoredVoucher) -> ClosingState:
 
     Raises:
         StoreUnavailable: there is no policy; nothing was changed.
+        DifferenceFound: its leaves cannot be read; nothing was changed.
     """
     policy = policy_now(desk)
     claimed, signed = current.voucher, current.signed
+    experts = desk.expert_table(current)  # may fail: before anything is moved
     split = policy.split(claimed.amount_uc)
     state = ClosingState(
         voucher_id=current.id,
@@ -83,7 +85,7 @@ def close(desk: Desk, current: StoredVoucher) -> ClosingState:
         state,
         entry_hash=entry_hash(pack_entry(signed, state.policy_hash)),
         account_id=desk.book.account(*pending, desk.now_us).id,
-        experts=desk.expert_table(current),
+        experts=experts,
     )
     desk.halves.closed(claimed.key, current.hash)
     current.is_closed = True
@@ -183,8 +185,19 @@ def move(
 
 
 def _close_all(desk: Desk, unclosed: list[int]) -> int:
+    """Close keys; one whose leaves are damaged keeps no other one open.
+
+    Raises:
+        DifferenceFound: of the first that stays open; the others are closed.
+    """
+    damaged: DifferenceFound | None = None
     for voucher_id in unclosed:
-        close(desk, desk.stored_voucher(voucher_id))
+        try:
+            close(desk, desk.stored_voucher(voucher_id))
+        except DifferenceFound as exc:
+            damaged = damaged or exc
+    if damaged is not None:
+        raise damaged
     return len(unclosed)
 
 

@@ -4,9 +4,10 @@ import pytest
 from sqlalchemy import select
 
 from ledger.accounts import AccountKind, TransferCode
+from ledger.audit import verify_ledger
 from ledger.claims import FiledStatus
 from ledger.closing import dismiss, dispute, reverse
-from ledger.errors import NotFound
+from ledger.errors import DifferenceFound, NotFound
 from ledger.log.entry import entry_hash, pack_entry
 from ledger.policy import Policy
 from ledger.schema import transfer
@@ -107,6 +108,29 @@ def test_keys_are_closed_when_their_last_grant_is_released(world, store):
     assert row.amount_uc == tab.previous.amount_uc
     late = tab.file(store, 4)
     assert (late.status, late.reason) == (FiledStatus.REJECTED, "closed")
+
+
+def test_damaged_leaves_keep_their_own_key_open_and_no_other(world, tmp_path):
+    """Fee and holdback once moved without a closing: the key could never close."""
+    with world.open(tmp_path, terms=TERMS) as store:
+        issued = store.grant(world.order()).result(60)
+        for name in (b"tab-0001", b"tab-0002"):
+            world.tab(issued, tab=name).file(store, *range(10))
+    leaves = tmp_path / "leaves/00000001.leaves"
+    whole = leaves.read_bytes()
+    with world.open(tmp_path, terms=TERMS) as store:
+        leaves.write_bytes(whole[:-100])  # while it runs: the second tab's
+        world.now_us += 80 * HOUR_US
+        with pytest.raises(DifferenceFound, match="needs 1580"):
+            store.tend()
+        (row,) = rows(store, closing)
+        codes = [each.code for each in rows(store, transfer, transfer.c.seq)]
+        assert codes.count("fee") == codes.count("hold") == 1
+        assert held(store)[AccountKind.FEE] == row.fee_uc
+    leaves.write_bytes(whole)
+    with world.open(tmp_path, terms=TERMS) as store:
+        assert store.tend().keys_closed == 1
+        verify_ledger(store.reader(), world.identity)
 
 
 def test_the_log_counts_closings_in_order(world, tmp_path):
