@@ -89,7 +89,13 @@ class BackupList:
                 for name, given in document["files"].items()
             }
             numbers = document["schema"], document["taken_us"]
-        except (ValueError, KeyError, TypeError, AttributeError) as exc:
+        except (
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            RecursionError,  # lists in lists in lists
+        ) as exc:
             raise BackupRefused(f"{LIST_NAME} is no list of a backup") from exc
         if kind != (_FORMAT, _VERSION):
             raise BackupRefused(f"a backup of format {kind[0]!r} {kind[1]!r}"[:200])
@@ -159,15 +165,19 @@ def extract(source: Path, folder: Path) -> BackupList:
     folder.mkdir(mode=0o700)
     found: dict[str, FileEntry] = {}
     listed: bytes | None = None
-    for name, file, n_bytes in _members(source):
-        if listed is not None and is_archive(source):
-            raise BackupRefused(f"{source} goes on after its list")
-        if name == LIST_NAME:
-            listed = file.read(_MAX_LIST_BYTES + 1)
-        elif name in found:
-            raise BackupRefused(f"{source} has {name} twice")
-        else:
-            found[name] = sink.add(name, file, n_bytes)
+    try:
+        for name, file, n_bytes in _members(source):
+            if listed is not None and is_archive(source):
+                raise BackupRefused(f"{source} goes on after its list")
+            if name == LIST_NAME:
+                listed = file.read(_MAX_LIST_BYTES + 1)
+            elif name in found:
+                raise BackupRefused(f"{source} has {name} twice")
+            else:
+                found[name] = sink.add(name, file, n_bytes)
+    except (tarfile.TarError, ValueError, OverflowError, EOFError) as exc:
+        # from the archive's next header, or from within a member that is cut off
+        raise BackupRefused(f"{source} is no whole archive: {exc}") from exc
     if listed is None or len(listed) > _MAX_LIST_BYTES:
         raise BackupRefused(f"{source} has no list of its files: it is not whole")
     backup = BackupList.parse(listed)
@@ -249,12 +259,9 @@ def _members(source: Path) -> Iterator[tuple[str, IO[bytes], int]]:
                 with path.open("rb") as file:
                     yield name, file, os.fstat(file.fileno()).st_size
         return
-    try:
-        with tarfile.open(source, mode="r|") as archive:
-            for member in archive:
-                yield member.name, _opened(archive, member), member.size
-    except (tarfile.TarError, ValueError, OverflowError, EOFError) as exc:
-        raise BackupRefused(f"{source} is no whole archive: {exc}") from exc
+    with tarfile.open(source, mode="r|") as archive:
+        for member in archive:
+            yield member.name, _opened(archive, member), member.size
 
 
 def _opened(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:

@@ -102,6 +102,21 @@ def test_an_archive_with_anything_else_is_refused(tmp_path, evil):
     assert list((tmp_path / "out").iterdir()) == []
 
 
+def test_an_archive_that_ends_within_a_file_is_refused(tmp_path):
+    whole = tmp_path / "b.tar"
+    write(whole)
+    cut = tmp_path / "cut.tar"
+    for length in range(0, 1024, 100):
+        cut.write_bytes(whole.read_bytes()[:length])
+        with pytest.raises(BackupRefused, match="whole"):
+            extract(cut, tmp_path / f"out{length}")
+
+
+def test_a_list_of_lists_of_lists_is_refused():
+    with pytest.raises(BackupRefused, match="no list"):
+        BackupList.parse(b"[" * 200_000)
+
+
 def test_twice_the_same_after_the_list_and_without_one(tmp_path):
     for n, (extra, reason) in enumerate(
         [
