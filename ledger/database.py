@@ -134,7 +134,8 @@ def open_writing_engine(folder: LedgerFolder, owner: LedgerIdentity) -> Engine:
     """Open or create the database for the one writer, at the current schema.
 
     Raises:
-        StoreUnavailable: it cannot be opened, or belongs to another ledger.
+        StoreUnavailable: it cannot be opened, belongs to another ledger, or is empty
+            where the folder is not.
         FolderInUse: another process writes the PostgreSQL database.
     """
     engine = writing_engine(folder)
@@ -142,7 +143,7 @@ def open_writing_engine(folder: LedgerFolder, owner: LedgerIdentity) -> Engine:
         with engine.begin() as connection:
             migrate(connection)
             _claim(connection, owner, folder)
-    except DBAPIError as exc:
+    except (DBAPIError, OSError) as exc:
         engine.dispose()
         raise store_error(exc, folder) from exc
     except LedgerError:
@@ -262,10 +263,29 @@ def _reason(error: Exception) -> str:
     return (text or type(origin).__name__).splitlines()[0]
 
 
+def _refuse_remains(folder: LedgerFolder) -> None:
+    """Refuse to begin a ledger among the leaves or the log of one.
+
+    A new database knows none of them: the writer would cut them off.
+    """
+    remains = [folder.log / "checkpoint"]
+    if folder.leaves.is_dir():
+        remains += sorted(folder.leaves.iterdir())
+    for path in remains:
+        if path.is_file() and path.stat().st_size:
+            error = StoreUnavailable(f"the database is empty, but there is {path}")
+            error.advice = (
+                "Put back ledger.sqlite3 or database.url, or restore a backup into "
+                "an empty folder."
+            )
+            raise error
+
+
 def _claim(connection: Connection, owner: LedgerIdentity, folder: LedgerFolder) -> None:
     keys = {"network": owner.network, "ledger": owner.ledger, "market": owner.market}
     rows = connection.execute(select(identity).limit(2)).all()
     if not rows:
+        _refuse_remains(folder)
         connection.execute(identity.insert().values(**keys))
         return
     if len(rows) != 1:

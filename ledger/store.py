@@ -31,7 +31,7 @@ from ledger.database import (
 from ledger.desk import Desk
 from ledger.errors import LedgerError, StoreUnavailable
 from ledger.filings import file_claim
-from ledger.log.publisher import Publisher
+from ledger.log.publisher import Publisher, refuse_older_database
 from ledger.office import Office
 from ledger.operations import run_operation
 from ledger.policies import ensure_policy
@@ -93,6 +93,7 @@ class Store:
         try:
             self._engine = open_writing_engine(self.folder, owner)
             try:
+                refuse_older_database(self.reader())
                 self._writer = Writer(
                     self._engine, self.folder, owner, wall_us, settings.writer
                 )

@@ -22,7 +22,7 @@ from sqlalchemy import Connection, func, insert, select
 
 from ledger.database import Reader, store_error
 from ledger.desk import Desk
-from ledger.errors import DifferenceFound, RemoteError
+from ledger.errors import DifferenceFound, LogUnavailable, RemoteError
 from ledger.log.checkpoint import (
     Checkpoint,
     log_key,
@@ -33,10 +33,10 @@ from ledger.log.folder import LogFolder
 from ledger.log.note import SignedNote
 from ledger.log.records import checkpoint_note, read_entries, rewrite_signed
 from ledger.log.tiles import CHECKPOINT_PATH, TILE_WIDTH
-from ledger.log.writing import LogWriter, check_shown
+from ledger.log.writing import LogWriter, check_not_later, check_shown
 from ledger.schema_closing import checkpoint, closing
 
-__all__ = ["Publisher"]
+__all__ = ["Publisher", "refuse_older_database"]
 
 _BATCH = 8 * TILE_WIDTH  # entries of one checkpoint at most: 70 MB of the longest
 
@@ -130,6 +130,31 @@ class Publisher:
     def _show(self, note: SignedNote) -> None:
         self._folder.put(CHECKPOINT_PATH, note.pack())
         self._folder.sync()
+
+
+def refuse_older_database(reader: Reader) -> None:
+    """Refuse a database that is of an earlier day than the log beside it.
+
+    For whoever opens the books to write: what is in the leaf files beyond the
+    database's knowledge would be cut off. A folder that is damaged is for `publish`.
+
+    Raises:
+        DifferenceFound: the log shows a head that the database does not know.
+    """
+    key = log_key(reader.identity.network, reader.identity.ledger)
+    try:
+        with reader.session() as connection:
+            note = checkpoint_note(connection)
+        signed = verify_checkpoint(note, key) if note else None
+        shown = LogFolder(reader.folder.log).checkpoint()
+        head = verify_checkpoint(shown, key) if shown else None
+    except (RemoteError, LogUnavailable):
+        return
+    try:
+        check_not_later(head, signed)
+    except DifferenceFound as exc:
+        exc.advice = "Put back the newest database, or restore a backup elsewhere."
+        raise
 
 
 def _n_closed(connection: Connection) -> int:

@@ -88,6 +88,20 @@ def test_a_folder_belongs_to_one_ledger(tmp_path):
             open_writing_engine(LedgerFolder(tmp_path), other)
 
 
+@pytest.mark.parametrize("name", ["leaves/00000001.leaves", "log/checkpoint"])
+def test_a_database_that_went_is_not_begun_anew(tmp_path, name):
+    """The writer cuts off leaves that its database does not know."""
+    identity = World().identity
+    path = tmp_path / name
+    path.parent.mkdir()
+    path.write_bytes(b"kept")
+    with pytest.raises(StoreUnavailable, match="is empty, but there is"):
+        open_writing_engine(LedgerFolder(tmp_path), identity)
+    assert path.read_bytes() == b"kept"
+    path.write_bytes(b"")
+    open_writing_engine(LedgerFolder(tmp_path), identity).dispose()
+
+
 def test_readers_only_read(tmp_path):
     world = World()
     with pytest.raises(StoreUnavailable, match="no ledger"):

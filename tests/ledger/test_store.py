@@ -25,7 +25,13 @@ from ledger.accounts import AccountKind
 from ledger.audit import verify_ledger
 from ledger.claims import FiledStatus
 from ledger.database import Reader
-from ledger.errors import FolderInUse, LedgerError, StoreUnavailable
+from ledger.errors import (
+    DifferenceFound,
+    FolderInUse,
+    LedgerError,
+    StoreUnavailable,
+)
+from ledger.leaf import LEAF_BYTES
 from ledger.periods import ALL_TIME
 from ledger.schema import filing, voucher
 from ledger.statements import balances, statement
@@ -301,6 +307,26 @@ def test_a_ledger_without_its_key_is_not_opened_half(tmp_path):
     with pytest.raises(StoreUnavailable, match="no key"):
         Store(tmp_path, world.identity, sign=refuse, wall_us=lambda: world.now_us)
     world.open(tmp_path).close()  # the folder was given back
+
+
+def test_a_database_of_an_earlier_day_cuts_off_no_leaves(tmp_path, only_sqlite):
+    world = World()
+    with world.open(tmp_path) as store:
+        tab = world.tab(store.grant(world.order()).result(60))
+        tab.file(store, 1)
+    database = tmp_path / "ledger.sqlite3"
+    yesterday = database.read_bytes()
+    with world.open(tmp_path) as store:
+        tab.file(store, 2, 3, final=True)
+        store.tend()
+    today = database.read_bytes()
+    database.write_bytes(yesterday)
+    leaves = tmp_path / "leaves/00000001.leaves"
+    with pytest.raises(DifferenceFound, match="of an earlier day"):
+        world.open(tmp_path)
+    assert leaves.stat().st_size == 3 * LEAF_BYTES
+    database.write_bytes(today)
+    world.open(tmp_path).close()
 
 
 def test_a_long_chore_ends_when_the_store_is_closing(tmp_path, monkeypatch):
