@@ -6,8 +6,9 @@ pipe, columns separated by tabs, header first, no colour, no padding, so that `c
 
 On a terminal it is a table for eyes. Of a long id the first 8 digits are shown, as in
 the logs (every command takes these for the id), of a time the seconds; a column that
-is empty, or that repeats its `X_uc` as `X`, is left out. What does not fit is folded,
-never cut off.
+is empty, or that repeats its `X_uc` as `X`, is left out. Text that does not fit is
+folded, never cut off; numbers, short ids and the halves of a time stay whole. Where not
+even that has room, each row is a block of lines, one for a column, with whole ids.
 
 Whatever a file or a peer wrote into a value, nothing printed steers a terminal or
 breaks a column: JSON escapes what is not printable, elsewhere U+FFFD stands for it.
@@ -15,16 +16,19 @@ breaks a column: JSON escapes what is not printable, elsewhere U+FFFD stands for
 
 import json
 import re
+import shutil
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from typing import Literal
 
-__all__ = ["is_on_terminal", "print_json", "print_rows", "print_values"]
+__all__ = ["fit", "is_on_terminal", "print_json", "print_rows", "print_values"]
 
 Row = Mapping[str, object]
 
 _NUMBER = re.compile(r"-?\d{1,20}(\.\d+)?")
 _ID = re.compile(r"[0-9a-f]{16}([0-9a-f]{48})?")
 _LONG_ID = re.compile(r"[0-9a-f]{64}")
+_LONGEST_WORD = 16  # of text, until it is folded in the middle
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(\.\d+)?Z")
 
 
@@ -56,6 +60,43 @@ def print_rows(
     if not rows:
         print(f"{title or 'rows'}: none")
         return
+    shown = [column for column in columns if _is_for_eyes(column, columns, rows)]
+    texts = [[_for_eyes(row[column]) for column in shown] for row in rows]
+    names = [column.replace("_", " ") for column in shown]  # breaks at a word
+    least = [_least(cells) for cells in zip(names, *texts, strict=True)]
+    width = shutil.get_terminal_size().columns
+    gap = 2 if sum(least) + 2 * len(least) <= width else 1
+    room = width - gap * len(least)
+    if sum(least) > room:
+        _print_blocks(
+            names, [[_printable(row[c]) for c in shown] for row in rows], title
+        )
+        return
+    widths = [max(map(len, cells)) for cells in zip(names, *texts, strict=True)]
+    _print_table(names, texts, title, fit(widths, least, room), gap)
+
+
+def fit(widths: Sequence[int], least: Sequence[int], room: int) -> list[int]:
+    """Return widths of columns that sum to at most `room`, if their least ones do.
+
+    The widest are cut first, so that what is short stays on one line.
+    """
+    fitted = list(widths)
+    while sum(fitted) > room:
+        cut = [i for i, width in enumerate(fitted) if width > least[i]]
+        if not cut:
+            break
+        fitted[max(cut, key=fitted.__getitem__)] -= 1
+    return fitted
+
+
+def _print_table(
+    names: Sequence[str],
+    texts: Sequence[Sequence[str]],
+    title: str,
+    widths: Sequence[int],
+    gap: int,
+) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -65,22 +106,39 @@ def print_rows(
         title=title or None,
         box=box.SIMPLE_HEAD,
         title_justify="left",
-        padding=(0, 1, 0, 0),
+        padding=(0, gap - 1, 0, 0),
         show_edge=False,
     )
-    shown = [column for column in columns if _is_for_eyes(column, columns, rows)]
-    for column in shown:
-        texts = [_printable(row[column]) for row in rows]
-        table.add_column(
-            column.replace("_", " "),  # so that a long name breaks at a word
-            justify="right" if all(map(_NUMBER.fullmatch, texts)) else "left",
-            overflow="fold",
-            no_wrap=all(map(_ID.fullmatch, texts)),  # to be marked and copied
-        )
-    for row in rows:
+    for name, width, *cells in zip(names, widths, *texts, strict=True):
+        is_number = all(map(_NUMBER.fullmatch, cells))
+        justify: Literal["left", "right"] = "right" if is_number else "left"
+        table.add_column(name, justify=justify, overflow="fold", width=width)
+    for row in texts:
         # Text, not str: in a str, rich takes what stands in brackets for its own.
-        table.add_row(*(Text(_for_eyes(row[column])) for column in shown))
+        table.add_row(*map(Text, row))
     Console().print(table)
+
+
+def _print_blocks(
+    names: Sequence[str], rows: Sequence[Sequence[str]], title: str
+) -> None:
+    """Print each row as lines of a name and a value, with an empty line after it."""
+    if title:
+        print(title)
+    for row in rows:
+        for name, value in zip(names, row, strict=True):
+            if value:
+                print(f"{name:<{max(map(len, names))}}  {value}")
+        print()
+
+
+def _least(cells: Sequence[str]) -> int:
+    """Return how narrow a column may be: its name, then its values."""
+    name, *values = cells
+    words = max(len(word) for cell in cells for word in cell.split() or [""])
+    if all(_NUMBER.fullmatch(value) or _ID.fullmatch(value) for value in values):
+        return words
+    return max(min(words, _LONGEST_WORD), *map(len, name.split()))
 
 
 def print_values(values: Row) -> None:

@@ -4,7 +4,9 @@ import json
 import re
 import sys
 
-from p2pmoe.cli.tables import print_json, print_rows, print_values
+import pytest
+
+from p2pmoe.cli.tables import fit, print_json, print_rows, print_values
 
 ROWS = [{"name": "a", "n": 1}, {"name": "b", "n": 20}]
 
@@ -71,6 +73,55 @@ def test_nothing_is_cut_off_where_there_is_no_room(capsys, monkeypatch):
     print_rows(("a", "b"), [{"a": "x" * 30, "b": "y" * 30}])
     out = capsys.readouterr().out
     assert (out.count("x"), out.count("y")) == (30, 30)
+
+
+VOUCHER = {
+    "time": "2026-11-30T12:20:25.652952Z",
+    "status": "pending",
+    "reason": "window",
+    "worker": "25" * 32,
+    "tab": "abbd76ff53bd885f",
+    "number": 1,
+    "servings": 27,
+    "amount": "0.004100",
+}
+
+
+def test_numbers_ids_and_the_halves_of_a_time_stay_whole(capsys, monkeypatch):
+    on_a_terminal(monkeypatch, 80)
+    print_rows(tuple(VOUCHER), [VOUCHER, VOUCHER])
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+    lines = plain.splitlines()
+    assert max(map(len, lines)) <= 80
+    words = [word for line in lines[-4:-2] for word in line.split()]
+    whole = ["2026-11-30", "12:20:25", "25252525", VOUCHER["tab"], "0.004100"]
+    assert set(whole) < set(words)
+
+
+def test_rows_without_room_are_blocks_with_whole_ids(capsys, monkeypatch):
+    on_a_terminal(monkeypatch, 80)
+    row = {**VOUCHER, "why": "closed", "empty": "", "more": "a_long_name " * 3}
+    print_rows(tuple(row), [row, row], "Vouchers")
+    lines = capsys.readouterr().out.split("\n")
+    assert lines[0] == "Vouchers"
+    assert lines[1].split() == ["time", VOUCHER["time"]]
+    assert lines[4].split() == ["worker", VOUCHER["worker"]]
+    assert lines[1:12] == lines[12:23]
+    assert lines[11] == ""
+
+
+@pytest.mark.parametrize(
+    ("widths", "least", "room", "fitted"),
+    [
+        ([5, 30, 10], [5, 10, 10], 45, [5, 30, 10]),
+        ([5, 30, 10], [5, 10, 10], 26, [5, 11, 10]),
+        ([20, 30], [4, 4], 24, [12, 12]),
+        ([8, 8], [8, 8], 10, [8, 8]),  # never narrower than the least
+        ([], [], 0, []),
+    ],
+)
+def test_the_widest_columns_are_cut_first(widths, least, room, fitted):
+    assert fit(widths, least, room) == fitted
 
 
 def test_json(capsys):
