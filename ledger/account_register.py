@@ -56,7 +56,7 @@ def register_lines(
         select(account.c.id).where(account.c.owner == owner, account.c.kind == kind)
     ).scalar_one_or_none()
     if account_id is None:
-        raise NotFound(f"{owner.hex()} has no account {kind.value}")
+        raise NotFound(f"{owner.hex()} has no account {kind.value} yet")
     balance_uc = opening_balance(connection, owner, kind, period)
     debit, credit = account.alias("debit"), account.alias("credit")
     statement = (

@@ -90,8 +90,10 @@ def find_owner(connection: Connection, text: str) -> bytes:
         connection.execute(select(account.c.owner).distinct()).scalars()
     )
     found = [owner for owner in owners if owner.startswith(prefix)]
-    if len(prefix) < 4 or len(found) != 1:
-        raise NotFound(f"{text!r} names {len(found)} accounts")
+    if len(prefix) < 4 or len(found) > 1:
+        raise NotFound(f"{text!r} is too short for an account: give 8 or more digits")
+    if not found:
+        raise NotFound(f"no account begins with {text!r}: see p2pmoe ledger balance")
     return found[0]
 
 

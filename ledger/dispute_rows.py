@@ -144,7 +144,7 @@ def dispute_by_id(connection: Connection, number: int) -> Dispute:
     """
     found = disputes_where(connection, dispute.c.id == number)
     if not found:
-        raise NotFound(f"there is no dispute {number}")
+        raise NotFound(f"there is no dispute {number}: see p2pmoe ledger dispute list")
     return found[0]
 
 
@@ -159,7 +159,7 @@ def papers_of(connection: Connection, number: int) -> Papers:
     ).mappings()
     papers = rows.one_or_none()
     if papers is None:
-        raise NotFound(f"there is no dispute {number}")
+        raise NotFound(f"there is no dispute {number}: see p2pmoe ledger dispute list")
     return Papers(**papers)
 
 

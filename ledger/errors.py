@@ -165,7 +165,10 @@ class LeavesPruned(NotFound):
 class LogUnavailable(LocalError):
     """The log's checkpoint or tiles cannot be read."""
 
-    advice = "Check the address or folder of the log, then try again."
+    advice = (
+        "Check the address or folder of the log, then try again; "
+        "what signs its certificate is named with --ca."
+    )
 
 
 class PeriodRefused(LocalError):

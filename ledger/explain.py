@@ -56,8 +56,12 @@ def find_transfer(connection: Connection, text: str) -> Row[Any]:
             found = connection.execute(
                 select(transfer).where(transfer.c.id.in_(ids))
             ).all()
-    if len(found) != 1:
-        raise NotFound(f"{text[:60]!r} names {len(found)} transfers")
+    if len(found) > 1:
+        raise NotFound(f"{text[:60]!r} names {len(found)} transfers: give more digits")
+    if not found:
+        raise NotFound(
+            f"no transfer or payout is {text[:60]!r}: see p2pmoe ledger register"
+        )
     return found[0]
 
 

@@ -102,8 +102,10 @@ def find_payout(connection: Connection, text: str) -> bytes:
         raise NotFound(f"{text[:40]!r} names no payout: {_MIN_DIGITS} or more digits")
     ids = connection.execute(select(payout.c.id)).scalars()
     found = [one for one in ids if one.hex().startswith(digits)]
-    if len(found) != 1:
-        raise NotFound(f"{text[:40]!r} names {len(found)} payouts")
+    if len(found) > 1:
+        raise NotFound(f"{text[:40]!r} names {len(found)} payouts: give more digits")
+    if not found:
+        raise NotFound(f"no payout is {text[:40]!r}: see p2pmoe ledger payout list")
     return bytes(found[0])
 
 

@@ -66,7 +66,10 @@ def kept_proof(connection: Connection, digits: str) -> EquivocationProof:
     digests = connection.execute(select(equivocation.c.digest)).scalars()
     named = [digest for digest in digests if digest.hex().startswith(digits.lower())]
     if len(digits) < _MIN_DIGITS or len(named) != 1:
-        raise NotFound(f"{len(named)} proofs begin with {digits[:64]!r}")
+        raise NotFound(
+            f"{len(named)} proofs begin with {digits[:64]!r}: give {_MIN_DIGITS} or "
+            "more digits of one in p2pmoe ledger equivocation list"
+        )
     [found] = [
         kept.proof for kept in kept_proofs(connection) if kept.proof.name == named[0]
     ]

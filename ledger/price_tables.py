@@ -74,7 +74,7 @@ def price_rows(connection: Connection, epoch: int) -> list[dict[str, object]]:
             name = f"{layer}/{expert}"
             rows.append(_row(table, name, multiplier, table.unit_price(layer, expert)))
     if not rows:
-        raise NotFound(f"no prices of epoch {epoch}")
+        raise NotFound(f"no prices of epoch {epoch}: see p2pmoe ledger prices")
     return rows
 
 
