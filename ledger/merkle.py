@@ -14,9 +14,10 @@ proof of liabilities, with both sums hashed (so that no node can hide one).
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import TypeVar
 
 from ledger.amounts import MAX_SUM_UC
 from ledger.errors import AmountRefused, OutOfWindow, ProofRefused
@@ -25,6 +26,7 @@ __all__ = [
     "EMPTY_ROOT",
     "MerkleSum",
     "Node",
+    "climb",
     "inclusion_path",
     "leaf_hash",
     "node",
@@ -35,6 +37,7 @@ _INNER = struct.Struct(">B32s32sQQ")
 _BLOCK = 256  # leaves between two marks
 
 Hashed = tuple[bytes, int]  # hash [32] and sum of a subtree
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,21 +104,39 @@ def verify_inclusion(
     """
     if not 0 <= index < size:
         raise ProofRefused(f"leaf {index} of a tree of {size}")
-    at, last, current = index, size - 1, leaf
+    if climb(leaf, (index, size), path, node) != root:
+        raise ProofRefused("path leads to another root or sum")
+
+
+def climb(
+    leaf: T, place: tuple[int, int], path: Sequence[T], join: Callable[[T, T], T]
+) -> T:
+    """Return the root that a path of siblings leads to, whatever a node is.
+
+    Args:
+        leaf: the hash, or hash and sum, to start from.
+        place: the leaf's index and the number of leaves, index < number.
+        path: siblings from the leaf up.
+        join: makes the node above two subtrees, left and right.
+
+    Raises:
+        ProofRefused: a wrong length of the path.
+    """
+    at, last = place[0], place[1] - 1
+    current = leaf
     for sibling in path:
         if last == 0:
             raise ProofRefused("path is longer than the tree is high")
         if at & 1 or at == last:
-            current = node(sibling, current)
+            current = join(sibling, current)
             while not at & 1 and at:
                 at, last = at >> 1, last >> 1
         else:
-            current = node(current, sibling)
+            current = join(current, sibling)
         at, last = at >> 1, last >> 1
     if last != 0:
         raise ProofRefused("path is shorter than the tree is high")
-    if current != root:
-        raise ProofRefused("path leads to another root or sum")
+    return current
 
 
 class MerkleSum:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 
 from ledger.errors import ProofRefused
+from ledger.merkle import climb
 
 __all__ = [
     "EMPTY_ROOT",
@@ -62,20 +63,7 @@ def verify_inclusion(
     """
     if not 0 <= index < size <= MAX_SIZE:
         raise ProofRefused(f"entry {index} of a log of {size}")
-    at, last, current = index, size - 1, leaf
-    for sibling in path:
-        if last == 0:
-            raise ProofRefused("path is longer than the log is high")
-        if at & 1 or at == last:
-            current = node_hash(sibling, current)
-            while not at & 1 and at:
-                at, last = at >> 1, last >> 1
-        else:
-            current = node_hash(current, sibling)
-        at, last = at >> 1, last >> 1
-    if last != 0:
-        raise ProofRefused("path is shorter than the log is high")
-    if current != root:
+    if climb(leaf, (index, size), path, node_hash) != root:
         raise ProofRefused(f"entry {index} is not under the root")
 
 
