@@ -73,7 +73,7 @@ def test_b35_a_writer_waits_where_a_deferred_one_fails_at_once(tmp_path):
     assert not done.wait(0.05)
     other.execute("commit")
     other.close()
-    thread.join(5)
+    thread.join(60)
     assert done.is_set()
     engine.dispose()
 

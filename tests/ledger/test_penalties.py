@@ -32,7 +32,7 @@ def other_body(tab: TabSide, **changes: object) -> SignedVoucher:
 
 
 def file(store, tab: TabSide, signed: SignedVoucher) -> str:
-    return store.file(signed, b"", tab.backbone.id).result(5).reason
+    return store.file(signed, b"", tab.backbone.id).result(60).reason
 
 
 def proofs(store) -> list[EquivocationProof]:
@@ -52,7 +52,7 @@ def proofs(store) -> list[EquivocationProof]:
 
 def report(store, proof: EquivocationProof, *, commit: bool = True):
     params = {"proof": proof.pack().hex(), "commit": commit}
-    return store.operate("equivocation.report", params).result(5)
+    return store.operate("equivocation.report", params).result(60)
 
 
 def test_two_filings_of_one_number_convict_both_signers(world, ledger_database):
@@ -75,7 +75,7 @@ def test_two_filings_of_one_number_convict_both_signers(world, ledger_database):
 
 
 def test_it_is_found_before_the_tab_closes_and_whatever_else_is_wrong(world, store):
-    tab = world.tab(store.grant(world.order()).result(5))
+    tab = world.tab(store.grant(world.order()).result(60))
     tab.file(store, 0, 1)
     assert file(store, tab, other_body(tab, grant_hash=bytes(32))) == "grant"
     assert len(proofs(store)) == 2
@@ -87,7 +87,7 @@ def test_the_same_proof_is_kept_once_and_costs_once(world, store):
     for _ in range(3):
         file(store, tab, signed)
     assert len(proofs(store)) == 2
-    later = world.tab(store.grant(world.order()).result(5), tab=b"tab-0002")
+    later = world.tab(store.grant(world.order()).result(60), tab=b"tab-0002")
     assert later.file(store, 0, final=True).status == 0
     file(store, tab, signed)
     answer = report(store, proofs(store)[0])
@@ -105,7 +105,7 @@ def test_further_bodies_of_a_number_prove_nothing_new(world, store):
 
 def test_of_one_signer_only_so_many_are_kept(world, store, monkeypatch):
     monkeypatch.setattr(module, "_MAX_OF_SIGNER", 3)
-    tab = world.tab(store.grant(world.order()).result(5))
+    tab = world.tab(store.grant(world.order()).result(60))
     for serving in range(5):
         tab.file(store, serving)
         assert file(store, tab, other_body(tab)) == "equivocation"
@@ -114,7 +114,7 @@ def test_of_one_signer_only_so_many_are_kept(world, store, monkeypatch):
 
 def test_proofs_that_cost_nothing_buy_no_pardon_for_later(world, store, monkeypatch):
     monkeypatch.setattr(module, "_MAX_OF_SIGNER", 1)
-    early = world.tab(store.grant(world.order()).result(5), tab=b"tab-0002")
+    early = world.tab(store.grant(world.order()).result(60), tab=b"tab-0002")
     early.file(store, 0)
     file(store, early, other_body(early))  # nothing is held yet
     tab = closed_tab(world, store)
@@ -128,10 +128,10 @@ def test_proofs_that_cost_nothing_buy_no_pardon_for_later(world, store, monkeypa
 
 def test_all_that_is_held_of_the_worker_is_lost_and_nothing_of_others(world, store):
     tab = closed_tab(world, store)
-    second = world.tab(store.grant(world.order()).result(5), tab=b"tab-0002")
+    second = world.tab(store.grant(world.order()).result(60), tab=b"tab-0002")
     second.file(store, 0, 1, final=True)
     other = Party("other worker")
-    issued = store.grant(world.order(worker=other)).result(5)
+    issued = store.grant(world.order(worker=other)).result(60)
     third = world.tab(issued, worker=other, tab=b"tab-0003")
     third.file(store, 0, 1, final=True)
     lost_uc = tab.previous.amount_uc // 10 + second.previous.amount_uc // 10
@@ -190,13 +190,13 @@ def test_a_backbones_proof_costs_nobody_anything(world, store):
 
 
 def test_a_held_final_and_another_of_its_number_convict_the_backbone(world, store):
-    tab = world.tab(store.grant(world.order()).result(5))
+    tab = world.tab(store.grant(world.order()).result(60))
     block = tab.serve(0, 1)
     voucher = tab.draft(final=True)
     alone = dataclasses.replace(tab.sign(voucher), worker_signature=b"")
-    assert store.file(alone, block, tab.backbone.id).result(5).reason == "held"
+    assert store.file(alone, block, tab.backbone.id).result(60).reason == "held"
     other = tab.sign(dataclasses.replace(voucher, root=bytes(32)))
-    assert store.file(other, block, tab.backbone.id).result(5).reason == "chain"
+    assert store.file(other, block, tab.backbone.id).result(60).reason == "chain"
     [proof] = proofs(store)
     assert proof.signer == tab.backbone.id
 
@@ -213,7 +213,7 @@ def test_what_is_no_proof_changes_nothing(world, store, commit):
             report(store, bad, commit=commit)
     for params in ({}, {"proof": "00"}, {"proof": proof.pack().hex(), "x": 1}):
         with pytest.raises(LedgerError):
-            store.operate("equivocation.report", params).result(5)
+            store.operate("equivocation.report", params).result(60)
     assert held(store, AccountKind.WORKER_HELD) == tab.previous.amount_uc // 10
     with store.reader().session() as connection:
         n_proofs = select(func.count()).select_from(equivocation)

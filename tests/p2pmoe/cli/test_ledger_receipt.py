@@ -18,11 +18,11 @@ def world(tmp_path):
     with world.open(tmp_path / "ledger") as store:
         for name in ("worker", "other"):
             party = Party(name)
-            issued = store.grant(world.order(worker=party)).result(5)
+            issued = store.grant(world.order(worker=party)).result(60)
             world.tab(issued, worker=party, tab=b"tab-%4s" % name[:4].encode()).file(
                 store, 0, 1, 2
             )
-        issued = store.grant(world.order()).result(5)
+        issued = store.grant(world.order()).result(60)
         world.tab(issued, tab=b"tab-othe").file(store, 2, 3)
     return world
 
