@@ -45,6 +45,7 @@ __all__ = [
 ]
 
 # What PostgreSQL calls a lock or its time not got in time, and a lost race: try again.
+_NOT_TEXT = "Could not decode to UTF-8"  # SQLite: bytes that are marked as text
 _BUSY_STATES = frozenset({"55P03", "57014", "40001", "40P01"})
 
 
@@ -221,6 +222,8 @@ class Reader:
             with self._engine.connect() as connection:
                 yield connection
         except DBAPIError as exc:
+            if _NOT_TEXT in str(exc.orig):
+                raise DifferenceFound(f"ledger {self.folder.path}: {exc.orig}") from exc
             raise store_error(exc, self.folder) from exc
         except (*MISTYPED, StatementError) as exc:
             with self._engine.connect() as connection:
@@ -245,7 +248,12 @@ def store_error(error: Exception, folder: LedgerFolder) -> LedgerError:
     )
     if is_locked or state in _BUSY_STATES:
         return StoreBusy(f"ledger {folder.path}: {reason}")
-    return StoreUnavailable(f"ledger {folder.path}: {reason}")
+    unavailable = StoreUnavailable(f"ledger {folder.path}: {reason}")
+    if isinstance(error, DBAPIError) and not isinstance(origin, sqlite3.Error):
+        unavailable.advice = (
+            "Check that the database is up, has room, and is the one in the URL's file."
+        )
+    return unavailable
 
 
 def _other_schema(version: int) -> StoreUnavailable:

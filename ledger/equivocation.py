@@ -99,7 +99,7 @@ class EquivocationProof:
             raise FormatRefused(f"a proof of {len(raw)} bytes")
         magic, version, signer = _HEAD.unpack_from(raw)
         if magic != _MAGIC or version != _VERSION:
-            raise FormatRefused(f"a proof: magic {magic!r} version {version}")
+            raise FormatRefused(f"no proof: magic {magic!r} version {version}")
         first, first_signature, at = _part(raw, _HEAD.size)
         second, second_signature, at = _part(raw, at)
         if at != len(raw):

@@ -166,7 +166,8 @@ def _refuse_out_of_order(connection: Connection, name: str, span: Period) -> Non
     if last is not None and span.start_us < last.end_us:
         raise _refused(
             f"{name} begins before {last.name} ended, which is closed",
-            f"Periods are closed in order; the next begins at {format_us(since_us)}.",
+            f"Periods are closed in order; the next begins at {format_us(since_us)}: "
+            "write FIRST-DAY..DAY-AFTER-THE-LAST if it is no whole month.",
         )
     earlier: int | None = connection.execute(
         select(func.min(transfer.c.posted_us)).where(

@@ -96,7 +96,8 @@ def _print_plan(plan: "Mapping[str, Any]") -> None:
             ("worker", "amount_uc", "amount", "reason"), plan["skipped"], "Left out"
         )
     if not plan["payouts"]:
-        typer.echo("nothing to pay", err=True)
+        text = "nothing to pay; what is released after a period is paid with the next"
+        typer.echo(text, err=True)
         return
     rest = format_credits(plan["rounding_uc"])
     typer.echo(

@@ -83,6 +83,8 @@ def _copy(
         print_json({"tables": rows, "rows": report.rows, "switched": switch})
     else:
         print_rows(("table", "rows", "sha256"), rows, "Copied and compared")
+        if switch:
+            typer.echo("the ledger uses this copy from now on", err=True)
 
 
 def _backup(

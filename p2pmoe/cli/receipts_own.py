@@ -138,7 +138,13 @@ def _verify(
         if found:
             print_rows(("voucher", "tab", "number", "what"), found, "Differences")
     if found:
-        raise DifferenceFound(f"{len(found)} receipts differ from the ledger's books")
+        error = DifferenceFound(f"{len(found)} receipts differ from the ledger's books")
+        if books is not None and not rows:
+            error.advice = (
+                f"None in {books} is of this worker: give what `p2pmoe ledger "
+                f"receipts --worker {identity.peer_id.hex()} --json` printed."
+            )
+        raise error
 
 
 def _statement(

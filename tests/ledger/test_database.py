@@ -167,6 +167,8 @@ def test_faults_are_translated(tmp_path):
     locked = OperationalError("x", {}, sqlite3.OperationalError("database is locked"))
     assert type(store_error(full, folder)) is StoreUnavailable
     assert type(store_error(locked, folder)) is StoreBusy
+    refused = OperationalError("SELECT", {}, OSError("no such host"))
+    assert "database is up" in store_error(refused, folder).advice
     error = store_error(OSError(28, "No space left on device"), folder)
     assert str(error).endswith("No space left on device")
 

@@ -96,6 +96,18 @@ def test_receipts_of_other_workers_are_not_looked_at(folders, tmp_path):
     assert run("verify", "--data", worker, "--books", all_books).exit_code == 0
 
 
+def test_books_of_another_worker_alone_are_told_of(folders, tmp_path):
+    worker, books = folders
+    document = json.loads(books.read_text())
+    for row in document["vouchers"]:
+        row["worker"] = "11" * 32
+    foreign = tmp_path / "books.json"
+    foreign.write_text(json.dumps(document))
+    result = run("verify", "--data", worker, "--books", foreign)
+    assert isinstance(result.exception, DifferenceFound)
+    assert "is of this worker" in result.exception.advice
+
+
 @pytest.mark.parametrize(
     ("text", "error"),
     [
