@@ -265,9 +265,8 @@ def _check_database(path: Path, backup: BackupList) -> None:
             told = " ".join(problem.split())
             raise BackupRefused(f"{DATABASE_NAME} in the backup: {told}")
         schema = _schema_of(path)
-        if schema == SCHEMA_VERSION:
-            _check_triggers(path)
-    except (sqlite3.Error, DBAPIError) as exc:
+        _check_triggers(path)
+    except (sqlite3.Error, DBAPIError, DifferenceFound) as exc:
         raise BackupRefused(f"{DATABASE_NAME} in the backup: {exc}") from exc
     if schema != backup.schema:
         raise BackupRefused(f"schema {schema} in the backup, listed {backup.schema}")

@@ -2,7 +2,8 @@
 
 Contract: a writing transaction begins with BEGIN IMMEDIATE, so it waits for its turn
 instead of failing half-way (a deferred one that reads first gets SQLITE_BUSY at once,
-whatever the timeout). Readers open the file read-only and see one moment of it.
+whatever the timeout). Readers open the file read-only and see one moment of it; a file
+from elsewhere that has a view, or a cell that no ledger writes, is refused.
 Sources: sqlite.org/wal.html, sqlite.org/pragma.html, SQLAlchemy on pysqlite's BEGIN.
 """
 
@@ -12,6 +13,8 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry, NullPool, StaticPool
+
+from ledger.errors import DifferenceFound
 
 __all__ = [
     "engine_facts",
@@ -23,6 +26,12 @@ __all__ = [
 
 _BUSY_TIMEOUT_MS = 5000
 _WAL_PAGES = 4096  # checkpoint at 16 MiB of log
+_MAX_CELL_BYTES = 64 << 20  # the greatest, a held final's leaves, has a third of a MiB
+# A ledger has none. One in a table's place could be computed without end.
+_VIEWS = (
+    "select name from sqlite_master "
+    "where type = 'view' or type = 'table' and coalesce(rootpage, 0) = 0"
+)
 
 
 def writing_engine(path: Path) -> Engine:
@@ -56,7 +65,7 @@ def _connect_reader(path: Path) -> sqlite3.Connection:
     uri = f"{path.resolve().as_uri()}?mode=ro"
     connection = sqlite3.connect(uri, uri=True, isolation_level=None)
     try:
-        connection.execute("select 1 from sqlite_master").fetchall()
+        views = connection.execute(_VIEWS).fetchall()
     except sqlite3.OperationalError:
         # A read-only folder has no room for the log's index; without a log there is
         # nothing to miss.
@@ -66,6 +75,11 @@ def _connect_reader(path: Path) -> sqlite3.Connection:
         connection = sqlite3.connect(
             f"{uri}&immutable=1", uri=True, isolation_level=None
         )
+        views = connection.execute(_VIEWS).fetchall()
+    if views:
+        connection.close()
+        raise DifferenceFound(f"{path}: {views[0][0][:40]!r} is no table of its own")
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_CELL_BYTES)
     connection.execute(f"pragma busy_timeout = {_BUSY_TIMEOUT_MS}")
     connection.execute("pragma query_only = 1")
     return connection

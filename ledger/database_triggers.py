@@ -7,7 +7,7 @@ says something else, or one, or a view, that is not ours. Who owns the database 
 them; then it shows.
 """
 
-from sqlalchemy import Connection, Table, event
+from sqlalchemy import Connection, Table, event, inspect
 
 __all__ = ["append_only", "trigger_problem"]
 
@@ -62,7 +62,7 @@ def trigger_problem(connection: Connection) -> str | None:
     """Say which trigger is not as it was made, or is not ours; None if all are."""
     dialect = connection.dialect.name
     found = {row[0]: row[1] for row in connection.exec_driver_sql(_LOOK[dialect])}
-    for name, text in _expected(dialect).items():
+    for name, text in _expected(dialect, _tables(connection)).items():
         if name not in found:
             return f"trigger {name} is missing"
         if found.pop(name).split() != text.split():
@@ -71,12 +71,18 @@ def trigger_problem(connection: Connection) -> str | None:
     return None if strange is None else f"{strange} is no trigger of the ledger"
 
 
-def _expected(dialect: str) -> dict[str, str]:
+def _tables(connection: Connection) -> list[str]:
+    """Return the marked tables that are there: an earlier schema has not all."""
+    present = set(inspect(connection).get_table_names())
+    return [table for table in _MARKED if table in present]
+
+
+def _expected(dialect: str, tables: list[str]) -> dict[str, str]:
     if dialect == "sqlite":
         return {
             name.format(name=table): statement.format(name=table).lower()
-            for table in _MARKED
+            for table in tables
             for name, statement in _STATEMENTS[dialect].items()
         }
     body = " begin raise exception '{name} is append-only'; end "
-    return {f"{table}_no_change": body.format(name=table) for table in _MARKED}
+    return {f"{table}_no_change": body.format(name=table) for table in tables}

@@ -1,11 +1,15 @@
 """The parts of the auditor's script agree with the ledger's, which share no code."""
 
+import contextlib
+import sqlite3
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.accounts import TransferCode, transfer_id
-from ledger.errors import KeyRefused, PeriodRefused
+from ledger.database import Reader
+from ledger.errors import DifferenceFound, KeyRefused, PeriodRefused
 from ledger.keys import parse_key
 from ledger.leaf import LEAF_BYTES
 from ledger.leaf_packs import pack_leaf_file, read_packed
@@ -104,3 +108,18 @@ def test_both_read_packed_leaves_alike(tmp_path):
         assert found == read_packed(packed, at, size) == raw[at : at + size]
     with pytest.raises(independent.Difference):
         independent.read_packed(packed, len(raw), LEAF_BYTES)
+
+
+def test_both_read_no_view_in_a_tables_place(tmp_path):
+    path = tmp_path / "ledger.sqlite3"
+    with contextlib.closing(sqlite3.connect(path)) as books:
+        books.execute("create view voucher as select 1 as id")
+    told = "'voucher' is no table of its own"
+    with pytest.raises(DifferenceFound, match=told):
+        Reader(tmp_path)
+    with pytest.raises(independent.Difference, match=told):
+        independent.open_database(path)
+
+
+def test_what_the_books_say_does_not_steer_the_terminal():
+    assert independent.printable(ValueError("a\x1b[2J\nb\u202e")) == "a?[2J?b?"

@@ -2,6 +2,7 @@
 
 import contextlib
 import sqlite3
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,10 @@ from sqlalchemy import create_engine, update
 
 from ledger import migrations
 from ledger.audit import verify_ledger
+from ledger.backup import restore_backup
+from ledger.backup_files import BackupList, FileEntry
 from ledger.database import Reader
-from ledger.errors import StoreUnavailable
+from ledger.errors import BackupRefused, StoreUnavailable
 from ledger.migrations import migrate, stored_version
 from ledger.moving import migrate_ledger
 from ledger.schema import SCHEMA_VERSION, schema_version
@@ -73,10 +76,50 @@ def test_there_is_a_step_for_every_version_after_the_first():
     assert sorted(migrations.STEPS) == list(range(2, SCHEMA_VERSION + 1))
 
 
-def test_a_ledger_of_the_first_schema_goes_on(tmp_path):
+def put_first_schema(path: Path, *more: str) -> None:
+    """Write the database of a ledger as the first schema had it."""
     dump = Path(__file__).with_name("ledger_of_schema_1.sql").read_text("utf-8")
-    with contextlib.closing(sqlite3.connect(tmp_path / "ledger.sqlite3")) as old:
+    with contextlib.closing(sqlite3.connect(path)) as old:
         old.executescript(dump)
+        for statement in more:
+            old.execute(statement)
+        old.commit()
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ((), None),
+        (
+            (
+                "create trigger thief after insert on transfer begin "
+                "update account set credits_uc = 0; end",
+            ),
+            "thief is no trigger",
+        ),
+        (("drop trigger transfer_no_update",), "transfer_no_update is missing"),
+        (("create view closing as select 1 as voucher_id",), "no table of its own"),
+    ],
+)
+def test_a_backup_of_the_first_schema_has_its_triggers_and_no_others(
+    tmp_path, more, told
+):
+    backup = tmp_path / "backup"
+    backup.mkdir()
+    put_first_schema(backup / "ledger.sqlite3", *more)
+    raw = (backup / "ledger.sqlite3").read_bytes()
+    files = {"ledger.sqlite3": FileEntry(len(raw), sha256(raw).digest())}
+    listed = BackupList(schema=1, taken_us=1, files=files)
+    (backup / "backup.json").write_bytes(listed.pack())
+    if told is None:
+        assert restore_backup(backup, tmp_path / "books").schema == 1
+        return
+    with pytest.raises(BackupRefused, match=told):
+        restore_backup(backup, tmp_path / "books")
+
+
+def test_a_ledger_of_the_first_schema_goes_on(tmp_path):
+    put_first_schema(tmp_path / "ledger.sqlite3")
     leaves = b"".join(paper_tab().leaf(n) for n in range(3))
     (tmp_path / "leaves").mkdir()
     (tmp_path / "leaves" / "00000001.leaves").write_bytes(leaves)
