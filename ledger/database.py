@@ -44,8 +44,8 @@ __all__ = [
     "writing_engine",
 ]
 
-# What PostgreSQL calls a lock or its time not got in time, and a lost race: try again.
 _NOT_TEXT = "Could not decode to UTF-8"  # SQLite: bytes that are marked as text
+# What PostgreSQL calls a lock or its time not got in time, and a lost race: try again.
 _BUSY_STATES = frozenset({"55P03", "57014", "40001", "40P01"})
 
 

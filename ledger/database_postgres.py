@@ -13,9 +13,10 @@ import functools
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
+from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import ConnectionPoolEntry, NullPool, QueuePool
 
-from ledger.errors import FolderInUse, StoreUnavailable
+from ledger.errors import DatabaseUrlRefused, FolderInUse, StoreUnavailable
 
 __all__ = ["engine_facts", "reading_engine", "writing_engine"]
 
@@ -37,7 +38,7 @@ def writing_engine(url: URL) -> Engine:
     Connecting raises `FolderInUse` where another process holds it.
 
     Raises:
-        StoreUnavailable: psycopg is not installed.
+        StoreUnavailable: psycopg is not installed, or the URL cannot be used.
     """
     engine = _engine(
         url, poolclass=QueuePool, pool_size=1, max_overflow=0, pool_timeout=_POOL_WAIT_S
@@ -67,6 +68,8 @@ def _engine(url: URL, **options: object) -> Engine:
     query = {"connect_timeout": str(_CONNECT_TIMEOUT_S), **url.query}
     try:
         return create_engine(url.set(query=query), **options)
+    except ArgumentError as exc:
+        raise DatabaseUrlRefused("database URL: its host or port is none") from exc
     except ModuleNotFoundError as exc:
         error = StoreUnavailable("a ledger in PostgreSQL needs the package psycopg")
         error.advice = "Install it: pip install 'p2pmoe[postgres]'"

@@ -1,5 +1,6 @@
 """The database: one writer, BEGIN IMMEDIATE, readers beside it, one-line errors."""
 
+import contextlib
 import dataclasses
 import sqlite3
 import threading
@@ -190,3 +191,13 @@ def test_a_ledger_of_no_owner_or_two_is_a_difference(ledger_database):
     engine.dispose()
     with pytest.raises(DifferenceFound, match="names 0 owners"):
         Reader(ledger_database)
+
+
+def test_bytes_marked_as_text_are_a_difference(tmp_path, only_sqlite):
+    world = World()
+    world.open(tmp_path).close()
+    with contextlib.closing(sqlite3.connect(tmp_path / "ledger.sqlite3")) as books:
+        books.execute("update identity set market = cast(x'1bff' as text)")
+        books.commit()
+    with pytest.raises(DifferenceFound, match="market"):
+        Reader(tmp_path)

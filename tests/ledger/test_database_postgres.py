@@ -12,7 +12,7 @@ from ledger.claims import FiledStatus
 from ledger.database import LedgerFolder, Reader, open_writing_engine, store_error
 from ledger.database_postgres import reading_engine, writing_engine
 from ledger.database_url import write_url
-from ledger.errors import FolderInUse, StoreBusy, StoreUnavailable
+from ledger.errors import DatabaseUrlRefused, FolderInUse, StoreBusy, StoreUnavailable
 from ledger.schema import leaf_file
 from tests.support.ledger_world import World
 
@@ -140,6 +140,14 @@ def test_a_server_that_is_not_there_is_one_line(tmp_path, url):
             attempt()
         assert "\n" not in str(caught.value)
         assert HIDDEN not in str(caught.value)
+
+
+def test_a_port_that_is_none_is_one_line(tmp_path):
+    (tmp_path / "database.url").write_text(f"postgresql://u:{HIDDEN}@h/d?port=abc")
+    (tmp_path / "database.url").chmod(0o600)
+    with pytest.raises(DatabaseUrlRefused, match="host or port") as caught:
+        Reader(tmp_path)
+    assert HIDDEN not in str(caught.value)
 
 
 def test_without_psycopg_it_says_what_to_install(url, monkeypatch):
