@@ -42,6 +42,7 @@ BooksFile = Annotated[
         help="What `p2pmoe ledger receipts --json` printed, in place of asking.",
     ),
 ]
+_PARTS = ("pending", "held", "available", "clearing")  # of what is owed at the end
 _MAX_BOOKS_BYTES = 1 << 30
 _DAY_US = 86_400_000_000
 T = TypeVar("T")
@@ -174,6 +175,10 @@ def _statement(
     if isinstance(span, dict):
         values["period"] = f"[{span.get('start')}, {span.get('end')})"
     values |= {name: told.get(name, "") for name in (*names, "closing")}
+    accounts = told.get("accounts")
+    parts = accounts.get("closing") if isinstance(accounts, dict) else None
+    if isinstance(parts, dict):
+        values |= {name: parts.get(name, "") for name in _PARTS}
     print_values(values)
 
 

@@ -14,6 +14,7 @@ from ledger.receipt_states import receipts
 from mobile_worker.errors import IdentityError
 from mobile_worker.servings.own_copy import OwnCopy, OwnReceipt, read_receipts
 from mobile_worker.session.identity import Identity
+from p2pmoe.cli import receipts_own
 from p2pmoe.cli.receipts import register
 from p2pmoe.errors import ConfigurationError
 from p2pmoe.network.errors import InviteBroken
@@ -142,6 +143,16 @@ def test_what_is_missing(folders, tmp_path, monkeypatch):
     for command in ("verify", "statement", "login"):
         result = run(command, "--data", worker)
         assert isinstance(result.exception, ConfigurationError | InviteBroken)
+
+
+@pytest.mark.parametrize("accounts", [{"closing": {"held": "2.000000"}}, {}, 7])
+def test_a_statement_says_what_is_held_back(folders, monkeypatch, accounts):
+    told = {"worker": "11" * 32, "closing": "3.000000", "accounts": accounts}
+    monkeypatch.setattr(receipts_own, "_asking", lambda *_: told)
+    result = run("statement", "--data", folders[0])
+    assert result.exit_code == 0, result.output
+    assert "closing\t3.000000" in result.stdout
+    assert ("held\t2.000000" in result.stdout) == bool(accounts and accounts != 7)
 
 
 def test_a_refused_one_is_listed_with_its_reason(folders, tmp_path):
