@@ -28,6 +28,7 @@ from ledger.errors import (
     StoreBusy,
     StoreUnavailable,
 )
+from ledger.folders import lock_folder, unlock_folder
 from ledger.keys import KEY_BYTES
 from ledger.migrations import migrate, stored_version
 from ledger.schema import SCHEMA_VERSION, identity
@@ -125,9 +126,16 @@ class FolderLock:
             if "locked" in str(exc):
                 raise FolderInUse(f"another process writes {path.parent}") from exc
             raise StoreUnavailable(f"{path.parent}: {_reason(exc)}") from exc
+        try:
+            self._folder = lock_folder(path.parent)
+        except BlockingIOError as exc:
+            self._connection.close()
+            raise FolderInUse(f"another process writes {path.parent}") from exc
 
     def release(self) -> None:
         """Give the lock back."""
+        unlock_folder(self._folder)
+        self._folder = None
         self._connection.close()
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import sqlite3
+import sys
 import threading
 
 import pytest
@@ -30,6 +31,17 @@ def test_one_process_writes_a_folder(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StoreUnavailable):
         FolderLock(tmp_path / "file" / "lock")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="an open file stays there")
+def test_who_deletes_the_lock_file_lets_nobody_in(tmp_path):
+    """A second writer cuts off the leaves that the first one acknowledged."""
+    lock = FolderLock(tmp_path / "ledger.lock")
+    (tmp_path / "ledger.lock").unlink()
+    with pytest.raises(FolderInUse):
+        FolderLock(tmp_path / "ledger.lock")
+    lock.release()
+    FolderLock(tmp_path / "ledger.lock").release()
 
 
 def test_the_writer_is_durable_and_begins_immediately(tmp_path):
