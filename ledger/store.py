@@ -9,7 +9,7 @@ the queue, so that threads share that work. Reading goes through `ledger.databas
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -31,6 +31,7 @@ from ledger.database import (
 from ledger.desk import Desk
 from ledger.errors import LedgerError, StoreUnavailable
 from ledger.filings import file_claim
+from ledger.latest import latest_us
 from ledger.log.publisher import Publisher, refuse_older_database
 from ledger.office import Office
 from ledger.operations import run_operation
@@ -38,7 +39,7 @@ from ledger.policies import ensure_policy
 from ledger.policy import Policy
 from ledger.retention import RetentionReport, retain
 from ledger.settlement import GrantPolicy, fund, issue_grant, release_expired
-from ledger.tending import Tended, tend
+from ledger.tending import Tended, patience_us, tend
 from ledger.voucher import SignedVoucher, voucher_hash
 from ledger.writer import Writer, WriterSettings
 
@@ -84,7 +85,6 @@ class Store:
         self.folder = LedgerFolder(path)
         self.owner = owner
         self._sign = sign
-        self._policy = settings.policy
         self._wall_us = wall_us
         self._tending = threading.Lock()  # one publisher at a time
         self._is_closing = False
@@ -94,6 +94,7 @@ class Store:
             self._engine = open_writing_engine(self.folder, owner)
             try:
                 refuse_older_database(self.reader())
+                self._policy = self._patient(settings.policy)
                 self._writer = Writer(
                     self._engine, self.folder, owner, wall_us, settings.writer
                 )
@@ -199,6 +200,12 @@ class Store:
             return run_operation(office, name, params)
 
         return self._writer.submit(job)
+
+    def _patient(self, policy: GrantPolicy) -> GrantPolicy:
+        """Return the policy of a ledger that may have been away for long."""
+        with self.reader().session() as connection:
+            until_us = patience_us(latest_us(connection), self._wall_us())
+        return replace(policy, patient_until_us=until_us)
 
     def close(self) -> None:
         """Finish what is queued, close the files and give the folder back."""

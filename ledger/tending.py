@@ -2,8 +2,10 @@
 
 Contract: `tend` runs on the writer's desk and does a bounded part of what is due; who
 gets `is_done` false calls again. Everything is due by the ledger's time alone, so that
-calling more often, or later, moves the same value. Publishing the log is not part of
-it: that waits for the commit.
+calling more often, or later, moves the same value. A ledger that was away for long
+leaves an hour for what could not be filed or answered meanwhile, before anything ends
+by the clock (`patience_us`). Publishing the log is not part of it: that waits for the
+commit.
 """
 
 from dataclasses import dataclass
@@ -14,7 +16,22 @@ from ledger.disputes import tend_disputes
 from ledger.holdback import holdback_due
 from ledger.settlement import GrantPolicy, release_expired
 
-__all__ = ["Tended", "tend"]
+__all__ = ["Tended", "patience_us", "tend"]
+
+_HOUR_US = 3_600_000_000
+_AWAY_US = 24 * _HOUR_US  # without a word in the books for so long
+_PATIENCE_US = _HOUR_US  # workers try to file again every minute
+
+
+def patience_us(latest_us: int, now_us: int) -> int:
+    """Return the instant before which nothing ends by the clock alone; 0 for none.
+
+    Args:
+        latest_us: the latest instant in the books, 0 for a new ledger.
+        now_us: when the ledger starts.
+    """
+    was_away = latest_us and now_us - latest_us > _AWAY_US
+    return now_us + _PATIENCE_US if was_away else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +64,10 @@ def tend(desk: Desk, policy: GrantPolicy) -> Tended:
     if grants:
         desk.write_out()  # what closed with them must not close once more
     closed = close_due(desk)
-    decided = tend_disputes(desk)
-    released = release_due(desk)
-    unheld = holdback_due(desk)
+    is_patient = desk.now_us < policy.patient_until_us
+    decided = 0 if is_patient else tend_disputes(desk)
+    released = 0 if is_patient else release_due(desk)
+    unheld = 0 if is_patient else holdback_due(desk)
     return Tended(
         grants_released=grants,
         keys_closed=closed,

@@ -12,10 +12,8 @@ socket can be made the ledger runs without one, and says so.
 import contextlib
 import logging
 import os
-import shutil
 import socket as plain
 import struct
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -23,9 +21,9 @@ import trio
 
 from ledger.errors import FormatRefused, LedgerError
 from ledger.store import Store
+from p2pmoe.ledgerd.control_address import SOCKET_NAME, socket_address
 from p2pmoe.ledgerd.control_lines import (
     MAX_LINE_BYTES,
-    MAX_SOCKET_PATH,
     pack_answer,
     pack_error,
     parse_request,
@@ -71,27 +69,20 @@ def bound_socket(folder: Path) -> Iterator[plain.socket]:
     Raises:
         OSError: none can be made there.
     """
-    path = folder / "control.sock"
-    short: Path | None = None
-    if len(os.fsencode(path)) > MAX_SOCKET_PATH:
-        short = Path(tempfile.mkdtemp(prefix="p2pmoe-"))  # 0700
-    at = short / path.name if short else path
+    path = folder / SOCKET_NAME
     bound = plain.socket(plain.AF_UNIX, plain.SOCK_STREAM)
     try:
         path.unlink(missing_ok=True)
-        bound.bind(os.fspath(at))
-        at.chmod(0o600)  # before it listens, so that nobody came in earlier
+        with socket_address(folder) as address:
+            bound.bind(address)
+        path.chmod(0o600)  # before it listens, so that nobody came in earlier
         bound.listen(_MAX_WAITING)
         bound.setblocking(False)
-        if short:
-            path.symlink_to(at)
         yield bound
     finally:
         bound.close()
         with contextlib.suppress(OSError):
             path.unlink(missing_ok=True)
-        if short:
-            shutil.rmtree(short, ignore_errors=True)
 
 
 def peer_uid(connected: plain.socket | trio.socket.SocketType) -> int | None:

@@ -14,11 +14,11 @@ from pathlib import Path
 from ledger.errors import FormatRefused, StoreBusy
 from p2pmoe.errors import P2pmoeError
 from p2pmoe.ledgerd.control import peer_uid
+from p2pmoe.ledgerd.control_address import socket_address
 from p2pmoe.ledgerd.control_lines import (
     MAX_LINE_BYTES,
     pack_request,
     parse_answer,
-    socket_path,
 )
 
 __all__ = ["Unreachable", "ask_control"]
@@ -46,7 +46,8 @@ def ask_control(
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.settimeout(wait_s)
         try:
-            client.connect(os.fspath(socket_path(folder)))
+            with socket_address(folder) as address:
+                client.connect(address)
             _check_owner(client, folder)
         except OSError as exc:
             reason = exc.strerror or str(exc)

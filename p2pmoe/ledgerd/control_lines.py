@@ -13,7 +13,6 @@ finding where the socket lies.
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, cast
 
 from ledger import errors
@@ -27,25 +26,14 @@ __all__ = [
     "pack_request",
     "parse_answer",
     "parse_request",
-    "socket_path",
 ]
 
 MAX_LINE_BYTES = 16 << 20
-MAX_SOCKET_PATH = 100  # the system takes 107 bytes, macOS 103
 _VERSION = 1
 _MAX_DEPTH = 12
 _MAX_DIGITS = 20  # a signed 64-bit integer
 _MAX_TEXT = 2000
 _EXIT_CODES = (1, 2, 3)
-
-
-def socket_path(folder: Path) -> Path:
-    """Return where the socket of a ledger's folder lies, or would lie.
-
-    A socket's path is short; from a deep folder a link of the same name leads to it.
-    """
-    path = folder / "control.sock"
-    return path.readlink() if path.is_symlink() else path
 
 
 def pack_request(operation: str, params: Mapping[str, object]) -> bytes:

@@ -131,6 +131,7 @@ def test_a_ledger_of_the_first_schema_goes_on(tmp_path):
     assert verify_ledger(Reader(tmp_path), world.identity).receipts == 3
     world.now_us += 90 * 24 * 3_600_000_000
     with world.open(tmp_path) as store:
+        world.now_us += 3_600_000_000
         assert store.tend().grants_released == 1
         report = verify_ledger(store.reader(), world.identity)
     assert (report.closings, report.log_entries) == (1, 1)

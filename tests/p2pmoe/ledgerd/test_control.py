@@ -12,7 +12,6 @@ from ledger.errors import OperationRefused
 from p2pmoe.ledgerd import control
 from p2pmoe.ledgerd.control import bound_socket, peer_uid, serve_control
 from p2pmoe.ledgerd.control_client import Unreachable, ask_control
-from p2pmoe.ledgerd.control_lines import socket_path
 from tests.support.ledger_world import World
 from tests.support.trio_test import trio_test
 
@@ -95,15 +94,3 @@ def test_a_socket_left_by_a_killed_process_is_replaced(tmp_path):
     with bound_socket(tmp_path), socket.socket(socket.AF_UNIX) as client:
         client.connect(str(tmp_path / "control.sock"))
         assert peer_uid(client) in (os.geteuid(), None)
-
-
-def test_a_deep_folder_has_a_link(tmp_path):
-    deep = tmp_path / ("d" * 120)
-    deep.mkdir()
-    with bound_socket(deep), socket.socket(socket.AF_UNIX) as client:
-        short = socket_path(deep)
-        assert len(str(short)) < 100
-        assert stat.S_IMODE(short.parent.stat().st_mode) == 0o700
-        client.connect(str(short))
-    assert not short.parent.exists()
-    assert not (deep / "control.sock").is_symlink()

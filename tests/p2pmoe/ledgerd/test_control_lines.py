@@ -14,7 +14,6 @@ from p2pmoe.ledgerd.control_lines import (
     pack_request,
     parse_answer,
     parse_request,
-    socket_path,
 )
 
 
@@ -84,9 +83,3 @@ def test_a_line_is_bounded(monkeypatch):
         pack_request("close", {"name": "x" * 64})
     with pytest.raises(FormatRefused, match="does not end"):
         parse_request(b"x" * 65 + b"\n")
-
-
-def test_a_link_leads_to_the_socket(tmp_path):
-    assert socket_path(tmp_path) == tmp_path / "control.sock"
-    (tmp_path / "control.sock").symlink_to("/run/short/control.sock")
-    assert str(socket_path(tmp_path)) == "/run/short/control.sock"
