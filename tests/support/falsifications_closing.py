@@ -267,6 +267,13 @@ def _a_tile_is_gone(cook: Cook) -> None:
 
 
 @falsification
+def _a_tile_goes_on_after_its_hashes(cook: Cook) -> None:
+    """No reader of the log takes it: its length is not the tile's."""
+    with (cook.folder / "log/tile/0/000.p/12").open("ab") as tile:
+        tile.write(bytes(32))
+
+
+@falsification
 def _two_entries_change_places(cook: Cook) -> None:
     """In the database alone; closed at one instant, so even time fits."""
     cook.sql("update closing set log_index = 99 where log_index = 1")
