@@ -81,7 +81,9 @@ def _borders(text: str) -> tuple[int, int]:
         raise PeriodRefused(f"no period: {text!r}")
     year, month, day = (int(part) if part else None for part in match.groups())
     try:
-        start = datetime(year or 0, month or 1, day or 1, tzinfo=UTC)
+        in_month = 1 if month is None else month  # 0 is none
+        in_day = 1 if day is None else day
+        start = datetime(year or 0, in_month, in_day, tzinfo=UTC)
         if day is not None:
             end = start + timedelta(days=1)
         elif month is not None:
