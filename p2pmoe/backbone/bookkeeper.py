@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import trio
 
 from ledger.errors import LedgerError
-from ledger.grant import Grant, verify_grant
+from ledger.grant import Grant
 from ledger.prices import verify_price_table
 from ledger.voucher import Voucher, sign_voucher, voucher_hash
 from mobile_worker import messages
@@ -33,6 +33,7 @@ from mobile_worker.errors import LocalError
 from p2pmoe.backbone.books import Book
 from p2pmoe.backbone.filings import Filings
 from p2pmoe.backbone.finals import FinalParts, Finals
+from p2pmoe.backbone.granting import GrantDesk
 from p2pmoe.backbone.journal import Journal
 from p2pmoe.backbone.settlement import Settlement
 from p2pmoe.backbone.tabs import Tab
@@ -85,8 +86,7 @@ class Bookkeeper:
         self._told: dict[bytes, float] = {}  # tab -> last ACCEPT
         self._complete: dict[tuple[bytes, int], float] = {}  # (tab, epoch) -> since
         self._grants: dict[PeerId, list[messages.Grant]] = {}  # handed over
-        self._next_request = 1
-        self._prices: tuple[bytes, bytes] = (b"", b"")
+        self._desk = GrantDesk(self._tell, parts.ledger)
         self._settled = trio.Event()
         self._disk = trio.Lock()  # one writer of the journal at a time
         self._finals = Finals(
@@ -97,6 +97,7 @@ class Bookkeeper:
                 sign=parts.sign,
                 clock=parts.clock,
                 disk=self._disk,
+                grants=self._desk,
             )
         )
 
@@ -191,8 +192,11 @@ class Bookkeeper:
             filing = await trio.to_thread.run_sync(
                 self._parts.journal.write_signed, examined, signature
             )
+            before_uc = book.last.voucher.amount_uc if book.last else 0
             book.commit(examined, signature)
             self._settlement.receipted(peer, voucher.tab, examined.n_leaves)
+            added_uc = voucher.amount_uc - before_uc
+            self._settlement.claimed(peer, voucher.grant_hash, added_uc)
             self.filings.add(filing)
             self._file_due()
         except VoucherRefused as refused:
@@ -244,12 +248,12 @@ class Bookkeeper:
 
     async def on_prices(self, table: bytes, signature: bytes) -> None:
         """Take a price table, if the market signed it; LedgerError if not."""
-        if (table, signature) == self._prices:
+        if (table, signature) == self._desk.prices:
             return
         prices = verify_price_table(table, signature, self._parts.market)
         async with self._disk:
             await trio.to_thread.run_sync(self._parts.journal.write_prices, prices)
-        self._prices = (table, signature)
+        self._desk.prices = (table, signature)
         self._settlement.priced(prices)
 
     def request_grants(self) -> None:
@@ -258,20 +262,9 @@ class Bookkeeper:
         if prices is None:
             return
         for worker in self._settlement.grants_to_request():
-            self._next_request += 1
-            self._wanted[self._next_request] = _Wanted(
-                worker=worker, sent_at=self._parts.clock.monotonic()
-            )
-            self._tell(
-                self._parts.ledger,
-                messages.GrantRequest(
-                    request=self._next_request,
-                    worker=worker,
-                    ceiling_uc=max(1, GRANT_ROWS * prices.base_uc),
-                    price_table=self._prices[0],
-                    price_signature=self._prices[1],
-                ),
-            )
+            request = self._desk.ask(worker, GRANT_ROWS * prices.base_uc)
+            sent_at = self._parts.clock.monotonic()
+            self._wanted[request] = _Wanted(worker=worker, sent_at=sent_at)
 
     def greeted(self, worker: PeerId) -> None:
         """Hand a worker its grants and ACCEPTs again: they may have been lost."""
@@ -292,6 +285,7 @@ class Bookkeeper:
         """Take the ledger's answer to a grant request, and hand it to the worker."""
         wanted = self._wanted.pop(message.request, None)
         if wanted is None:
+            self._finals.on_grant(message)
             return
         if message.error:
             if message.error != self._refusal:  # it is asked again and again
@@ -303,7 +297,8 @@ class Bookkeeper:
                 )
             self._wanted[message.request] = wanted  # asked again when it times out
             return
-        grant = self._verified(message, wanted.worker)
+        backbone = self._settlement.terms.backbone
+        grant = self._desk.verified(message, wanted.worker, backbone)
         if grant is None:
             self._settlement.ungranted(wanted.worker)
             return
@@ -321,16 +316,6 @@ class Bookkeeper:
         self._grants.setdefault(wanted.worker, []).append(message)
         self._tell(wanted.worker, message)
         self._settlement.granted(wanted.worker, grant.content_hash, grant)
-
-    def _verified(self, message: messages.Grant, worker: PeerId) -> Grant | None:
-        try:
-            grant = verify_grant(message.grant, message.signature, self._parts.ledger)
-        except LedgerError as error:
-            log.warning("a grant that is none: %s", error)
-            return None
-        terms = self._settlement.terms
-        ours = (grant.worker, grant.backbone) == (worker, terms.backbone)
-        return grant if ours else None
 
     # Repetition.
 

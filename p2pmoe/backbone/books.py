@@ -109,6 +109,12 @@ class Book:
         return subtract(self.accepted, self._tally.ranges)
 
     @property
+    def unsigned_uc(self) -> int:
+        """Micro-credits of the accepted servings that no voucher holds yet."""
+        packed = self._packed(self.unsigned)
+        return sum(fields[-1] for fields in LEAF_STRUCT.iter_unpack(packed))
+
+    @property
     def is_closed(self) -> bool:
         """Whether a final voucher has both signatures."""
         return self.last is not None and self.last.voucher.final

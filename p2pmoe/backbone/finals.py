@@ -7,6 +7,9 @@ drafted, kept, filed with our signature alone (the ledger holds it) and offered 
 worker, at once and at each greeting, until it signs. Rules:
 
 - first the worker has a while to have its own last proposal signed;
+- a final claims under a grant of its own, of just its amount: those that the worker has
+  are counted by both sides to their last micro-credit. Only at the prices of an earlier
+  epoch, which no ledger grants any more, it names a grant that was left then;
 - nothing is sealed for a worker that was caught with a wrong result;
 - a sealed book signs nothing but its final, and its tab is never gone on with;
 - a final that nobody signed is forgotten when the ledger has given it up.
@@ -23,6 +26,7 @@ from ledger.voucher import sign_voucher
 from mobile_worker import messages
 from mobile_worker.clock import Clock
 from p2pmoe.backbone.books import Book
+from p2pmoe.backbone.granting import GrantDesk
 from p2pmoe.backbone.journal import Filing, Journal
 from p2pmoe.backbone.settlement import Settlement
 from p2pmoe.backbone.tabs import Tab
@@ -36,6 +40,7 @@ log = logging.getLogger("p2pmoe.settlement")
 SEAL_AFTER_S = 60.0  # since the worker came back with another tab
 ABSENT_S = 6 * 3600.0  # since it was last seen, or since we started
 OFFER_AGAIN_S = 600.0
+ASK_AGAIN_S = 3.0
 _HOUR_US = 3_600_000_000
 _GIVEN_UP_US = 96 * _HOUR_US  # its grant has been released by then
 
@@ -50,6 +55,16 @@ class FinalParts:
     sign: Callable[[bytes], bytes]
     clock: Clock
     disk: trio.Lock  # one writer of the journal at a time
+    grants: GrantDesk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """A grant for one final, under way."""
+
+    key: tuple[bytes, int]
+    worker: PeerId
+    at: float
 
 
 class Finals:
@@ -61,6 +76,22 @@ class Finals:
         self._lost: dict[tuple[bytes, int], float] = {}  # unsigned, not live: since
         self._offered: dict[tuple[bytes, int], float] = {}
         self._hopeless: set[tuple[bytes, int]] = set()  # cannot be summed any more
+        self._asked: dict[int, _Asked] = {}  # by request
+        self._granted: dict[tuple[bytes, int], Grant] = {}
+
+    def on_grant(self, message: messages.Grant) -> bool:
+        """Take the ledger's answer if it is to a request of ours; else False."""
+        asked = self._asked.get(message.request)
+        if asked is None:
+            return False
+        if message.error:
+            return True  # asked again when it times out
+        del self._asked[message.request]
+        backbone = self._parts.settlement.terms.backbone
+        grant = self._parts.grants.verified(message, asked.worker, backbone)
+        if grant is not None:
+            self._granted[asked.key] = grant
+        return True
 
     async def seal_due(self) -> list[Filing]:
         """Seal the books that are due; return their finals, to be filed.
@@ -123,17 +154,40 @@ class Finals:
         for key, (tab, book) in lost.items():
             is_replaced = settlement.tab_of(tab.worker) not in {b"", tab.tab}
             patience_s = SEAL_AFTER_S if is_replaced else ABSENT_S
-            grant = self._grant_for(tab.worker, book)
-            if key in self._hopeless or grant is None:
+            if key in self._hopeless or now - self._lost[key] < patience_s:
                 continue
-            if now - self._lost[key] >= patience_s:
+            grant = self._grant_for(key, tab.worker, book)
+            if grant is not None:
                 due.append((tab, book, grant))
         return due
 
-    def _grant_for(self, worker: PeerId, book: Book) -> Grant | None:
-        """Return the newest grant that the ledger may take a final under."""
-        if book.is_closed or self._parts.settlement.is_withheld(worker):
+    def _grant_for(
+        self, key: tuple[bytes, int], worker: PeerId, book: Book
+    ) -> Grant | None:
+        """Return a grant that a final may claim under, asked for if need be."""
+        settlement = self._parts.settlement
+        if book.is_closed or settlement.is_withheld(worker):
             return None
+        if settlement.prices is not None and book.prices == settlement.prices:
+            granted = self._granted.get(key)
+            if granted is None or granted.ceiling_uc < book.unsigned_uc:
+                self._ask(key, worker, book.unsigned_uc)
+                return None
+            return granted
+        return self._left_over(worker, book)
+
+    def _ask(self, key: tuple[bytes, int], worker: PeerId, amount_uc: int) -> None:
+        now = self._parts.clock.monotonic()
+        for request, asked in list(self._asked.items()):
+            if asked.key == key:
+                if now - asked.at < ASK_AGAIN_S:
+                    return
+                del self._asked[request]
+        number = self._parts.grants.ask(worker, amount_uc)
+        self._asked[number] = _Asked(key=key, worker=worker, at=now)
+
+    def _left_over(self, worker: PeerId, book: Book) -> Grant | None:
+        """Return the newest grant at a book's prices that the ledger still takes."""
         prices, now_us = book.prices.content_hash, self._parts.clock.wall_us()
         fitting = [
             grant
@@ -154,6 +208,7 @@ class Finals:
                 parts.journal.write_final, final, signature
             )
             book.seal(final, signature)
+        self._granted.pop((tab.tab, book.prices.epoch), None)
         parts.settlement.sealed(tab)
         self._offer(tab, book.prices.epoch, book)
         return [filing]

@@ -42,6 +42,7 @@ class _Account:
     open: list[Grant] = field(default_factory=list)  # that have room, oldest first
     of_run: set[bytes] = field(default_factory=set)  # handed over by this process
     used_uc: int = 0  # of the open ones, numbered and not abandoned
+    claimed_uc: dict[bytes, int] = field(default_factory=dict)  # in this run's vouchers
     at_risk: int = 0
     withheld: bool = False
     paused: bool = False  # the worker said NO_GRANT; until the next grant or receipt
@@ -292,6 +293,26 @@ class Settlement:
             account.at_risk = max(0, account.at_risk - n)
             account.paused = False
             self._tell(peer)
+
+    def claimed(self, peer: PeerId, name: bytes, amount_uc: int) -> None:
+        """Note what a voucher claims under a grant: those before it are used up.
+
+        Workers use grants oldest first. What an earlier run of ours used of one we do
+        not know, so without this we would wait for room that is long gone.
+        """
+        account = self._account(peer)
+        claimed_uc = account.claimed_uc.get(name, 0) + amount_uc
+        account.claimed_uc[name] = claimed_uc
+        names = [grant.content_hash for grant in account.open]
+        if name not in names:
+            return
+        gone = account.open[: names.index(name)]
+        del account.open[: len(gone)]
+        for grant in gone:
+            account.claimed_uc.pop(grant.content_hash, None)
+        gone_uc = sum(grant.ceiling_uc for grant in gone)
+        account.used_uc = max(claimed_uc, account.used_uc - gone_uc)
+        self._tell(peer)
 
     def totals(self) -> ServingTotals:
         """Return the servings accepted, receipted, and lost unsigned."""

@@ -1,5 +1,6 @@
 """What a worker lost in a kill: sealed, filed, offered, signed or given up."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from tests.support.inline_threads import inline_threads
 from tests.support.lost_tabs import LEDGER, WORKER, LostTabRig
 from tests.support.money import TAB
 from tests.support.trio_test import trio_test
-from tests.support.vouchers import GRANT, MONEY, TabWorker
+from tests.support.vouchers import GRANT, MONEY, PRICES, TabWorker
 
 NEW_TAB = b"new-tab-"
 
@@ -45,7 +46,9 @@ async def test_a_lost_tab_is_sealed_filed_and_offered(tmp_path: Path) -> None:
     offer = await lose_the_tab(rig)
     final = Voucher.parse(offer.voucher)
     assert (final.final, final.number, final.leaves) == (True, 2, 2)
-    assert final.grant_hash == GRANT.content_hash
+    (asked,) = rig.asked  # a grant of its own: the others' room is spoken for
+    assert asked.ceiling_uc == final.amount_uc
+    assert final.grant_hash != GRANT.content_hash
     signed = SignedVoucher(
         raw=offer.voucher,
         worker_signature=offer.worker_signature,
@@ -152,7 +155,7 @@ async def test_an_absent_worker_is_waited_for_longer(tmp_path: Path) -> None:
 
 
 @trio_test
-async def test_nothing_is_sealed_for_a_cheat_or_without_a_grant(
+async def test_nothing_is_sealed_for_a_cheat(
     tmp_path: Path,
 ) -> None:
     rig = LostTabRig(tmp_path / "cheat")
@@ -162,12 +165,45 @@ async def test_nothing_is_sealed_for_a_cheat_or_without_a_grant(
     await rig.later(0)
     await rig.later(module.SEAL_AFTER_S)
     assert rig.book().sealed is None
-    late = LostTabRig(tmp_path / "late")
-    await late.served()
-    late.settlement.greeted(WORKER, NEW_TAB)
-    await late.later(0)
-    await late.later(3 * 86_400)  # the ledger released its grant
-    assert late.book().sealed is None
+    assert rig.asked == []
+
+
+@trio_test
+async def test_a_final_waits_for_its_grant_and_asks_again(tmp_path: Path) -> None:
+    rig = LostTabRig(tmp_path)
+    await rig.served()
+    rig.settlement.greeted(WORKER, NEW_TAB)
+    await rig.later(0)
+    for seconds in (module.SEAL_AFTER_S, 1, module.ASK_AGAIN_S - 1):
+        await rig.later(seconds, granting=False)
+        assert rig.book().sealed is None
+    assert [request.ceiling_uc for request in rig.asked] == [rig.book().unsigned_uc] * 2
+    refused = messages.Grant(
+        request=rig.asked[-1].request, grant=b"", signature=b"", error="no credit"
+    )
+    await rig.keeper.on_grant(refused)
+    await rig.later(module.ASK_AGAIN_S)
+    assert rig.book().sealed is not None
+
+
+@trio_test
+async def test_at_prices_of_an_earlier_epoch_it_names_a_grant_that_was_left(
+    tmp_path: Path,
+) -> None:
+    for name, seconds, is_sealed in (
+        ("soon", module.SEAL_AFTER_S, True),
+        ("late", 3 * 86_400, False),  # the ledger released its grant
+    ):
+        rig = LostTabRig(tmp_path / name)
+        await rig.served()
+        rig.settlement.priced(replace(PRICES, epoch=PRICES.epoch + 1))
+        rig.settlement.greeted(WORKER, NEW_TAB)
+        await rig.later(0)
+        await rig.later(seconds)
+        assert rig.asked == []
+        final = rig.book().sealed
+        assert (final is not None) == is_sealed
+        assert final is None or final.voucher.grant_hash == GRANT.content_hash
 
 
 @trio_test

@@ -136,6 +136,29 @@ def test_grants_of_an_earlier_run_do_not_keep_a_worker_waiting() -> None:
     assert settlement.grants_to_request() == [WORKER]
 
 
+def test_vouchers_tell_which_grants_are_used_up_whatever_an_earlier_run_used() -> None:
+    """Else a worker without room gets no more grants: those before seem to have it."""
+    rig = Rig()
+    settlement = rig.open(ceiling_uc=1000)
+    restored = [MONEY.grant(PRICES, ceiling_uc=1000, serial=n) for n in range(2, 12)]
+    for grant in restored:
+        settlement.granted(WORKER, grant.content_hash, grant, restored=True)
+    of_run = []
+    for serial in range(20, 20 + settlement_module.MAX_OPEN_GRANTS - 1):
+        settlement.refused_for_grant(WORKER)
+        assert settlement.grants_to_request() == [WORKER]
+        of_run.append(MONEY.grant(PRICES, ceiling_uc=1000, serial=serial))
+        settlement.granted(WORKER, of_run[-1].content_hash, of_run[-1])
+    settlement.refused_for_grant(WORKER)
+    assert settlement.grants_to_request() == []  # as many as may be open
+    for grant in of_run:
+        settlement.claimed(WORKER, grant.content_hash, 990)
+    assert settlement.grants_to_request() == [WORKER]
+    assert settlement.grants_of(WORKER)  # they can still be named
+    stranger = MONEY.grant(PRICES, serial=99)
+    settlement.claimed(WORKER, stranger.content_hash, 5)  # a final's own grant
+
+
 def test_a_worker_that_greets_with_ever_new_tabs_takes_no_memory() -> None:
     rig = Rig()
     settlement = rig.open()
