@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from p2pmoe.cli.ledger_folder import AsJson, Data, open_reader
+from p2pmoe.errors import ConfigurationError
 
 __all__ = ["add_close_commands"]
 
@@ -25,11 +26,31 @@ def add_close_commands(group: typer.Typer) -> None:
     group.command("periods")(_periods)
 
 
-def _close(period: _Name, data: Data = None, as_json: AsJson = False) -> None:
+def _close(
+    period: _Name,
+    any_days: Annotated[
+        bool,
+        typer.Option(
+            "--any-days",
+            help="Also what is no whole month or months: the months that it cuts can "
+            "then never be closed as such.",
+        ),
+    ] = False,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
     """Close a period that is over: its statements never change again."""
+    from ledger.periods import format_us, parse_period
     from p2pmoe.cli.ledger_operate import operate
     from p2pmoe.cli.tables import print_json, print_values
 
+    span = parse_period(period)
+    borders = format_us(span.start_us), format_us(span.end_us)
+    if not any_days and any(border[8:10] != "01" for border in borders):
+        raise ConfigurationError(
+            f"{period} is no whole month or months, and closing is for good",
+            advice="name a month as 2026-11, or add --any-days if you mean it",
+        )
     closed = operate(data, "period.close", {"name": period})
     if as_json:
         print_json(closed)

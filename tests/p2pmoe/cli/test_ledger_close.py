@@ -1,6 +1,7 @@
 """Closing a period from the command line: once, said again the same way."""
 
 from ledger.errors import PeriodRefused
+from p2pmoe.errors import ConfigurationError
 from tests.support.ledger_commands import document_of, run
 from tests.support.paid_world import PaidWorld
 
@@ -23,3 +24,13 @@ def test_what_is_not_over_is_refused(tmp_path):
     result = run(tmp_path, "close", "2998-11")
     assert isinstance(result.exception, PeriodRefused)
     assert "is not over" in str(result.exception)
+
+
+def test_what_is_no_whole_month_is_closed_only_if_it_is_meant(tmp_path):
+    PaidWorld(tmp_path, 1)  # it is December
+    odd = "2026-12-01..2026-12-03"
+    refused = run(tmp_path, "close", odd)
+    assert isinstance(refused.exception, ConfigurationError)
+    assert "no whole month" in str(refused.exception)
+    meant = run(tmp_path, "close", odd, "--any-days")
+    assert isinstance(meant.exception, PeriodRefused)  # it is not over
