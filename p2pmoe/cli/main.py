@@ -9,6 +9,7 @@ or configuration, 130 interrupted.
 
 import importlib
 import importlib.util
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,8 +46,11 @@ SIBLINGS = ("relay", "ledger", "mobile_worker")
 _INTERRUPTED = 130
 
 
-def build_app() -> "typer.Typer":
-    """Return the whole command line, each command registered by its own file."""
+def build_app(only: str | None = None) -> "typer.Typer":
+    """Return the whole command line, each command registered by its own file.
+
+    `only`: with that one of `COMMANDS` alone, which a small host has room for.
+    """
     import typer
 
     def root(
@@ -68,7 +72,7 @@ def build_app() -> "typer.Typer":
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(invoke_without_command=True)(root)
-    for command in COMMANDS:
+    for command in COMMANDS if only is None else (only,):
         importlib.import_module(f"p2pmoe.cli.{command}").register(app)
     return app
 
@@ -101,7 +105,7 @@ def main() -> None:
         )
         sys.exit(2)
     try:
-        code = _run(build_app())
+        code = _run(build_app(_only_command()))
     except KeyboardInterrupt:
         code = _INTERRUPTED
     except Exception as error:
@@ -111,6 +115,21 @@ def main() -> None:
     if code == _INTERRUPTED:  # typer returns it, where it meets an interrupt itself
         print("interrupted", file=sys.stderr)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _only_command() -> str | None:
+    """Return the command that the arguments name, if no other need be known.
+
+    A configuration file is checked against all of them, and `config` shows all.
+    """
+    from p2pmoe.cli.config_file import CONFIG_VARIABLE, config_path
+
+    named = sys.argv[1] if len(sys.argv) > 1 else ""
+    if named not in COMMANDS or named == "config":
+        return None
+    if os.environ.get(CONFIG_VARIABLE) or config_path(os.environ).exists():
+        return None
+    return named
 
 
 def _run(app: "typer.Typer") -> object:

@@ -74,7 +74,7 @@ def test_an_interrupt_that_typer_met_is_told_like_any_other(monkeypatch, capsys)
     def interrupted() -> None:
         raise typer.Exit(130)
 
-    monkeypatch.setattr(main, "build_app", lambda: app)
+    monkeypatch.setattr(main, "build_app", lambda *_: app)
     monkeypatch.setattr(sys, "argv", ["p2pmoe"])
     with pytest.raises(SystemExit) as caught:
         main.main()
@@ -88,10 +88,28 @@ def test_an_interrupt_while_packages_are_loaded_finds_main_at_work():
 
 
 def test_interruption_exits_130(monkeypatch):
-    def interrupted() -> None:
+    def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(main, "build_app", interrupted)
     with pytest.raises(SystemExit) as caught:
         main.main()
     assert caught.value.code == 130
+
+
+@pytest.mark.parametrize("words", [("relay",), ("relay", "probe", "--help")])
+def test_only_the_named_command_is_loaded(words, monkeypatch, tmp_path):
+    monkeypatch.setattr(main.sys, "argv", ["p2pmoe", *words])
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("P2PMOE_CONFIG", raising=False)
+    assert main._only_command() == "relay"
+    (tmp_path / "p2pmoe").mkdir()
+    (tmp_path / "p2pmoe" / "config.toml").write_text("")  # checked against all
+    assert main._only_command() is None
+
+
+@pytest.mark.parametrize("words", [(), ("config", "show"), ("rellay",), ("--help",)])
+def test_else_all_are(words, monkeypatch, tmp_path):
+    monkeypatch.setattr(main.sys, "argv", ["p2pmoe", *words])
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert main._only_command() is None
