@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, Protocol, cast
 
 from ledger.errors import BackupRefused
 from ledger.folders import sync_folder
@@ -225,7 +225,8 @@ class _ArchiveSink:
         member.size, member.mode = n_bytes, 0o600
         reader = _Hashing(file)
         try:
-            self._archive.addfile(member, reader)  # type: ignore[arg-type]
+            # All that tarfile does with it is to read.
+            self._archive.addfile(member, cast("IO[bytes]", reader))
         except OSError as exc:
             if reader.is_short:
                 raise BackupRefused(f"{name} ends too early") from exc
