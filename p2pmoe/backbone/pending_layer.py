@@ -82,6 +82,7 @@ class ScatteredPending:
         self._left_out: set[int] = set()
         self._work: LayerWork | None = None
         self._reads: PendingDisk | None = None
+        self._has_computed = False
 
     def start(self) -> None:
         """Send remote calls and begin to read; ExpertsUnavailable if none can come."""
@@ -95,6 +96,19 @@ class ScatteredPending:
         if plan.disk:
             self._reads = self._read(plan.disk)
 
+    def compute(self) -> None:
+        """Compute the calls whose weights are in memory; NotFinite."""
+        if self._has_computed:
+            return
+        self._has_computed = True
+        if self._plan.ram:
+            self._values.update(self._computed(self._plan.ram))
+            self._step.called(Tier.RAM, self._plan.ram)
+
+    def is_ready(self) -> bool:
+        """Tell whether workers have answered, or none was asked."""
+        return self._work is None or not self._work.replies.empty()
+
     def finish(self) -> Floats:
         """Return the mixed sum f32 [n_tokens, n_embd].
 
@@ -104,9 +118,7 @@ class ScatteredPending:
             Cancelled: the step was cancelled meanwhile.
         """
         try:
-            if self._plan.ram:
-                self._values.update(self._computed(self._plan.ram))
-                self._step.called(Tier.RAM, self._plan.ram)
+            self.compute()
             if self._reads is not None:
                 self._take_reads(self._plan.disk, self._reads)
             if self._work is not None:

@@ -36,6 +36,7 @@ from p2pmoe.model.settings import read_eps
 from p2pmoe.model.soft_cap import soft_cap
 from p2pmoe.model.step import Run, SequencePart, StepRows
 from p2pmoe.model.tensors import read_floats, read_matrix, take_rows
+from p2pmoe.model.walk import Layers, Routes, Walk
 from p2pmoe.weights.model_file import ModelFile
 
 __all__ = ["Attention", "Decoder", "DecoderLayer", "load_decoder"]
@@ -127,17 +128,44 @@ class Decoder:
         self, parts: Sequence[SequencePart], experts: ExpertCaller
     ) -> list[Floats]:
         """Run several sequences' tokens; see `Model.step`."""
-        rows = StepRows.of(parts)
-        with np.errstate(all="ignore"):
-            x = self._embed([token for part in parts for token in part.tokens])
-            caches = zip(*(part.cache.layers for part in parts), strict=True)
-            for number, (layer, kept) in enumerate(
-                zip(self.layers, caches, strict=True)
-            ):
-                a = self._norm(x, layer.attn_norm)
-                x += layer.attention(a, kept, rows)
-                x += self._feed_forward(number, layer, x, experts)
-            results = self._logits(x, parts, rows)
+        return self.walk(parts, experts).run()
+
+    def walk(
+        self,
+        parts: Sequence[SequencePart],
+        experts: ExpertCaller,
+        routes: Routes | None = None,
+    ) -> Walk:
+        """Begin a step that stops at each layer's experts; see `Model.walk`."""
+        return Walk(self._layers(parts, StepRows.of(parts), experts, routes))
+
+    def _layers(
+        self,
+        parts: Sequence[SequencePart],
+        rows: StepRows,
+        experts: ExpertCaller,
+        routes: Routes | None,
+    ) -> Layers:
+        x = self._embed([token for part in parts for token in part.tokens])
+        caches = zip(*(part.cache.layers for part in parts), strict=True)
+        for number, (layer, kept) in enumerate(zip(self.layers, caches, strict=True)):
+            x += layer.attention(self._norm(x, layer.attn_norm), kept, rows)
+            hidden = self._norm(x, layer.ffn_norm)
+            if layer.router is None:
+                x += _dense(number, layer, hidden)
+                continue
+            if routes is None:
+                routing = layer.router.route(hidden)
+            else:
+                routing = routes(number, layer.router, hidden)
+            pending = experts.begin(number, hidden, routing)
+            beside = layer.feed_forward
+            own = None if beside is None else beside(hidden)
+            pending.compute()
+            yield pending
+            mixed = pending.finish()
+            x += mixed if own is None else mixed + own
+        results = self._logits(x, parts, rows)
         for part in parts:
             part.cache.advance(len(part.tokens))
         return results
@@ -177,20 +205,12 @@ class Decoder:
             )
         return take_rows(self.embedding, ids)
 
-    def _feed_forward(
-        self, number: int, layer: DecoderLayer, x: Floats, experts: ExpertCaller
-    ) -> Floats:
-        hidden = self._norm(x, layer.ffn_norm)
-        beside = layer.feed_forward
-        if layer.router is None:
-            if beside is None:
-                raise ValueError(f"layer {number} has no feed-forward")
-            return beside(hidden)
-        pending = experts.begin(number, hidden, layer.router.route(hidden))
-        if beside is None:
-            return pending.finish()
-        own = beside(hidden)
-        return pending.finish() + own
+
+def _dense(number: int, layer: DecoderLayer, hidden: Floats) -> Floats:
+    """Return the feed-forward of a layer without routed experts."""
+    if layer.feed_forward is None:
+        raise ValueError(f"layer {number} has no feed-forward")
+    return layer.feed_forward(hidden)
 
 
 def _wanted(logits: Logits, run: Run) -> range:

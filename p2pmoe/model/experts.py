@@ -1,7 +1,8 @@
 """Where a layer's routed experts are asked for: the seam between model and network.
 
-The layer calls `begin` first, then computes its shared expert, then `finish`: whatever
-serves the experts may work in between.
+The layer calls `begin` first, then computes its shared expert, then `compute` and
+`finish`: whatever serves the experts may work in between, and who runs the step may do
+something else as long as they are not ready (walk.py).
 """
 
 from dataclasses import dataclass
@@ -25,6 +26,14 @@ class Routing:
 
 class PendingExperts(Protocol):
     """Experts under way for one layer and step."""
+
+    def compute(self) -> None:
+        """Compute what needs nobody else; `finish` does it if this is not called."""
+        ...
+
+    def is_ready(self) -> bool:
+        """Tell whether `finish` would wait for nobody."""
+        ...
 
     def finish(self) -> Floats:
         """Wait for all and return the mixed sum, f32 [n_tokens, n_embd].

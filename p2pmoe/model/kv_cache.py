@@ -93,6 +93,18 @@ class KvCache:
             raise ValueError(f"cannot truncate {self._length} positions to {length}")
         self._length = length
 
+    def view(self, length: int) -> "KvCache":
+        """Return a cache of `length` positions over the same memory, till this grows.
+
+        What is written behind `length` by either is there for both, so that a draft
+        needs no memory of its own. ValueError unless 0 <= length <= capacity.
+        """
+        if not 0 <= length <= self.capacity:
+            raise ValueError(f"no {length} positions in a cache of {self.capacity}")
+        view = KvCache(self.capacity, self.layers)
+        view.advance(length)
+        return view
+
     def grow(self, capacity: int) -> None:
         """Take memory for `capacity` positions and copy what is there.
 

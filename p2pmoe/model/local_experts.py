@@ -76,6 +76,13 @@ class LocalPending:
     hidden: Floats
     routing: Routing
 
+    def compute(self) -> None:
+        """Leave it to `finish`."""
+
+    def is_ready(self) -> bool:
+        """Nobody else is asked."""
+        return True
+
     def finish(self) -> Floats:
         """Compute all calls and mix them; NonFinite, and as `LocalExperts.layer`."""
         caller, chosen = self.caller, self.routing.experts

@@ -30,6 +30,7 @@ from p2pmoe.model.native_operations import operations_for
 from p2pmoe.model.router import Router
 from p2pmoe.model.row_operations import RowOperations
 from p2pmoe.model.step import SequencePart
+from p2pmoe.model.walk import Routes, Walk
 from p2pmoe.weights.model_file import ModelFile
 from p2pmoe.weights.model_header import ModelHeader
 
@@ -75,6 +76,19 @@ class Model(Protocol):
         caches advance or, if anything is raised, none, and the step may be run again,
         whole or in pieces. Raises CacheFull, TokenRefused, NonFinite, and whatever
         `experts` raises; ValueError for two parts with one cache.
+        """
+        ...
+
+    def walk(
+        self,
+        parts: Sequence[SequencePart],
+        experts: ExpertCaller,
+        routes: Routes | None = None,
+    ) -> Walk:
+        """Begin a step that stops at each layer's experts; a `step` is its whole run.
+
+        `routes` says which experts each layer's rows go to, by default the router.
+        Caches advance at the end of the run. Raises as `step`, here or as it advances.
         """
         ...
 

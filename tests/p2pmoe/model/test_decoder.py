@@ -106,6 +106,12 @@ class Noting:
         self.pending = self.experts.begin(layer, hidden, routing)
         return self
 
+    def compute(self):
+        self.order.append("compute")
+
+    def is_ready(self):
+        return True
+
     def finish(self):
         self.order.append("finish")
         return self.pending.finish()
@@ -125,14 +131,15 @@ def test_experts_are_begun_before_the_shared_one_and_finished_after(
 
     monkeypatch.setattr(type(shared), "__call__", noted)
     own.model.forward([1], own.model.new_cache(1), Noting(own.experts, order))
-    assert order == ["dense", "begin 1", "shared", "finish"]
+    assert order == ["dense", "begin 1", "shared", "compute", "finish"]
 
 
 def test_experts_may_have_nothing_beside_them(tmp_path: Path) -> None:
     own = open_mini(tmp_path, "qwen3moe")
     order: list[str] = []
     own.model.forward([1], own.model.new_cache(1), Noting(own.experts, order))
-    assert order == ["begin 0", "finish", "begin 1", "finish"]
+    layer = ["compute", "finish"]
+    assert order == ["begin 0", *layer, "begin 1", *layer]
 
 
 def test_tokens_and_lengths_are_checked(mini: TinyModel) -> None:

@@ -88,3 +88,18 @@ def test_a_copied_prefix_is_its_own() -> None:
             own.copy_prefix(length, capacity)
     with pytest.raises(CacheFull):
         own.copy_prefix(2, 21)
+
+
+def test_a_view_has_its_own_length_over_the_same_memory() -> None:
+    own = cache()
+    own.advance(3)
+    view = own.view(5)
+    view.advance(2)
+    assert (own.length, view.length) == (3, 7)
+    view.layers[0].keys[:] = 7
+    assert (own.layers[0].keys == 7).all()
+    with pytest.raises(CacheFull):
+        view.advance(2)
+    for wrong in (-1, 9):
+        with pytest.raises(ValueError, match="positions"):
+            own.view(wrong)

@@ -1,0 +1,1 @@
+"""Drafting tokens, verifying them in one pass, and choosing when that pays."""
