@@ -11,6 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from p2pmoe.errors import ConfigurationError
+from p2pmoe.speculating import SpeculationWish
 from relay.endpoint import Endpoint
 from relay.keys import PeerId
 
@@ -61,6 +62,7 @@ class Tuning:
     park_after_s: float = 1.0  # a batch waits no longer for an expert that nobody holds
     request_deadline_s: float = 600.0
     prefill_chunk_tokens: int = 64
+    overlap: bool = True  # False: a lane does one thing at a time, to be measured
     demand_interval_s: float = 3.0
     rebalance_interval_s: float = 30.0
     accept_interval_s: float = 0.05
@@ -140,6 +142,7 @@ class ServeConfig:
     kernel: str | None = None
     n_threads: int = 1
     require_evaluation: bool = False
+    speculation: SpeculationWish = field(default_factory=SpeculationWish)
     tuning: Tuning = field(default_factory=Tuning)
 
     def __post_init__(self) -> None:

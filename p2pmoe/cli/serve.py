@@ -11,6 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from p2pmoe.cli.authority import CaFile, use_authorities
+from p2pmoe.cli.speculating import (
+    Draft,
+    DraftTokens,
+    Prefetch,
+    Speculate,
+    speculation_wish,
+)
 
 if TYPE_CHECKING:
     import trio
@@ -167,6 +174,10 @@ def _serve(
     drop_bound: DropBound = 0.0,
     batch: Batch = 16,
     queue: Queue = 64,
+    speculate: Speculate = "auto",
+    draft: Draft = None,
+    draft_tokens: DraftTokens = 16,
+    prefetch: Prefetch = "auto",
     profile: ResultProfile = "r16",
     listen: Listen = "127.0.0.1:8080",
     data: Data = None,
@@ -179,14 +190,11 @@ def _serve(
     require_evaluation: RequireEvaluation = False,
 ) -> None:
     """Serve a model whose experts may live on other machines."""
-    from p2pmoe.cli.api_key import read_api_key
-    from p2pmoe.cli.computing import default_threads, wanted_kernel
-    from p2pmoe.cli.data_folders import backbone_folder
     from p2pmoe.config import ServeConfig, Tuning
 
     use_authorities(ca)
-    folder = data or backbone_folder()
     policy, access = _disk(disk or ("off" if manifest else "fallback"))
+    folder = _folder(data)
     config = ServeConfig(
         model=_model(model, manifest, folder),
         data=folder,
@@ -204,10 +212,11 @@ def _serve(
         wait_coverage=wait_coverage,
         ready_file=ready_file,
         pre_tokenizer=pre_tokenizer,
-        api_key=read_api_key(api_key_file) or None,
-        kernel=wanted_kernel(),
-        n_threads=default_threads() if threads is None else threads,
+        api_key=_key(api_key_file),
+        kernel=_kernel(),
+        n_threads=_threads(threads),
         require_evaluation=require_evaluation,
+        speculation=speculation_wish(speculate, draft, draft_tokens, prefetch),
         tuning=Tuning(max_batch=batch, max_queued_requests=queue),
     )
     _run_to_the_end(config)
@@ -304,6 +313,30 @@ def _access(
         network=member.network,
         lan=lan,
     )
+
+
+def _folder(data: Path | None) -> Path:
+    from p2pmoe.cli.data_folders import backbone_folder
+
+    return data or backbone_folder()
+
+
+def _key(api_key_file: str | None) -> str | None:
+    from p2pmoe.cli.api_key import read_api_key
+
+    return read_api_key(api_key_file) or None
+
+
+def _kernel() -> str | None:
+    from p2pmoe.cli.computing import wanted_kernel
+
+    return wanted_kernel()
+
+
+def _threads(threads: int | None) -> int:
+    from p2pmoe.cli.computing import default_threads
+
+    return default_threads() if threads is None else threads
 
 
 def _model(model: str | None, manifest: str | None, folder: Path) -> Path:
