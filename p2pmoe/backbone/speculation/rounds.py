@@ -19,44 +19,60 @@ class RoundQuestion:
 
     `most` is the largest number of tokens that may be drafted for each of them (room,
     max_tokens); `matches` the n-gram drafter's longest match of each, 0 for none.
+    `numbers` names the sequences (`DraftWish.number`); `n_other_rows` are a prompt's
+    that share the pass. `can_prefetch`: weights can be fetched from somewhere.
     """
 
     n_sequences: int
     most: int
     sources: frozenset[DraftSource]
     matches: Sequence[int] = ()
+    numbers: Sequence[int] = ()
+    n_other_rows: int = 0
+    can_prefetch: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundPlan:
     """Who drafts, how many tokens at most, and why, in words for `--explain`.
 
-    Without a source the round decodes plainly. `prefetch`: the weights of foreseen
-    experts are fetched before the pass.
+    Without a source the round decodes plainly. A sequence's draft ends before the token
+    at which the product of its `Draft.chances` falls below `floor`: such a token is not
+    worth its row. `prefetch`: the weights of foreseen experts are fetched before the
+    pass.
     """
 
     source: DraftSource | None = None
     n_drafts: int = 0
+    floor: float = 0.0
     prefetch: bool = False
     why: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SequenceOutcome:
-    """What became of one sequence's draft: `n_accepted` <= `n_drafted`."""
+    """What became of one sequence's draft: `n_accepted` <= `n_drafted`.
+
+    `n_drafted` counts the tokens that were verified. `was_guessed`: whether the token
+    that was drawn first is the one that followed the n-gram, drafted or not; None if
+    there was no match, or nobody looked. So the controller learns what copying would
+    be worth in rounds that do not copy, too.
+    """
 
     source: DraftSource | None
     n_drafted: int
     n_accepted: int
     match: int = 0  # the n-gram's length
+    was_guessed: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundOutcome:
     """What a round cost and gave: each sequence commits its accepted drafts and one.
 
-    `draft_s` is drafting that nothing hid, `pass_s` the whole of verification,
-    `wait_s` how much of it the lane waited for the network, `n_trips` its waits.
+    `draft_s` is drafting that nothing hid, `pass_s` the whole of verification (with a
+    prefetch before it), `wait_s` how much of it the lane waited for the network,
+    `n_trips` its waits. `n_rows` are all rows of the pass, a prompt's with them.
     """
 
     plan: RoundPlan
