@@ -13,7 +13,7 @@ Exactly one `LayerDone` or `LayerFailed` ends a work; a layer never ends with so
 its calls missing (fault B11).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from queue import SimpleQueue
@@ -35,6 +35,7 @@ __all__ = [
     "LayerFailed",
     "LayerWork",
     "Reason",
+    "Replies",
     "Reply",
 ]
 
@@ -96,6 +97,40 @@ class LayerFailed:
 Reply: TypeAlias = ComputeHere | HeldByNobody | LayerDone | LayerFailed
 
 
+class Replies:
+    """The way back: the trio side puts, one decode thread takes and may wait."""
+
+    __slots__ = ("_queue", "_rings")
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self._queue: SimpleQueue[Reply] = SimpleQueue()
+        self._rings: Callable[[], None] | None = None
+
+    def put(self, reply: Reply) -> None:
+        """Add a reply (the trio thread)."""
+        self._queue.put(reply)
+        if self._rings is not None:
+            self._rings()
+
+    def get(self) -> Reply:
+        """Take the oldest reply; blocks until there is one."""
+        return self._queue.get()
+
+    def empty(self) -> bool:
+        """Tell whether there is nothing to take now."""
+        return self._queue.empty()
+
+    def notify(self, ring: Callable[[], None]) -> None:
+        """Have `ring` called for each reply from now on, and for those there are.
+
+        It may be called from any thread, and once too often; it must not block.
+        """
+        self._rings = ring
+        if not self._queue.empty():
+            ring()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LayerWork:
     """The remote part of one layer and step; times on the process's monotonic clock.
@@ -115,4 +150,4 @@ class LayerWork:
     trace: StepTrace
     patience_s: float | None = None
     missing: MissingPolicy = MissingPolicy.WAIT
-    replies: SimpleQueue[Reply] = field(default_factory=SimpleQueue)
+    replies: Replies = field(default_factory=Replies)

@@ -6,7 +6,7 @@ compute and count (pending_layer.py), to the bit.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,6 +44,13 @@ class LayerAtHand:
     def is_ready(self) -> bool:
         """Nobody else is asked."""
         return True
+
+    def notify(self, ring: Callable[[], None]) -> None:
+        """It is ready."""
+        ring()
+
+    def abandon(self) -> None:
+        """Nothing is under way."""
 
     def finish(self) -> Floats:
         """Return the mixed sum f32 [n_tokens, n_embd]; NotFinite."""

@@ -3,6 +3,9 @@
     start    remote calls fly, reads from the disk begin
     finish   compute RAM and disk calls, wait for the rest, combine in fixed order
 
+Where `ExpertPlaces.overlap` is off, `start` waits for the workers before anything else
+is done: the arm of the benchmark that tells what overlap is worth.
+
 Runs on the decode thread, which never awaits: replies of the trio side come from a
 queue. A layer returns all of its rows or raises (fault B11); where an expert ran never
 changes a byte (design, 02). What the disk has lost waits for a worker that holds it
@@ -11,7 +14,7 @@ left out, within its bound, and every one is counted.
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -93,6 +96,9 @@ class ScatteredPending:
         if places.network is not None and plan.waits:
             has_disk = places.policy is not DiskPolicy.OFF
             self._work = self._submit(places.network, plan, local_allowed=has_disk)
+            if not places.overlap:
+                self._await_rest(self._work)
+                self._work = None
         if plan.disk:
             self._reads = self._read(plan.disk)
 
@@ -108,6 +114,18 @@ class ScatteredPending:
     def is_ready(self) -> bool:
         """Tell whether workers have answered, or none was asked."""
         return self._work is None or not self._work.replies.empty()
+
+    def notify(self, ring: Callable[[], None]) -> None:
+        """Have `ring` called when workers have answered, now if none was asked."""
+        if self._work is None:
+            ring()
+        else:
+            self._work.replies.notify(ring)
+
+    def abandon(self) -> None:
+        """Give the reads back; whoever runs the step has its dispatches cancelled."""
+        if self._reads is not None:
+            self._reads.abandon()
 
     def finish(self) -> Floats:
         """Return the mixed sum f32 [n_tokens, n_embd].

@@ -41,7 +41,8 @@ class ExpertPlaces:
 
     `missing` says what becomes of a step that needs an expert which is nowhere;
     `drop_bound` is the largest share (0 to 1) of a token's routed weight in a layer
-    that may be left out under `MissingPolicy.DROP`.
+    that may be left out under `MissingPolicy.DROP`. With `overlap` the lanes compute
+    while workers do; without it, everything is done in turn (for measurements).
     """
 
     kernel: Kernel
@@ -56,3 +57,4 @@ class ExpertPlaces:
     network: Network | None = None
     missing: MissingPolicy = MissingPolicy.WAIT
     drop_bound: float = 0.0
+    overlap: bool = True

@@ -21,7 +21,7 @@ from contextlib import (
     ExitStack,
     asynccontextmanager,
 )
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import trio
@@ -272,7 +272,7 @@ class Service:
 
     def _engine_parts(self, local: LocalSide, network: Network | None) -> EngineParts:
         tuning = self.config.tuning
-        places = local.places(network)
+        places = replace(local.places(network), overlap=tuning.overlap)
         joined = self._joined
 
         def cancel(step: StepTrace) -> None:

@@ -12,7 +12,7 @@ builds each `DecoderLayer`; `load_decoder` calls it for each layer and reads the
 
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -24,7 +24,7 @@ from mobile_worker.arithmetic.kernel import Kernel
 from mobile_worker.arithmetic.matrix import Matrix
 from p2pmoe.model.description import ModelDescription
 from p2pmoe.model.errors import CacheFull, ModelRefused, TokenRefused
-from p2pmoe.model.experts import ExpertCaller
+from p2pmoe.model.experts import ExpertCaller, PendingExperts
 from p2pmoe.model.kv_cache import KvCache, LayerCache
 from p2pmoe.model.layer_reader import LayerReader
 from p2pmoe.model.linear import Linear
@@ -161,8 +161,7 @@ class Decoder:
             pending = experts.begin(number, hidden, routing)
             beside = layer.feed_forward
             own = None if beside is None else beside(hidden)
-            pending.compute()
-            yield pending
+            yield from _under_way(pending)
             mixed = pending.finish()
             x += mixed if own is None else mixed + own
         results = self._logits(x, parts, rows)
@@ -204,6 +203,16 @@ class Decoder:
                 f"{self.description.n_vocab}"
             )
         return take_rows(self.embedding, ids)
+
+
+def _under_way(pending: PendingExperts) -> Iterator[PendingExperts]:
+    """Compute what is here and stop; a walk that is closed here gives them up."""
+    try:
+        pending.compute()
+        yield pending
+    except BaseException:
+        pending.abandon()
+        raise
 
 
 def _dense(number: int, layer: DecoderLayer, hidden: Floats) -> Floats:

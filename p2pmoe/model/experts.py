@@ -5,6 +5,7 @@ The layer calls `begin` first, then computes its shared expert, then `compute` a
 something else as long as they are not ready (walk.py).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -33,6 +34,18 @@ class PendingExperts(Protocol):
 
     def is_ready(self) -> bool:
         """Tell whether `finish` would wait for nobody."""
+        ...
+
+    def notify(self, ring: Callable[[], None]) -> None:
+        """Have `ring` called once this is ready: now, or later from any thread.
+
+        So that one thread can wait for whichever of several is ready first. It may be
+        called more than once, and must not block.
+        """
+        ...
+
+    def abandon(self) -> None:
+        """Give this up: nobody will finish it."""
         ...
 
     def finish(self) -> Floats:

@@ -5,7 +5,7 @@ else's, so that its tokens are those of any scattered run. An expert is read fro
 model file, and checked, when it is first called, and kept from then on.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Self
 
@@ -82,6 +82,13 @@ class LocalPending:
     def is_ready(self) -> bool:
         """Nobody else is asked."""
         return True
+
+    def notify(self, ring: Callable[[], None]) -> None:
+        """It is ready."""
+        ring()
+
+    def abandon(self) -> None:
+        """Nothing is under way."""
 
     def finish(self) -> Floats:
         """Compute all calls and mix them; NonFinite, and as `LocalExperts.layer`."""

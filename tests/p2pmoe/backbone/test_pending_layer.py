@@ -10,7 +10,7 @@ from contextlib import (
     AsyncExitStack,
     asynccontextmanager,
 )
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,7 @@ import trio
 
 from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
 from mobile_worker.expert_id import ExpertId
+from p2pmoe.backbone.exchange import Replies
 from p2pmoe.backbone.generation import FailureKind, GenerationFailed
 from p2pmoe.backbone.local_side import LocalSide
 from p2pmoe.backbone.places import ExpertPlaces
@@ -29,6 +30,7 @@ from p2pmoe.config import DiskPolicy, MissingPolicy
 from p2pmoe.errors import ExpertsUnavailable, NotFinite
 from p2pmoe.model.combine import combine
 from p2pmoe.model.experts import Routing
+from tests.support.answering_network import AnsweringNetwork
 from tests.support.backbone_model import (
     POCKET,
     Backbone,
@@ -132,6 +134,61 @@ def oracle(routing: Routing, *, without: int | None = None) -> bytes:
         values = experts.begin(LAYER, hidden[rows], alone).finish()
         outputs[expert] = (rows, values * np.float32(expert != without))
     return combine(routing, outputs).tobytes()
+
+
+# overlap
+
+
+class Noting(NumpyKernel):
+    """Notes that something is computed here."""
+
+    def __init__(self, order: list[str]) -> None:
+        super().__init__()
+        self.order = order
+
+    def expert_values(self, *asked):
+        self.order.append("computed")
+        return super().expert_values(*asked)
+
+
+@pytest.mark.parametrize("overlap", [True, False])
+def test_what_is_here_is_computed_while_workers_do_unless_overlap_is_off(
+    overlap: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    side, order = local_side(POCKET, hot_share=0.3, policy=DiskPolicy.OFF), []
+    resident = sorted(e.index for e in side.hot.resident() if e.layer == LAYER)
+    away = next(e for e in range(32) if e not in resident)
+    routing = routing_of(*[{resident[0]: 0.7, away: 0.3}] * 3)
+    network = AnsweringNetwork(side)
+    get = Replies.get
+    monkeypatch.setattr(Replies, "get", lambda own: order.append("waited") or get(own))
+    places = replace(
+        side.places(network.network), kernel=Noting(order), overlap=overlap
+    )
+    experts, trace = experts_of(places)
+    pending = experts.begin(LAYER, hidden_of(side, 3), routing)
+    pending.compute()
+    assert pending.is_ready()
+    assert pending.finish().tobytes() == oracle(routing)
+    assert order == (["computed", "waited"] if overlap else ["waited", "computed"])
+    assert trace.prefill_trips == 1
+
+
+def test_whoever_waits_for_several_layers_is_told_of_the_one_that_is_ready() -> None:
+    side, rung = local_side(POCKET, hot_share=0.0, policy=DiskPolicy.OFF), []
+    network = AnsweringNetwork(side, waits=True)
+    places = side.places(network.network)
+    hidden = hidden_of(side, 3)
+    early, late = (
+        experts_of(places)[0].begin(LAYER, hidden, ROUTING) for _ in range(2)
+    )
+    early.notify(lambda: rung.append("early"))
+    late.notify(lambda: rung.append("late"))
+    assert (early.is_ready(), late.is_ready(), rung) == (False, False, [])
+    network.answer(network.asked[1])
+    assert (early.is_ready(), late.is_ready(), rung) == (False, True, ["late"])
+    assert late.finish().tobytes() == oracle(ROUTING)
+    early.abandon()
 
 
 # wait

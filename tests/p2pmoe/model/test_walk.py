@@ -58,6 +58,27 @@ def test_a_step_given_up_leaves_its_cache(mini: TinyModel) -> None:
     assert cache.length == 0
 
 
+def test_what_is_under_way_in_a_step_given_up_is_given_back(mini: TinyModel) -> None:
+    given_back = []
+
+    class Asked:
+        def begin(self, *asked):
+            pending = mini.experts.begin(*asked)
+            self.finish, self.compute = pending.finish, pending.compute
+            return self
+
+        def abandon(self):
+            given_back.append(walk.n_passed)
+
+    walk = mini.model.walk([SequencePart(PROMPT, mini.model.new_cache(4))], Asked())
+    walk.advance()
+    walk.advance()
+    walk.close()
+    assert given_back == [2]
+    walk.close()
+    assert given_back == [2]
+
+
 def test_rows_go_where_the_caller_says(mini: TinyModel) -> None:
     asked = []
 
