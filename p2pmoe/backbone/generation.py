@@ -25,6 +25,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from p2pmoe.backbone.passes import PassTrace
 from p2pmoe.errors import RequestFailed
 from p2pmoe.model.sampler import SamplingSettings
 from p2pmoe.text.stopping import FinishReason
@@ -180,14 +181,16 @@ class TracedHash:
 class GenerationStep:
     """One accepted block: one token, or several when drafts were accepted.
 
-    `logprobs` has an item for each token if they were asked for; `figures` and `hashes`
-    likewise. The first step's `hashes` include those of the prompt.
+    `logprobs` has an item for each token if they were asked for; `figures`, `passes`
+    (those since the last block) and `hashes` likewise. The first step's `hashes` and
+    `passes` include those of the prompt.
     """
 
     tokens: tuple[int, ...]
     logprobs: tuple[TokenLogprobs, ...] = ()
     figures: StepFigures | None = None
     hashes: tuple[TracedHash, ...] = ()
+    passes: tuple[PassTrace, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +220,8 @@ class Timings:
     bytes_up: int = 0  # towards experts
     bytes_down: int = 0
     failovers: int = 0  # calls dispatched again because a holder was lost or late
-    hedges: int = 0
+    hedges: int = 0  # calls that a second worker was asked for as well
+    fetched_bytes: int = 0  # of weights, before passes that would need them
     dropped_calls: int = 0  # only under the explicit policy `drop`
     wait_s: float = 0.0  # decode time in which the lane waited for the network
     cache_hits: int = 0  # of the disk calls: those that needed no read

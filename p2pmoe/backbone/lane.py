@@ -15,11 +15,12 @@ token drawn is not run through the model: nobody would read what follows.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Condition
 
 from mobile_worker.arithmetic.coding import Floats
 from p2pmoe.backbone.generation import FinishReason, GenerationStep
+from p2pmoe.backbone.pass_record import PassRecord
 from p2pmoe.backbone.scheduling.drawing import draw, score_prompt
 from p2pmoe.backbone.scheduling.schedule import Schedule, Share, StepPlan
 from p2pmoe.backbone.scheduling.sequence import SequenceState, add_figures
@@ -190,7 +191,11 @@ class Lane:
             trace = share.sequence.trace
             trace.position = share.sequence.length
             trace.traces = share.sequence.request.traces
-        step = StepTrace([(s.sequence.trace, s.n_rows) for s in shares])
+        record = PassRecord(
+            lane=parts.number,
+            keeps_layers=any(s.sequence.request.explains for s in shares),
+        )
+        step = StepTrace([(s.sequence.trace, s.n_rows) for s in shares], record=record)
         # Other policies answer at once for what nobody holds.
         patience = plan.patience_s if parts.missing is MissingPolicy.WAIT else None
         self.current = step
@@ -240,6 +245,8 @@ class Lane:
         if request.explains:
             figures = step.figures(place)
             sequence.figures = add_figures(sequence.figures, figures)
+            n_committed = 0 if sequence.n_pending else 1
+            sequence.passes.append(replace(step.told(), n_committed=n_committed))
         if request.traces:
             sequence.hashes += step.hashes(place)
         if sequence.n_pending:
@@ -251,8 +258,9 @@ class Lane:
             logprobs=() if told is None else (told,),
             figures=sequence.figures,
             hashes=tuple(sequence.hashes),
+            passes=tuple(sequence.passes),
         )
-        sequence.figures, sequence.hashes = None, []
+        sequence.figures, sequence.hashes, sequence.passes = None, [], []
         return drawn
 
     def _note_times(self, sequence: SequenceState) -> None:

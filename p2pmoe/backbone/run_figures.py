@@ -28,6 +28,8 @@ def end_of(
             bytes_up=trace.bytes_up,
             bytes_down=trace.bytes_down,
             failovers=trace.failovers,
+            hedges=trace.hedges,
+            fetched_bytes=trace.fetched_bytes,
             dropped_calls=trace.dropped_calls,
             wait_s=trace.decode_wait_s,
             cache_hits=trace.cache_hits,

@@ -112,6 +112,8 @@ class ScatteredExperts:
     ) -> ScatteredPending:
         places = self.places
         rows = rows_by_expert(routing)
+        plan = self._plan(layer, rows, at_hand)
+        self.step.record.asked(plan)
         pending = ScatteredPending(
             StepRun(
                 places=places,
@@ -120,7 +122,7 @@ class ScatteredExperts:
                 patience_s=self.patience_s,
                 operations=self.operations,
             ),
-            self._plan(layer, rows, at_hand),
+            plan,
             LayerInput(
                 coded=self._coded(layer, hidden),
                 routing=routing,

@@ -19,6 +19,8 @@ import numpy.typing as npt
 
 from p2pmoe.backbone.generation import StepFigures, TierCalls, TracedHash
 from p2pmoe.backbone.page_faults import thread_faults
+from p2pmoe.backbone.pass_record import PassRecord
+from p2pmoe.backbone.passes import PassTrace
 from p2pmoe.backbone.plan import ExpertRows, Tier
 
 __all__ = ["RequestTrace", "StepTrace"]
@@ -45,6 +47,8 @@ class RequestTrace:
         "decoding",
         "dropped_calls",
         "failovers",
+        "fetched_bytes",
+        "hedges",
         "major_faults",
         "minor_faults",
         "position",
@@ -64,6 +68,8 @@ class RequestTrace:
         self.decode_trips = 0
         self.prefill_trips = 0
         self.failovers = 0
+        self.hedges = 0  # calls that a second worker was asked for as well
+        self.fetched_bytes = 0  # of weights
         self.bytes_up = 0
         self.bytes_down = 0
         self.queued_s = 0.0
@@ -118,6 +124,7 @@ class StepTrace:
         "is_traced",
         "n_cold",
         "n_rows",
+        "record",
         "traces",
     )
 
@@ -125,13 +132,16 @@ class StepTrace:
         self,
         parts: Sequence[tuple[RequestTrace, int]],
         *,
+        record: PassRecord | None = None,
         monotonic: Callable[[], float] = time.perf_counter,
         faults: Callable[[], tuple[int, int]] = thread_faults,
     ) -> None:
         """Begin a step of `parts`: each request's counters and its rows, in order.
 
-        `faults` returns the calling thread's minor and major page faults so far.
+        `record` is told what the lane does. `faults` returns the calling thread's minor
+        and major page faults so far.
         """
+        self.record = PassRecord() if record is None else record
         self.traces = tuple(trace for trace, _ in parts)
         self.is_traced = any(trace.traces for trace in self.traces)
         self._owner: list[int] = []  # by row
@@ -178,6 +188,7 @@ class StepTrace:
 
     def computed_here(self, experts: npt.NDArray[np.int64]) -> None:
         """Count a layer's calls, all from RAM: `experts` int64 [n_rows, top_k]."""
+        self.record.at_hand()
         if len(self.traces) == self.n_rows == len(experts):  # a row each
             for trace in self.traces:
                 trace.calls[Tier.RAM] += experts.shape[1]
@@ -217,21 +228,40 @@ class StepTrace:
 
     def failed_over(self, calls: Iterable[ExpertRows]) -> None:
         """Count calls that had to go elsewhere."""
+        calls = tuple(calls)
+        self.record.failed_over(len(calls))
         for trace in self._each(calls):
             trace.failovers += 1
 
+    def hedged(self, calls: Sequence[ExpertRows]) -> None:
+        """Count calls that a second worker is asked for as well."""
+        self.record.hedged(calls)
+        for trace in self._each(calls):
+            trace.hedges += 1
+
+    def fetched(self, seconds: float, n_experts: int, n_bytes: int) -> None:
+        """Count one wait of the lane for weights before its pass, for every request."""
+        self.record.fetched(seconds, n_experts, n_bytes)
+        shares = _divided(n_bytes, [1] * len(self.traces))
+        for trace, share in zip(self.traces, shares, strict=True):
+            trace.fetched_bytes += share
+            trace.tripped(seconds)
+
     def sent(self, calls: Sequence[ExpertRows], n_bytes: int) -> None:
         """Count the bytes of a message that asks for calls."""
+        self.record.sent()
         for trace, share in self._shares(calls, n_bytes):
             trace.bytes_up += share
 
     def received(self, calls: Sequence[ExpertRows], n_bytes: int) -> None:
         """Count the bytes of a message that answers calls."""
+        self.record.answered()
         for trace, share in self._shares(calls, n_bytes):
             trace.bytes_down += share
 
     def waited(self, calls: Iterable[ExpertRows], seconds: float) -> None:
         """Count one wait of the lane for the network, for whoever has a row in it."""
+        self.record.waited(seconds)
         for part in set(chain.from_iterable(self._parts(call) for call in calls)):
             self.traces[part].tripped(seconds)
 
@@ -290,6 +320,12 @@ class StepTrace:
             bytes_down=down,
             dropped_calls=dropped,
         )
+
+    def told(self) -> PassTrace:
+        """Return the pass, for all its requests; drafts and tokens are not in it."""
+        ended_s = self._monotonic() if self._ended_s is None else self._ended_s
+        seconds = ended_s - self._started_s
+        return self.record.told(seconds, self.n_rows, len(self.traces))
 
     def hashes(self, part: int) -> tuple[TracedHash, ...]:
         """Return a traced request's hashes by position, layer, and expert.

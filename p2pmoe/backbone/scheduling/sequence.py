@@ -19,6 +19,7 @@ from p2pmoe.backbone.generation import (
     TokenLogprobs,
     TracedHash,
 )
+from p2pmoe.backbone.passes import PassTrace
 from p2pmoe.backbone.trace import RequestTrace
 from p2pmoe.model.kv_cache import KvCache
 
@@ -67,6 +68,7 @@ class SequenceState:
     prompt_logprobs: list[TokenLogprobs] = field(default_factory=list)
     figures: StepFigures | None = None  # since the last token
     hashes: list[TracedHash] = field(default_factory=list)
+    passes: list[PassTrace] = field(default_factory=list)  # since the last token
 
     def __post_init__(self) -> None:
         """Begin with the prompt."""

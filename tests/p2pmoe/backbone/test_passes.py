@@ -1,0 +1,14 @@
+"""What is told of a pass."""
+
+from p2pmoe.backbone.passes import LayerTrace, PassTrace
+
+
+def test_a_lane_waits_from_where_its_own_work_ends() -> None:
+    layer = LayerTrace(layer=3, start_s=0.25, meanwhile_s=0.5, wait_s=1.0)
+    assert layer.wait_from_s == 0.75
+
+
+def test_a_pass_without_drafts_has_one_row_of_one_request() -> None:
+    plain = PassTrace(start_s=1.0, seconds=0.5)
+    assert (plain.n_rows, plain.n_sequences, plain.drafter) == (1, 1, "")
+    assert plain.layers == ()
