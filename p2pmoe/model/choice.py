@@ -15,8 +15,10 @@ scale. A softmax is exp(fl(logit - most)), summed in eight lanes (lane id % 8, o
 reference list are its tests.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from enum import IntEnum, unique
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +28,17 @@ from mobile_worker.arithmetic.elementary import exp, sigmoid
 from mobile_worker.arithmetic.lanes import sum_in_lanes
 from p2pmoe.model.errors import ModelRefused
 
-__all__ = ["RouterSettings", "ScoreFunction", "choose"]
+__all__ = [
+    "AtHand",
+    "Choose",
+    "RouterSettings",
+    "ScoreFunction",
+    "choose",
+    "choose_among",
+    "foreseen_ranks",
+]
+
+AtHand: TypeAlias = npt.NDArray[np.bool_]  # [n_expert]
 
 
 @unique
@@ -85,6 +97,50 @@ def choose(
         weights /= total
     weights *= np.float32(settings.scale)
     return experts, weights
+
+
+# `choose`, or an implementation of it.
+Choose: TypeAlias = Callable[
+    [Floats, Floats | None, RouterSettings],
+    tuple[npt.NDArray[np.int64], Floats],
+]
+
+
+def choose_among(
+    logits: Floats,
+    bias: Floats | None,
+    settings: RouterSettings,
+    at_hand: AtHand,
+    choose: Choose = choose,
+) -> tuple[npt.NDArray[np.int64], Floats]:
+    """Choose as `choose`, but only experts at hand; for drafts.
+
+    Fewer than `top_k` are chosen where fewer are at hand, and none from none. Groups
+    are left out of it: what they would mask is at hand all the same.
+    """
+    n_chosen = min(settings.top_k, int(np.count_nonzero(at_hand)))
+    if n_chosen == 0:
+        n = len(logits)
+        return np.zeros((n, 0), np.int64), np.zeros((n, 0), np.float32)
+    away = np.where(at_hand, np.float32(0.0), np.float32(-np.inf))
+    own = replace(settings, top_k=n_chosen, n_groups=1, n_groups_used=1)
+    return choose(logits, away if bias is None else bias + away, own)
+
+
+def foreseen_ranks(
+    logits: Floats, bias: Floats | None, settings: RouterSettings
+) -> Floats:
+    """Return what `choose` ranks experts by, f32 [n_tokens, n_expert], roughly.
+
+    Not to the bit, and without groups: for guessing what will be needed.
+    """
+    if settings.score_function is not ScoreFunction.SIGMOID and bias is None:
+        return logits  # the softmax changes no order
+    if settings.score_function is ScoreFunction.SIGMOID:
+        scores = sigmoid(logits)
+    else:
+        scores = _scores(logits, settings.score_function)
+    return scores if bias is None else scores + bias
 
 
 def _scores(logits: Floats, function: ScoreFunction) -> Floats:

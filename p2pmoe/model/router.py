@@ -12,7 +12,12 @@ import numpy as np
 
 from mobile_worker.arithmetic.coding import Floats
 from mobile_worker.arithmetic.matrix import Matrix
-from p2pmoe.model.choice import RouterSettings
+from p2pmoe.model.choice import (
+    AtHand,
+    RouterSettings,
+    choose_among,
+    foreseen_ranks,
+)
 from p2pmoe.model.errors import ModelRefused
 from p2pmoe.model.experts import Routing
 from p2pmoe.model.row_operations import RowOperations
@@ -55,11 +60,32 @@ class Router:
 
     def route(self, hidden: Floats) -> Routing:
         """Route `hidden` f32 [n_tokens, n_embd]; ModelFileError at the first time."""
-        logits = (self._product or self._lay_out())(hidden)
-        if self._logit_bias is not None:
-            logits = logits + self._logit_bias
-        experts, weights = self._operations.choose(logits, self._bias, self._settings)
+        experts, weights = self._operations.choose(
+            self.logits(hidden), self._bias, self._settings
+        )
         return Routing(experts=experts, weights=weights)
+
+    def logits(self, hidden: Floats) -> Floats:
+        """Return the logits of `hidden`, f32 [n_tokens, n_expert]; as `route`."""
+        logits = (self._product or self._lay_out())(hidden)
+        return logits if self._logit_bias is None else logits + self._logit_bias
+
+    def route_among(self, logits: Floats, at_hand: AtHand) -> Routing:
+        """Route rows by their logits to experts at hand alone; maybe fewer, or none.
+
+        For drafts: it is not what the model computes.
+        """
+        experts, weights = choose_among(
+            logits, self._bias, self._settings, at_hand, self._operations.choose
+        )
+        return Routing(experts=experts, weights=weights)
+
+    def foresee(self, logits: Floats) -> Floats:
+        """Return by how much rows want each expert: selection scores, not to the bit.
+
+        `logits` [n_tokens, n_expert]; so is what is returned, the largest for the best.
+        """
+        return foreseen_ranks(logits, self._bias, self._settings)
 
     def _lay_out(self) -> Callable[[Floats], Floats]:
         with self._lock:

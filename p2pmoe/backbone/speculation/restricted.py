@@ -1,0 +1,106 @@
+"""The model's layers with the experts at hand alone: what a self-draft computes with.
+
+`AtHandLayers` takes one snapshot of what is in memory, so that a draft step sees the
+same experts throughout; `routes` sends rows to those alone, and `begin` computes them
+here and now, coded like anybody's. It never asks the network or the disk. What the rows
+would have wanted is noted by layer (`foreseen`). For one thread.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+
+from mobile_worker.arithmetic.coding import Floats
+from mobile_worker.arithmetic.kernel import Kernel
+from mobile_worker.arithmetic.matrix import ExpertWeights
+from mobile_worker.arithmetic.profiles import Profile
+from p2pmoe.model.choice import AtHand
+from p2pmoe.model.experts import Routing
+from p2pmoe.model.native_operations import operations_for
+from p2pmoe.model.products import products_for
+from p2pmoe.model.router import Router
+
+__all__ = ["AtHandLayers", "AtHandPending", "ExpertsOfLayer", "Wanted"]
+
+# The experts of a layer that are in memory now, by index: `HotSet.layer` is one.
+ExpertsOfLayer: TypeAlias = Callable[[int], Mapping[int, ExpertWeights]]
+
+
+@dataclass(slots=True)
+class Wanted:
+    """What rows would be routed to if everything were at hand, by layer."""
+
+    logits: dict[int, tuple[Router, list[Floats]]] = field(default_factory=dict)
+
+    def add(self, layer: int, router: Router, logits: Floats) -> None:
+        """Note a layer's rows: logits [n_tokens, n_expert]."""
+        self.logits.setdefault(layer, (router, []))[1].append(logits)
+
+
+class AtHandLayers:
+    """An `ExpertCaller` and its routes, over what is in memory."""
+
+    def __init__(
+        self, experts: ExpertsOfLayer, kernel: Kernel, profile: Profile
+    ) -> None:
+        """Compute with `kernel`, results coded by `profile`."""
+        self._experts = experts
+        self._profile = profile
+        self._operations = operations_for(kernel)
+        self._products = products_for(kernel)
+        self._at_hand: dict[int, tuple[Mapping[int, ExpertWeights], AtHand]] = {}
+
+    def snapshot(self, layer: int, n_expert: int) -> AtHand:
+        """Return which experts of a layer are at hand, bool [n_expert]."""
+        mapping = self._experts(layer)
+        known = self._at_hand.get(layer)
+        if known is not None and known[0] is mapping:
+            return known[1]
+        flags = np.zeros(n_expert, np.bool_)
+        flags[[index for index in mapping if index < n_expert]] = True
+        self._at_hand[layer] = mapping, flags
+        return flags
+
+    def route(
+        self, layer: int, router: Router, hidden: Floats, wanted: Wanted | None = None
+    ) -> Routing:
+        """Route rows among what is at hand, and note in `wanted` what they want."""
+        logits = router.logits(hidden)
+        if wanted is not None:
+            wanted.add(layer, router, logits)
+        return router.route_among(logits, self.snapshot(layer, logits.shape[1]))
+
+    def begin(self, layer: int, hidden: Floats, routing: Routing) -> "AtHandPending":
+        """Compute one layer's experts, which are all at hand; NonFinite."""
+        if routing.experts.shape[1] == 0:
+            return AtHandPending(np.zeros(hidden.shape, np.float32))
+        weights, _ = self._at_hand[layer]  # those that the rows were routed among
+        values = self._products.routed(weights, routing.experts, hidden, self._profile)
+        return AtHandPending(self._operations.weighted_sum(values, routing.weights))
+
+
+@dataclass(frozen=True, slots=True)
+class AtHandPending:
+    """Results that are there."""
+
+    mixed: Floats  # [n_tokens, n_embd]
+
+    def compute(self) -> None:
+        """There is nothing left to compute."""
+
+    def is_ready(self) -> bool:
+        """They are."""
+        return True
+
+    def notify(self, ring: Callable[[], None]) -> None:
+        """Ring at once."""
+        ring()
+
+    def abandon(self) -> None:
+        """Nobody is asked."""
+
+    def finish(self) -> Floats:
+        """Return the mixed sum."""
+        return self.mixed
