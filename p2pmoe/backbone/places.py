@@ -11,6 +11,7 @@ from p2pmoe.backbone.disk_experts import DiskExperts
 from p2pmoe.backbone.exchange import CheckTicket, LayerWork
 from p2pmoe.backbone.experts_at_hand import HotSet
 from p2pmoe.backbone.plan import Holder
+from p2pmoe.backbone.prefetch.prefetching import Prefetching
 from p2pmoe.backbone.use import UseCounts
 from p2pmoe.config import DiskPolicy, MissingPolicy
 from p2pmoe.weights.expert_file import ExpertFile
@@ -58,3 +59,4 @@ class ExpertPlaces:
     missing: MissingPolicy = MissingPolicy.WAIT
     drop_bound: float = 0.0
     overlap: bool = True
+    prefetch: Prefetching | None = None

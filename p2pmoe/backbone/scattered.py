@@ -76,6 +76,8 @@ class ScatteredExperts:
         needed = set(routing.experts.ravel().tolist())
         resident = places.hot.layer(layer)
         at_hand = {expert: resident[expert] for expert in needed if expert in resident}
+        if places.prefetch is not None and len(at_hand) < len(needed):
+            self._take_fetched(layer, routing, needed, at_hand)
         pending: PendingExperts
         if len(at_hand) == len(needed):
             pending = self._at_hand(layer, hidden, routing, at_hand)
@@ -84,6 +86,28 @@ class ScatteredExperts:
         if places.network is None:
             places.disk.foresee(layer, hidden, routing.experts)
         return pending
+
+    def _take_fetched(
+        self,
+        layer: int,
+        routing: Routing,
+        needed: set[int],
+        at_hand: dict[int, ExpertWeights],
+    ) -> None:
+        """Add what was fetched for this pass to what is at hand."""
+        step, cold = self.step, needed - at_hand.keys()
+        if step.ahead is not None:
+            fetched = step.ahead.layer(layer)
+            hits = {expert: fetched[expert] for expert in cold if expert in fetched}
+            at_hand.update(hits)
+            if hits and step.record.keeps_layers:
+                rows = rows_by_expert(routing)
+                calls = [
+                    ExpertRows(expert=e, rows=tuple(rows[e].tolist())) for e in hits
+                ]
+                step.record.prefetched(layer, calls)
+        if self.places.prefetch is not None:
+            self.places.prefetch.needed(step, layer, cold)
 
     def _at_hand(
         self,

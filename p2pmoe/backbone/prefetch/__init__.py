@@ -1,0 +1,1 @@
+"""Weights of cold experts, fetched at once before the pass that will need them."""
