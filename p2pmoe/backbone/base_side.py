@@ -77,7 +77,7 @@ class BaseSide(LocalSide):
         """
         until = time.monotonic() + _FILL_S
         self.hot.warm(
-            self.use.decayed(),
+            self._worth(),
             lambda: go_on() and time.monotonic() < until,
             self._pays,
         )

@@ -23,8 +23,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mobile_worker.arithmetic.coding import Floats
+from p2pmoe.model.model import Model
+from p2pmoe.model.router import Router
 
-__all__ = ["Foresight", "Guess", "Route", "Trial"]
+__all__ = ["Foresight", "Guess", "Route", "Trial", "routes_of"]
 
 Indices = npt.NDArray[np.int64]
 Route = Callable[[Floats], Indices]  # hidden f32 [n, n_embd] to experts [n, top_k]
@@ -129,3 +131,12 @@ class Foresight:
         needed = np.unique(experts)
         share = float(np.isin(needed, guess.experts).mean()) if len(needed) else 0.0
         self._recall[layer] += _ALPHA * (share - self._recall[layer])
+
+
+def routes_of(model: Model) -> dict[int, Route]:
+    """Return what says, by layer, which experts rows go to."""
+
+    def route(router: Router) -> Route:
+        return lambda hidden: router.route(hidden).experts
+
+    return {layer: route(router) for layer, router in model.routers().items()}

@@ -29,17 +29,17 @@ from p2pmoe.backbone.cost import LocalCost
 from p2pmoe.backbone.disk import DiskTier
 from p2pmoe.backbone.disk_experts import DiskExperts  # noqa: TC001 - asked for here
 from p2pmoe.backbone.experts_at_hand import HotSet
-from p2pmoe.backbone.foresight import Foresight, Route
+from p2pmoe.backbone.foresight import Foresight, routes_of
 from p2pmoe.backbone.free_memory import free_memory, resident_bytes
 from p2pmoe.backbone.path_times import PathTimes  # noqa: TC001 - a field's type
+from p2pmoe.backbone.placement import PassShape, Placement
 from p2pmoe.backbone.scattered import ExpertPlaces, Network, ScatteredExperts
 from p2pmoe.backbone.trace import RequestTrace, StepTrace
-from p2pmoe.backbone.use import UseCounts, load_use, save_use
+from p2pmoe.backbone.use import Counts, UseCounts, load_use, save_use
 from p2pmoe.backbone.warm_up import measure_use
 from p2pmoe.config import DiskAccess, DiskPolicy, MissingPolicy
 from p2pmoe.errors import ConfigurationError
 from p2pmoe.model.model import Model, describe_model, load_model
-from p2pmoe.model.router import Router
 from p2pmoe.weights.errors import ModelFileError
 from p2pmoe.weights.expert_file import ExpertFile
 from p2pmoe.weights.look_through import look_through
@@ -97,10 +97,7 @@ class LocalSide:
         description = describe_model(model_file)
         self.n_context = options.n_context or description.n_context
         if self.n_context > description.n_context:
-            raise ConfigurationError(
-                f"--context {self.n_context} is beyond the model's "
-                f"{description.n_context} positions"
-            )
+            raise _beyond(self.n_context, description.n_context)
         self.chosen = _choose(options)
         sizes = measure_sizes(model_file, description)
         self.plan: MemoryPlan = plan_memory(
@@ -126,13 +123,16 @@ class LocalSide:
             description.n_layer, description.n_expert, len(description.moe_layers)
         )
         room = self.plan.hot
+        aimed = None if room is None else room - room // _UNAIMED_SHARE
         self.hot = HotSet(
             sizes.experts,
             room,
             self.experts.weights,
-            aimed_bytes=None if room is None else room - room // _UNAIMED_SHARE,
+            aimed_bytes=aimed,
             next_use=self.use.next_use,
         )
+        shape = PassShape(top_k=description.top_k)
+        self.placement = Placement(sizes.experts, aimed or 0, shape)
         self.disk: DiskExperts = self._open_disk()
         self.remote_times: PathTimes | None = None  # of calls, once there is a network
         self._in_network = False
@@ -161,7 +161,7 @@ class LocalSide:
             self.hot,
             window_bytes=self.plan.window,
             cost=self.cost,
-            foresight=Foresight(_routes(self.model)),
+            foresight=Foresight(routes_of(self.model)),
         )
 
     def close(self) -> None:
@@ -204,6 +204,14 @@ class LocalSide:
         is_mapped = self.options.disk_access is DiskAccess.MMAP
         return self._in_network or is_mapped or self.hot.holds_all
 
+    def _worth(self) -> Counts:
+        """Return what keeping each expert is worth; to save trips where there are."""
+        use = self.use.decayed()
+        by_trips = self._in_network and self.options.policy is not DiskPolicy.TIER
+        if by_trips and self.use.is_measured and not self.hot.holds_all:
+            self.placement.settle(use)
+        return self.placement.worth(use)
+
     @property
     def is_small(self) -> bool:
         """Whether all that will be resident is little enough to be read at once."""
@@ -243,7 +251,7 @@ class LocalSide:
             if not self.knows_use:
                 self._measure(tokens, monotonic)
         if in_network or self.hot.holds_all or (self._aims and self._recalled):
-            self.hot.aim(self.use.decayed())
+            self.hot.aim(self._worth())
         if self.is_small:
             self.look_through()
         needs_all_now = in_network and self.options.policy is DiskPolicy.OFF
@@ -283,7 +291,7 @@ class LocalSide:
         else it only fills room, and goes on by what is called. ModelFileError.
         """
         if self._aims:
-            self.hot.fill(self.use.decayed(), go_on)
+            self.hot.fill(self._worth(), go_on)
         else:
             self.hot.warm(self.use.decayed(), go_on)
         n_resident = len(self.hot.resident())
@@ -343,7 +351,7 @@ class LocalSide:
         """
         if not self._aims:
             return False
-        moves = self.hot.plan(self.use.decayed(), keep, self._pays)
+        moves = self.hot.plan(self._worth(), keep, self._pays)
         if self._unreadable or not (moves.load or moves.evict):
             return False
         try:
@@ -372,13 +380,10 @@ class LocalSide:
         return frozenset(self.hot.sizes)
 
 
-def _routes(model: Model) -> dict[int, Route]:
-    """Return what says, by layer, which experts rows go to."""
-
-    def route(router: Router) -> Route:
-        return lambda hidden: router.route(hidden).experts
-
-    return {layer: route(router) for layer, router in model.routers().items()}
+def _beyond(n_context: int, most: int) -> ConfigurationError:
+    return ConfigurationError(
+        f"--context {n_context} is beyond the model's {most} positions"
+    )
 
 
 def _choose(options: LocalOptions) -> KernelChoice:

@@ -51,6 +51,21 @@ def test_in_a_network_use_is_measured_at_first_and_recalled_then(
     assert second.disk.n_reads == 0
 
 
+def test_in_a_network_whole_layers_are_at_hand_to_save_trips(tmp_path: Path) -> None:
+    half = RAM + 2_600_000
+    local = LocalSide(model_of(POCKET), LocalOptions(data=tmp_path, ram_bytes=half))
+    local.warm_up(TOKENS, in_network=True)
+    local.fill()
+    whole = local.placement.whole
+    assert whole
+    assert [len(local.hot.layer(layer)) for layer in whole] == [32] * len(whole)
+    assert not local.rebalance()  # it stays
+    disk = side(tmp_path, policy=DiskPolicy.TIER)
+    disk.warm_up(TOKENS, in_network=True)  # whose reads are no trips
+    assert disk.placement.whole is None
+    assert {len(own) for own in disk.hot.layers().values()} != {32}
+
+
 def test_without_a_network_use_is_measured_by_requests(tmp_path: Path) -> None:
     local = side(tmp_path)
     local.warm_up(TOKENS)
