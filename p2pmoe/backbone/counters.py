@@ -25,6 +25,8 @@ class BackboneCounters:
         "completion_tokens",
         "dropped_calls",
         "failovers",
+        "fetched_bytes",
+        "hedged_calls",
         "late_outputs",
         "major_faults",
         "minor_faults",
@@ -48,6 +50,8 @@ class BackboneCounters:
         self.late_outputs = 0
         self.refused_outputs = 0
         self.round_trips = 0
+        self.hedged_calls = 0
+        self.fetched_bytes = 0
         self.bytes_up = 0
         self.bytes_down = 0
         self.read_bytes = 0
@@ -70,6 +74,8 @@ class BackboneCounters:
         self.prompt_tokens += tokens[0]
         self.completion_tokens += tokens[1]
         self.round_trips += trace.decode_trips + trace.prefill_trips
+        self.hedged_calls += trace.hedges
+        self.fetched_bytes += trace.fetched_bytes
         self.bytes_up += trace.bytes_up
         self.bytes_down += trace.bytes_down
         self.dropped_calls += trace.dropped_calls
@@ -105,6 +111,8 @@ class BackboneCounters:
                 render_metric("p2pmoe_tokens_total", tokens),
                 render_metric("p2pmoe_expert_bytes_total", traffic),
                 render_metric("p2pmoe_round_trips_total", [({}, self.round_trips)]),
+                render_metric("p2pmoe_hedged_calls_total", [({}, self.hedged_calls)]),
+                render_metric("p2pmoe_fetched_bytes_total", [({}, self.fetched_bytes)]),
                 render_metric(
                     "p2pmoe_failovers_total", _labelled("reason", self.failovers)
                 ),

@@ -21,6 +21,7 @@ from threading import Condition
 from mobile_worker.arithmetic.coding import Floats
 from p2pmoe.backbone.generation import FinishReason, GenerationStep
 from p2pmoe.backbone.pass_record import PassRecord
+from p2pmoe.backbone.pass_totals import PassTotals
 from p2pmoe.backbone.scheduling.drawing import draw, score_prompt
 from p2pmoe.backbone.scheduling.schedule import Schedule, Share, StepPlan
 from p2pmoe.backbone.scheduling.sequence import SequenceState, add_figures
@@ -113,6 +114,7 @@ class Lane:
         self.n_steps = 0
         self.n_rows = 0
         self.n_last = 0  # sequences of the latest step
+        self.totals = PassTotals()
 
     def close(self) -> None:
         """End after the step under way; the caller holds the lock and notifies."""
@@ -204,6 +206,7 @@ class Lane:
             logits = parts.model.step([_part(share) for share in shares], caller)
         except Exception as error:  # noqa: BLE001 - whatever it is, the engine goes on
             step.end()
+            self.totals.add(step, ())  # its waits were paid for
             self._failed(shares, step, error)
         else:
             step.end()
@@ -218,6 +221,7 @@ class Lane:
         self.n_rows += step.n_rows
         self.n_last = len(shares)
         events: list[Event] = []
+        committed = [0] * len(shares)
         over: list[tuple[SequenceState, FinishReason | Exception]] = []
         for place, (share, own) in enumerate(zip(shares, logits, strict=True)):
             sequence = share.sequence
@@ -226,11 +230,13 @@ class Lane:
             except Exception as error:  # noqa: BLE001 - a grammar's, a sampler's
                 over.append((sequence, error))
                 continue
+            committed[place] = 0 if drawn is None else len(drawn.tokens)
             if drawn is not None and not sequence.trace.cancelled:
                 events.append(Drawn(sequence, drawn))
                 reason = _finish(sequence, drawn.tokens)
                 if reason is not None:
                     over.append((sequence, reason))
+        self.totals.add(step, committed)
         with self._parts.lock:
             self._parts.schedule.charge(self._parts.number, shares, step.n_cold)
         self._end(over, events)

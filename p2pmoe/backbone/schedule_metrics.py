@@ -12,6 +12,7 @@ __all__ = ["schedule_page"]
 def schedule_page(engine: Engine) -> str:
     """Return requests by state, memory of keys and values, batches and steps."""
     schedule, lanes = engine.schedule, engine.lanes
+    passes = [lane.totals for lane in lanes]
     pool = schedule.pool
     n_parked = sum(s.parked_until is not None for own in schedule.lanes for s in own)
     memory = [
@@ -28,6 +29,12 @@ def schedule_page(engine: Engine) -> str:
         "p2pmoe_preemptions_total": schedule.n_preemptions,
         "p2pmoe_prefix_hits_total": schedule.n_prefix_hits,
         "p2pmoe_prefix_tokens_total": schedule.n_reused,
+        "p2pmoe_decode_steps_total": sum(own.n_passes for own in passes),
+        "p2pmoe_decode_sequence_steps_total": sum(own.n_sequences for own in passes),
+        "p2pmoe_decode_tokens_total": sum(own.n_committed for own in passes),
+        "p2pmoe_decode_trips_total": sum(own.n_trips for own in passes),
+        "p2pmoe_decode_wait_seconds_total": sum(own.wait_s for own in passes),
+        "p2pmoe_decode_crossing_seconds_total": sum(own.crossing_s for own in passes),
     }
     return "".join(
         (

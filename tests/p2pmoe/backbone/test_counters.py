@@ -16,6 +16,7 @@ def test_a_finished_request_is_added_to_the_totals() -> None:
     trace.dropped_calls, trace.read_bytes = 5, 4096
     trace.minor_faults, trace.major_faults = 7, 2
     trace.wait_s = 1.5
+    trace.hedges, trace.fetched_bytes = 6, 2048
     counters = BackboneCounters()
     counters.finished(trace, "stop", (5, 2))
     counters.failed_over("late", 4)
@@ -29,6 +30,8 @@ def test_a_finished_request_is_added_to_the_totals() -> None:
     assert 'p2pmoe_page_faults_total{kind="minor"} 7\n' in page
     assert 'p2pmoe_page_faults_total{kind="major"} 2\n' in page
     assert "p2pmoe_wait_seconds_total 1.5\n" in page
+    assert "p2pmoe_hedged_calls_total 6\n" in page
+    assert "p2pmoe_fetched_bytes_total 2048\n" in page
     assert 'p2pmoe_tokens_total{kind="completion"} 2\n' in page
     assert 'p2pmoe_failovers_total{reason="late"} 4\n' in page
     assert 'p2pmoe_requests_total{outcome="stop"} 1\n' in page

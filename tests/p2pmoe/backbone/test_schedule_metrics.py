@@ -19,6 +19,11 @@ async def test_they_count_what_was_done() -> None:
     assert run.end().usage.cached_tokens == 19
     assert page.total("p2pmoe_steps_total") == 6
     assert page.total("p2pmoe_step_rows_total") == 20 + 1 + 4
+    assert page.total("p2pmoe_decode_steps_total") == 4  # the first came of the prompt
+    assert page.total("p2pmoe_decode_tokens_total") == 4
+    assert page.total("p2pmoe_decode_sequence_steps_total") == 4
+    for name in ("trips", "wait_seconds", "crossing_seconds"):
+        assert page.total(f"p2pmoe_decode_{name}_total") == 0  # all is here
     assert page.total("p2pmoe_prefix_hits_total") == 1
     assert page.total("p2pmoe_prefix_tokens_total") == 19
     assert page.total("p2pmoe_kv_bytes") == pool.n_bytes

@@ -178,3 +178,14 @@ async def test_streams_that_share_steps_cost_what_they_would_alone() -> None:
     assert n_steps < 40  # they did share
     total = sum(calls.ram for _, calls in alone)
     assert backbone.counters.calls[Tier.RAM] == total
+
+
+def test_a_wait_for_weights_is_each_requests_and_hedges_are_counted() -> None:
+    step, traces = step_of([1, 2])
+    step.fetched(0.5, 3, 101)
+    step.hedged([ExpertRows(expert=4, rows=(2,)), ExpertRows(expert=5, rows=(0, 1))])
+    assert [trace.prefill_trips for trace in traces] == [1, 1]
+    assert sum(trace.fetched_bytes for trace in traces) == 101
+    assert [trace.hedges for trace in traces] == [1, 2]
+    told = step.told()
+    assert (told.trips, told.prefetch_s, told.n_sequences) == (1, 0.5, 2)
