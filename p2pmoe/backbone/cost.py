@@ -12,13 +12,16 @@ One `WorkerCost` per worker and one `LocalCost` per process keep running estimat
   its mean: 1 + RISK * (p95 / expected - 1), for workers and for the disk alike.
 
 Before the first sample the defaults below hold; the first sample replaces them. A
-worker that is not asked is not measured, so the round trip of an idle one shrinks
-(`relax`) until it is tried again: one bad sample never decides for good. All times are
-seconds on the caller's monotonic clock.
+worker that is not asked is not measured, so plans think the better of an idle one the
+longer it is (`relax`), until it is tried again: one bad sample never decides for good.
+Deadlines and hedges go by what was measured. One call that stalls says little of the
+next, so a mean takes an outlier in as twice itself; the quantiles take it as it is. All
+times are seconds on the caller's monotonic clock.
 """
 
 import math
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from p2pmoe.backbone.path_times import Path, PathTimes
@@ -30,6 +33,8 @@ WINDOW = 128
 RESORT_EVERY = 16
 ENOUGH = 8  # samples before anything is said of their spread
 RISK = 0.2  # of a layer with four calls, one in five meets somebody's p95
+OUTLIER = 2.0  # times the mean: as much a sample counts at most
+OUTLIER_S = 0.001  # and at least so much above it
 SMALL_BYTES = 16 * 1024
 LARGE_BYTES = 64 * 1024
 DEFAULT_RTT_S = 0.05
@@ -52,7 +57,7 @@ class CallSample:
 
 
 class _Mean:
-    """Exponentially weighted mean; plain while there are few samples."""
+    """Exponentially weighted mean; plain, outliers and all, while samples are few."""
 
     __slots__ = ("n", "value")
 
@@ -61,7 +66,10 @@ class _Mean:
         self.n = 0
 
     def add(self, sample: float) -> None:
+        """Take a sample in, at most as an outlier counts."""
         self.n += 1
+        if self.n > ENOUGH:
+            sample = min(sample, max(OUTLIER * self.value, self.value + OUTLIER_S))
         self.value += max(ALPHA, 1.0 / self.n) * (sample - self.value)
 
 
@@ -69,6 +77,7 @@ class WorkerCost:
     """Running estimates of one worker; `in_flight_rows` is its queue as we know it."""
 
     __slots__ = (
+        "_faded",
         "_n_samples",
         "_ordered",
         "_per_byte",
@@ -91,11 +100,17 @@ class WorkerCost:
         self.in_flight_rows = 0
         self.n_rows_sent = 0
         self._sampled = False
+        self._faded = 1.0  # what is left of the round trip in the eyes of plans
 
     @property
     def rtt_s(self) -> float:
-        """Round trip without compute."""
-        return self._rtt.value
+        """Round trip without compute, as plans see it."""
+        return self._rtt.value * self._faded
+
+    @property
+    def is_known(self) -> bool:
+        """Whether enough calls were measured to tell what is slow for this worker."""
+        return len(self._ratios) >= ENOUGH
 
     @property
     def per_row_s(self) -> float:
@@ -107,28 +122,47 @@ class WorkerCost:
         if sample.n_rows < 1 or not sample.elapsed_s >= 0.0:
             return
         self._sampled = True
-        expected = self.expected_s(sample.n_rows, sample.n_bytes)
         compute = min(max(sample.compute_s, 0.0), sample.elapsed_s)
         transport = sample.elapsed_s - compute
+        self._rtt.value = min(self._rtt.value, max(self.rtt_s, transport))
+        self._faded = 1.0
+        expected = self.measured_s(sample.n_rows, sample.n_bytes)
         self._per_row.add(compute / sample.n_rows)
         if sample.n_bytes <= SMALL_BYTES or self._rtt.n == 0:
             self._rtt.add(transport)
         elif sample.n_bytes >= LARGE_BYTES:
-            self._per_byte.add(max(0.0, transport - self.rtt_s) / sample.n_bytes)
-        self._ratios.append(sample.elapsed_s / max(expected, 1e-6))
+            self._per_byte.add(max(0.0, transport - self._rtt.value) / sample.n_bytes)
+        self._add_ratio(sample.elapsed_s / max(expected, 1e-6))
+
+    def _add_ratio(self, ratio: float) -> None:
+        self._ratios.append(ratio)
         self._n_samples += 1
         if len(self._ratios) < WINDOW or self._n_samples % RESORT_EVERY == 0:
             self._ordered = []  # sorted anew when asked
 
+    def outlasted(self, elapsed_s: float, n_rows: int, n_bytes: int) -> None:
+        """Note a call that had not been answered after `elapsed_s`, and was withdrawn.
+
+        What is given up for slow is a slow call: left out, it would look as if the
+        worker had none.
+        """
+        expected = self.measured_s(n_rows, n_bytes)
+        if elapsed_s > expected:
+            self._add_ratio(elapsed_s / max(expected, 1e-6))
+
     def relax(self) -> None:
         """Think a little better of a worker that was not measured since last time."""
         if not self._sampled and not self.in_flight_rows:
-            self._rtt.value *= RELAXED
+            self._faded *= RELAXED
         self._sampled = False
 
     def expected_s(self, n_rows: int, n_bytes: int) -> float:
-        """Return the time a call of this size takes on an idle worker."""
+        """Return the time that plans give a call of this size on an idle worker."""
         return self.rtt_s + n_bytes * self._per_byte.value + n_rows * self.per_row_s
+
+    def measured_s(self, n_rows: int, n_bytes: int) -> float:
+        """Return the time a call of this size took on this worker, when last asked."""
+        return self.expected_s(n_rows, n_bytes) + self._rtt.value - self.rtt_s
 
     def queue_s(self) -> float:
         """Return the compute of our own that the worker has not answered yet."""
@@ -136,8 +170,18 @@ class WorkerCost:
 
     def quantile_s(self, q: float, n_rows: int, n_bytes: int) -> float:
         """Return the q-quantile (0 to 1) of a call's time, queueing included."""
-        expected = self.expected_s(n_rows, n_bytes) + self.queue_s()
+        expected = self.measured_s(n_rows, n_bytes) + self.queue_s()
         return expected * self._spread(q)
+
+    def tail(self) -> Sequence[float]:
+        """Return elapsed / expected of the slowest calls, ascending, from p95 on.
+
+        Empty while there are too few samples to tell.
+        """
+        if not self.is_known:
+            return ()
+        ordered = self._in_order()
+        return ordered[math.ceil(0.95 * len(ordered)) - 1 :]
 
     def deadline_s(self, n_rows: int, n_bytes: int) -> float:
         """Return how long to wait for a call before it goes elsewhere.
@@ -145,9 +189,9 @@ class WorkerCost:
         From this worker's own p99, with a floor against jitter and a ceiling that
         keeps a stall below 2 s unless the call itself is expected to be longer.
         """
-        expected = self.expected_s(n_rows, n_bytes) + self.queue_s()
+        expected = self.measured_s(n_rows, n_bytes) + self.queue_s()
         ceiling = max(DEADLINE_CEILING_S, DEFAULT_SPREAD * expected)
-        if len(self._ratios) < ENOUGH:
+        if not self.is_known:
             return ceiling
         wanted = DEADLINE_MARGIN * self.quantile_s(0.99, n_rows, n_bytes)
         return min(max(wanted, DEADLINE_FLOOR_S), ceiling)
@@ -155,17 +199,21 @@ class WorkerCost:
     @property
     def risk(self) -> float:
         """What a plan weighs an expected time by, at least 1."""
-        if len(self._ratios) < ENOUGH:
+        if not self.is_known:
             return 1.0
         return 1.0 + RISK * max(0.0, self._spread(0.95) - 1.0)
 
     def _spread(self, q: float) -> float:
-        if len(self._ratios) < ENOUGH:
+        if not self.is_known:
             return DEFAULT_SPREAD
+        ordered = self._in_order()
+        at = math.ceil(q * len(ordered)) - 1
+        return ordered[min(max(at, 0), len(ordered) - 1)]
+
+    def _in_order(self) -> list[float]:
         if not self._ordered:
             self._ordered = sorted(self._ratios)
-        at = math.ceil(q * len(self._ordered)) - 1
-        return self._ordered[min(max(at, 0), len(self._ordered) - 1)]
+        return self._ordered
 
 
 class LocalCost:

@@ -114,3 +114,50 @@ def test_reads_at_once_share_the_disk() -> None:
     assert cost.disk_s(0, 1_000_000) == pytest.approx(0.1)
     cost.observe_read(0.4, 0)
     assert cost.disk_s(0, 1_000_000) == pytest.approx(0.1)
+
+
+def test_one_stall_says_little_of_the_next_call() -> None:
+    cost = WorkerCost()
+    for _ in range(20):
+        cost.observe(sample(0.020, 0.0))
+    cost.observe(sample(0.220, 0.0))
+    assert 0.020 < cost.rtt_s < 0.0231
+    assert cost.tail()[-1] == pytest.approx(11.0)
+    for _ in range(40):
+        cost.observe(sample(0.220, 0.0))
+    assert cost.rtt_s > 0.2  # it is slow by now
+
+
+def test_too_few_calls_have_no_tail() -> None:
+    cost = WorkerCost()
+    for _ in range(7):
+        cost.observe(sample(0.020, 0.0))
+    assert not cost.tail()
+    cost.observe(sample(0.020, 0.0))
+    assert list(cost.tail()) == pytest.approx([1.0])
+
+
+def test_what_was_withdrawn_for_slow_was_slow() -> None:
+    cost = WorkerCost()
+    for _ in range(20):
+        cost.observe(sample(0.020, 0.0))
+    cost.outlasted(0.010, 1, 900)  # withdrawn before its time: says nothing
+    assert cost.tail()[-1] == pytest.approx(1.0)
+    cost.outlasted(0.060, 1, 900)
+    assert cost.tail()[-1] == pytest.approx(3.0)
+    assert cost.rtt_s == pytest.approx(0.020)
+
+
+def test_idling_fades_for_plans_not_for_deadlines() -> None:
+    cost = WorkerCost()
+    for _ in range(20):
+        cost.observe(sample(0.020, 0.0))
+    before = cost.quantile_s(0.95, 1, 900)
+    for _ in range(50):
+        cost.relax()
+    assert cost.rtt_s < 0.005
+    assert cost.expected_s(1, 900) < 0.005
+    assert cost.quantile_s(0.95, 1, 900) == before
+    cost.observe(sample(0.020, 0.0))
+    assert cost.rtt_s == pytest.approx(0.020)
+    assert cost.tail()[-1] == pytest.approx(1.0)
