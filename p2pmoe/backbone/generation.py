@@ -25,9 +25,9 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from p2pmoe.backbone.passes import PassTrace
 from p2pmoe.errors import RequestFailed
 from p2pmoe.model.sampler import SamplingSettings
+from p2pmoe.passes.values import PassTrace
 from p2pmoe.text.stopping import FinishReason
 
 __all__ = [

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from p2pmoe.backbone.passes import LayerTrace, PassTrace
 from p2pmoe.backbone.plan import ExpertRows, LayerPlan, rows_of
+from p2pmoe.passes.values import LayerTrace, PassTrace
 
 __all__ = ["PassRecord"]
 

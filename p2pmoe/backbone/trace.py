@@ -20,10 +20,10 @@ import numpy.typing as npt
 from p2pmoe.backbone.generation import StepFigures, TierCalls, TracedHash
 from p2pmoe.backbone.page_faults import thread_faults
 from p2pmoe.backbone.pass_record import PassRecord
-from p2pmoe.backbone.passes import PassTrace
 from p2pmoe.backbone.plan import ExpertRows, Tier
 from p2pmoe.backbone.prefetch.buffer import Ahead  # noqa: TC001 - a field's type
 from p2pmoe.backbone.request_trace import RequestTrace
+from p2pmoe.passes.values import PassTrace
 
 __all__ = ["RequestTrace", "StepTrace"]
 

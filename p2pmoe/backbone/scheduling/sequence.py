@@ -19,9 +19,9 @@ from p2pmoe.backbone.generation import (
     TokenLogprobs,
     TracedHash,
 )
-from p2pmoe.backbone.passes import PassTrace
 from p2pmoe.backbone.trace import RequestTrace
 from p2pmoe.model.kv_cache import KvCache
+from p2pmoe.passes.values import PassTrace
 
 __all__ = ["Origin", "SequenceState", "add_figures"]
 
@@ -64,6 +64,8 @@ class SequenceState:
     n_cached: int = 0  # positions of the prompt that were reused
     n_restored: int = 0  # positions that were complete before it began
     n_hint: int = 0  # positions that others had of it when it got its slot
+    n_drafted: int = 0  # tokens drafted for it and run
+    n_accepted: int = 0  # of them, those that were drawn
     constraint: TokenConstraint | None = None
     prompt_logprobs: list[TokenLogprobs] = field(default_factory=list)
     figures: StepFigures | None = None  # since the last token

@@ -3,8 +3,8 @@
 import pytest
 
 from p2pmoe.backbone.pass_record import PassRecord
-from p2pmoe.backbone.passes import LayerTrace, PassTrace
 from p2pmoe.backbone.plan import ExpertRows, LayerPlan, Tier, WorkerCalls
+from p2pmoe.passes.values import LayerTrace, PassTrace
 from relay.keys import PeerId
 
 PEER = PeerId(bytes(32))

@@ -1,6 +1,6 @@
 """What is told of a pass."""
 
-from p2pmoe.backbone.passes import LayerTrace, PassTrace
+from p2pmoe.passes.values import LayerTrace, PassTrace
 
 
 def test_a_lane_waits_from_where_its_own_work_ends() -> None:
