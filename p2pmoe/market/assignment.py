@@ -19,7 +19,7 @@ import heapq
 from collections.abc import Iterable, Mapping
 
 from p2pmoe.market.coverage import replica_overhead_bytes
-from p2pmoe.market.devices import Device, ExpertKey
+from p2pmoe.market.devices import Device, ExpertKey, layer_of
 from p2pmoe.market.wanted import Order, Rank, Wanted, WantedState, order_of, rank
 
 __all__ = ["Assignment"]
@@ -162,7 +162,9 @@ class Assignment:
             heapq.heappush(self._heaps[order], (found, state.version, state.wanted.key))
 
     def _tie(self, key: ExpertKey) -> int:
-        return self._hash(key.to_bytes(12, "big"))
+        """Return a hash by which experts of one layer lie together."""
+        of_layer = self._hash(layer_of(key).to_bytes(12, "big")) >> 34
+        return of_layer << 30 | self._hash(key.to_bytes(12, "big")) >> 34
 
     def _hash(self, name: bytes) -> int:
         digest = hashlib.blake2b(name, digest_size=8, key=self._salt).digest()

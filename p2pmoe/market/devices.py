@@ -22,11 +22,13 @@ __all__ = [
     "Device",
     "ExpertKey",
     "check_capacity",
+    "layer_of",
 ]
 
 ExpertKey = NewType("ExpertKey", int)  # deployment number << 32 | packed expert id
 
 MAX_DOMAIN_CHARS = 100
+_INDEX_BITS = 16  # of a packed expert id, below the layer
 _MAX_BYTES = 1 << 50  # 1 PiB
 _MAX_RATE = 1 << 60
 _MAX_LINK_BYTES_S = 1 << 44
@@ -38,6 +40,11 @@ AVAILABILITY_PERMILLE: Mapping[DeviceClass, int] = {
     DeviceClass.PHONE: 700,
     DeviceClass.BROWSER: 500,
 }
+
+
+def layer_of(key: ExpertKey) -> int:
+    """Return a number for the deployment's layer that an expert is of."""
+    return key >> _INDEX_BITS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,12 +10,17 @@ Rules of the order (a smaller rank is given out first):
 Within group 1 a hub takes what hubs hold least, hottest first; a laptop the rarest
 against target, hottest first, which is the middle once hubs hold the top; a phone or a
 browser the tail: only experts of at most median demand, coldest first, and never one
-that it alone would hold unless the backbone's disk stands behind it. Ties go by a hash
-that nobody can foresee, so no one can choose to corner an expert.
+that it alone would hold unless the backbone's disk stands behind it.
+
+For all but hubs, demands within a factor of two count as alike. Ties go by layer, then
+by expert, in an order of hashes that nobody can foresee: so no one can choose to corner
+an expert, and a device with room for several gets those of one layer, which are needed
+at the same time: a backbone then asks fewer workers in a layer, and waits for fewer.
 
 Source: design/06, "Assignment".
 """
 
+import math
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -114,8 +119,10 @@ def rank(state: WantedState, order: Order) -> Rank | None:
     urgency = _at_hand(state) if wanted.at_hand else _away(state, order)
     if urgency is None:
         return None
-    demand = wanted.demand if order is Order.TAIL else -wanted.demand
-    return (*urgency, demand, state.tie)
+    if order is Order.HUB:
+        return (*urgency, -wanted.demand, state.tie)
+    _, heat = math.frexp(wanted.demand)
+    return (*urgency, heat if order is Order.TAIL else -heat, state.tie)
 
 
 def _at_hand(state: WantedState) -> tuple[int, float] | None:

@@ -6,9 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mobile_worker.device_class import DeviceClass
+from mobile_worker.expert_id import ExpertId
 from p2pmoe.market.assignment import Assignment
 from p2pmoe.market.coverage import Replica, coverage_permille, is_met
-from p2pmoe.market.devices import Device, ExpertKey
+from p2pmoe.market.deployments import key_of
+from p2pmoe.market.devices import Device, ExpertKey, layer_of
+from p2pmoe.market.wanted import Wanted
 from tests.support.market_worlds import (
     SHARD_BYTES,
     make_device,
@@ -217,3 +220,31 @@ def test_a_deployment_that_a_device_refuses_is_not_given_to_it() -> None:
     device = make_device("d", DeviceClass.LAPTOP, 2)
     device.refuses = {0}
     assert assignment.fill(device) == []
+
+
+def test_a_device_gets_experts_of_one_layer_where_they_are_needed_alike() -> None:
+    """32 devices share 8 layers of 16: whole layers, so few are asked in a layer."""
+    wanted = [
+        Wanted(
+            key=key_of(0, ExpertId(layer, index)),
+            n_bytes=SHARD_BYTES,
+            demand=1.0 + index / 32,
+            target=1,
+            floor=1,
+            at_hand=False,
+            in_tail=True,
+        )
+        for layer in range(8)
+        for index in range(16)
+    ]
+    assignment = board(wanted)
+    devices = [
+        make_device(f"d{i}", DeviceClass.LAPTOP, 4, f"net-{i}") for i in range(32)
+    ]
+    assignment.fill_all(devices)
+    asked: dict[int, int] = Counter()
+    for device in devices:
+        assert len(device.held) == 4
+        for layer in {layer_of(key) for key in device.held}:
+            asked[layer] += 1
+    assert sum(asked.values()) <= 40  # 32 at best, some 110 if scattered
