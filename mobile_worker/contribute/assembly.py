@@ -18,6 +18,7 @@ from mobile_worker.contribute.market_side import MarketParts, MarketSide
 from mobile_worker.contribute.proving import ProvenKernel
 from mobile_worker.contribute.relief import MemoryRelief, ReliefParts, major_faults
 from mobile_worker.contribute.settings import ContributeSettings
+from mobile_worker.contribute.shard_service import ShardService
 from mobile_worker.links.node import Node
 from mobile_worker.serve.held import HeldExperts, HeldModel
 from mobile_worker.serve.server import ExpertServer, Find, ServeSettings
@@ -106,8 +107,8 @@ def assemble(base: Base, services: Services) -> Contributor:
             self_test=base.proven.self_test,
             clock=clock,
             leases=leases,
-            store=base.store,
             desk=desk,
+            shards=ShardService(node, held=held.shard, stored=base.store.read_range),
             accounts=accounts,
             settling=settling,
             market_side=market_side,

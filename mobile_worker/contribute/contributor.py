@@ -20,6 +20,7 @@ from mobile_worker.contribute.greeting import hello_ack, problem_of
 from mobile_worker.contribute.leases import LeaseBook
 from mobile_worker.contribute.market_side import MarketSide
 from mobile_worker.contribute.relief import MemoryRelief
+from mobile_worker.contribute.shard_service import ShardService
 from mobile_worker.errors import LocalError
 from mobile_worker.links.arrivals import take_each
 from mobile_worker.links.events import (
@@ -35,8 +36,7 @@ from mobile_worker.messages import MessageType
 from mobile_worker.serve.server import ExpertServer
 from mobile_worker.servings.accounts import Accounts
 from mobile_worker.servings.settling import Settling
-from mobile_worker.shards.desk import BlobDesk, answer_get, busy_blob
-from mobile_worker.shards.store import ShardStore
+from mobile_worker.shards.desk import BlobDesk
 from relay.keys import PeerId, short_id
 
 __all__ = ["Contributor", "ContributorParts"]
@@ -44,7 +44,6 @@ __all__ = ["Contributor", "ContributorParts"]
 logger = logging.getLogger("p2pmoe.contribute")
 
 _TICK_S = 0.25
-_MAX_GETS = 32
 _MAX_FILED = 64
 _ACCEPT_SHARE = 0.25  # of the time for draining, to hear of the last servings
 
@@ -58,8 +57,8 @@ class ContributorParts:
     self_test: bytes
     clock: Clock
     leases: LeaseBook
-    store: ShardStore
     desk: BlobDesk
+    shards: ShardService
     accounts: Accounts
     settling: Settling
     market_side: MarketSide
@@ -80,10 +79,6 @@ class Contributor:
         self._filed_in, self._filed_out = trio.open_memory_channel[
             tuple[PeerId, messages.Filed | messages.File]
         ](_MAX_FILED)
-        # Full: whoever asks is told BUSY.
-        self._gets_in, self._gets_out = trio.open_memory_channel[
-            tuple[PeerId, messages.Get]
-        ](_MAX_GETS)
 
     async def run(self) -> None:
         """Work until cancelled, or until the node closes.
@@ -95,7 +90,7 @@ class Contributor:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._keep_time)
             nursery.start_soon(self._take_filed)
-            nursery.start_soon(self._answer_gets)
+            nursery.start_soon(self._parts.shards.run)
             nursery.start_soon(self._parts.gatherer.run)
             nursery.start_soon(self._parts.server.run)
             nursery.start_soon(self._parts.settling.run)
@@ -163,7 +158,7 @@ class Contributor:
             case messages.Blob():
                 parts.desk.arrived(peer, message)
             case messages.Get():
-                self._queue_get(peer, message)
+                parts.shards.asked(peer, message)
             case _ if peer == parts.market:
                 parts.market_side.said(message)
             case _:
@@ -230,12 +225,6 @@ class Contributor:
         except trio.WouldBlock:
             logger.info("%s dropped; it is repeated", type(message).__name__)
 
-    def _queue_get(self, peer: PeerId, get: messages.Get) -> None:
-        try:
-            self._gets_in.send_nowait((peer, get))
-        except trio.WouldBlock:
-            self._say(peer, busy_blob(get))
-
     async def _take_filed(self) -> None:
         async for peer, message in self._filed_out:
             try:
@@ -246,12 +235,6 @@ class Contributor:
                         await self._parts.settling.offered(peer, message)
             except LedgerError as error:
                 logger.warning("the spool of vouchers: %s", error)
-
-    async def _answer_gets(self) -> None:
-        read_range = self._parts.store.read_range
-        async for peer, get in self._gets_out:
-            blob = await trio.to_thread.run_sync(answer_get, get, read_range)
-            self._say(peer, blob)
 
     async def _keep_time(self) -> None:
         parts = self._parts

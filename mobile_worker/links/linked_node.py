@@ -97,6 +97,11 @@ class LinkedNode:
         link = choose_link(state, self._switchboard.relays)
         return None if link is None else link.kind
 
+    def waiting_bytes(self, peer: PeerId) -> int:
+        """Return how many bytes of messages wait to be sent to a peer."""
+        state = self._peers.get(peer)
+        return 0 if state is None else state.session.queued_bytes
+
     def record_of(self, peer: PeerId) -> PeerRecord | None:
         """Return what the peer last signed about itself, if known."""
         state = self._peers.get(peer)

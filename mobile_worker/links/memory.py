@@ -220,6 +220,10 @@ class MemoryNode:
         """Tell whether messages were exchanged with the peer."""
         return PathKind.MEMORY if peer in self.known else None
 
+    def waiting_bytes(self, peer: PeerId) -> int:
+        """Return how many bytes are still on their way to a peer."""
+        return sum(len(frame) for _, frame in self.outbox.get(peer, ()))
+
     def record_of(self, peer: PeerId) -> PeerRecord | None:
         """Return the peer's record, learned or brought by the first message."""
         return self._records.get(peer)

@@ -121,6 +121,10 @@ class Node(Protocol):
         """Tell how the peer is reached now; None while there is no session."""
         ...
 
+    def waiting_bytes(self, peer: PeerId) -> int:
+        """Return how many bytes of messages wait to be sent to a peer."""
+        ...
+
     def record_of(self, peer: PeerId) -> PeerRecord | None:
         """Return what the peer last signed about itself, if known."""
         ...

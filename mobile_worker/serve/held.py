@@ -58,6 +58,7 @@ class HeldExperts:
         self.max_bytes = max_bytes
         self.used_bytes = 0
         self._models: dict[bytes, HeldModel] = {}
+        self._shards: dict[bytes, bytes] = {}  # by SHA-256; the weights' own bytes
 
     def learn(self, name: bytes, manifest: Manifest) -> HeldModel:
         """Return the model of this manifest, known from now on."""
@@ -120,7 +121,12 @@ class HeldExperts:
         weights = expert_weights(shard, layout)
         check_expert(weights, expert)
         model.weights[expert] = weights
+        self._shards[model.experts[expert].digest] = shard
         self.used_bytes += len(shard)
+
+    def shard(self, digest: bytes) -> bytes | None:
+        """Return the shard with this SHA-256 if it is in memory."""
+        return self._shards.get(digest)
 
     def drop(self, name: bytes, keep: frozenset[ExpertId]) -> None:
         """Forget the experts of a model that are not in `keep`."""
@@ -129,6 +135,7 @@ class HeldExperts:
             return
         for expert in [e for e in model.weights if e not in keep]:
             del model.weights[expert]
+            self._shards.pop(model.experts[expert].digest, None)
             self.used_bytes -= model.experts[expert].n_bytes
         if not keep:
             del self._models[name]

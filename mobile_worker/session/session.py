@@ -124,6 +124,11 @@ class Session:
         """Whether anything waits to be sent, keys and credit permitting."""
         return bool(self._raw or self._urgent or self._outbox.n_bytes)
 
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes of messages that wait to be sent."""
+        return self._outbox.n_bytes
+
     def add(self, message: bytes, message_class: MessageClass) -> None:
         """Queue a message; raises SendQueueFull."""
         self._outbox.add(message, message_class)
@@ -159,8 +164,7 @@ class Session:
         if channel is None:
             return None
         if self._urgent:
-            frame = self._urgent.popleft()
-            return Packet(MessageClass.CONTROL, channel.seal(frame))
+            return Packet(MessageClass.CONTROL, channel.seal(self._urgent.popleft()))
         cut = self._outbox.next_frame(channel.flow, least)
         return None if cut is None else Packet(cut[0], channel.seal(cut[1]))
 
@@ -212,15 +216,13 @@ class Session:
 
     def probe(self, token: int) -> bytes | None:
         """Return a packet that asks for an answer by the same link, if keys exist."""
-        if self._current is None:
-            return None
-        return self._current.seal(TOKEN.pack(FrameKind.PROBE, token))
+        channel, frame = self._current, TOKEN.pack(FrameKind.PROBE, token)
+        return None if channel is None else channel.seal(frame)
 
     def farewell(self) -> bytes | None:
         """Return a packet that says that our process ends, if keys exist."""
-        if self._current is None:
-            return None
-        return self._current.seal(bytes((FrameKind.GOODBYE,)))
+        channel, frame = self._current, bytes((FrameKind.GOODBYE,))
+        return None if channel is None else channel.seal(frame)
 
     def on_time(self, now: float) -> list[Outcome]:
         """Repeat what is due; call a few times a second while `needs_time`."""

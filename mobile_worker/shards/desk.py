@@ -18,7 +18,7 @@ from mobile_worker.errors import SendQueueFull
 from mobile_worker.messages.blobs import Blob, BlobError, Get
 from mobile_worker.shards.errors import ShardError, SourceRefused
 from mobile_worker.shards.fetch import Piece
-from mobile_worker.shards.transfer import PIECE_BYTES
+from mobile_worker.shards.transfer import MAX_ANSWER_BYTES
 from relay.keys import PeerId
 
 __all__ = ["BlobDesk", "PeerSource", "answer_get", "busy_blob"]
@@ -33,11 +33,11 @@ def answer_get(
     """Return the BLOB that answers a GET.
 
     Args:
-        get: the question; at most PIECE_BYTES of it are answered.
+        get: the question; at most MAX_ANSWER_BYTES of it are answered.
         read_range: gives (total size, bytes) of a blob named in hex; raises ShardError
             if it is not here.
     """
-    length = min(get.length, PIECE_BYTES)
+    length = min(get.length, MAX_ANSWER_BYTES)
     error, total, body = BlobError.OK, 0, b""
     try:
         total, body = read_range(get.digest.hex(), get.offset, length)

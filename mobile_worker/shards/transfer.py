@@ -10,9 +10,10 @@ import heapq
 
 from mobile_worker.shards.errors import ShardUnavailable
 
-__all__ = ["PIECE_BYTES", "Transfer"]
+__all__ = ["MAX_ANSWER_BYTES", "PIECE_BYTES", "Transfer"]
 
 PIECE_BYTES = 16_384
+MAX_ANSWER_BYTES = 1 << 18  # of one question; a lost packet costs a whole answer
 
 
 class Transfer:

@@ -54,7 +54,9 @@ async def test_the_queue_of_a_peer_is_bounded():
         message = Blob(
             request=1, digest=bytes(32), offset=0, total=1, error=0, body=body
         )
+        assert a.waiting_bytes(b.peer_id) == 0
         for _ in range(MAX_QUEUED_BYTES // len(body)):
             a.send(b.peer_id, message)
+        assert MAX_QUEUED_BYTES * 0.8 < a.waiting_bytes(b.peer_id) <= MAX_QUEUED_BYTES
         with pytest.raises(SendQueueFull):
             a.send(b.peer_id, message)

@@ -96,7 +96,9 @@ async def test_cut_drop_and_delay():
         a.send(b.peer_id, Cancel(request=2))
         network.delay(a.peer_id, b.peer_id, 3.0)
         before = trio.current_time()
+        assert a.waiting_bytes(b.peer_id) == 0
         a.send(b.peer_id, Cancel(request=3))
+        assert a.waiting_bytes(b.peer_id) > 0
         network.delay(a.peer_id, b.peer_id, 0.0)
         a.send(b.peer_id, Draining(reason="sleep"))
         first, second = await next_event(b), await next_event(b)

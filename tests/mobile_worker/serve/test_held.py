@@ -27,8 +27,11 @@ def test_b15_two_that_fit_singly_but_not_together() -> None:
     with pytest.raises(MemoryExhausted):
         held.hold(model, TWO, MODEL.shards[TWO])
     assert held.used_bytes == SIZE
+    assert held.shard(MODEL.digest(ONE)) == MODEL.shards[ONE]
+    assert held.shard(MODEL.digest(TWO)) is None
     held.drop(MODEL.name, frozenset())
     assert held.used_bytes == 0
+    assert held.shard(MODEL.digest(ONE)) is None
     assert held.model(MODEL.name) is None
 
 

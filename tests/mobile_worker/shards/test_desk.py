@@ -13,7 +13,7 @@ from mobile_worker.shards.desk import BlobDesk, answer_get
 from mobile_worker.shards.errors import ShardUnavailable
 from mobile_worker.shards.fetch import fetch_shard
 from mobile_worker.shards.store import ShardStore
-from mobile_worker.shards.transfer import PIECE_BYTES
+from mobile_worker.shards.transfer import MAX_ANSWER_BYTES
 from relay.keys import PeerId
 from tests.support.trio_test import trio_test
 
@@ -40,8 +40,15 @@ def test_a_get_is_answered_from_the_store(tmp_path: Path) -> None:
     blob = answer_get(get(offset=10), store.read_range)
     assert (blob.request, blob.offset, blob.total) == (5, 10, len(BODY))
     assert (blob.error, blob.body) == (BlobError.OK, BODY[10:110])
-    long = answer_get(get(length=10**9), store.read_range)
-    assert len(long.body) == PIECE_BYTES
+    assert answer_get(get(length=10**9), store.read_range).body == BODY
+
+
+def test_no_question_is_answered_with_more_than_a_piece() -> None:
+    large = bytes(2 * MAX_ANSWER_BYTES)
+    blob = answer_get(
+        get(length=10**9), lambda _, at, n: (len(large), large[at : at + n])
+    )
+    assert len(blob.body) == MAX_ANSWER_BYTES
 
 
 def test_what_is_not_here_is_a_code_without_local_texts(tmp_path: Path) -> None:
