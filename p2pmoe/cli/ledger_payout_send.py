@@ -1,7 +1,8 @@
 """`p2pmoe ledger payout send`: prepared payouts leave the house.
 
 Without --commit it says what would be sent. Exit code 3 where it is not known whether
-something was paid: it stays unresolved, and is never sent again.
+something was paid: it stays unresolved, and is never sent again; else 1 where one
+failed.
 """
 
 import contextlib
@@ -102,6 +103,7 @@ def _send(
 ) -> None:
     from p2pmoe.cli.late_bar import LateBar
     from p2pmoe.cli.ledger_operate import operating
+    from p2pmoe.payouts.adapter import OutcomeKind
     from p2pmoe.payouts.sending import send_orders
 
     n_done = 0
@@ -116,6 +118,8 @@ def _send(
     _report(found, skipped, getattr(way, "written", []), as_json=as_json)
     if found.is_open:
         raise typer.Exit(3)
+    if found.count(OutcomeKind.FAILED):
+        raise typer.Exit(1)
 
 
 def _prepared(

@@ -102,6 +102,7 @@ def test_the_callback_gets_one_post_each(world, tmp_path, answers):
     made, asked = answers
     made += [httpx.Response(200, json={"reference": "R"}), httpx.Response(400)]
     result = run(world.path, *http_words(world, tmp_path, "--commit"), "--json")
+    assert result.exit_code == 1
     assert "1 payouts failed" in result.stderr
     done = json.loads(result.stdout)
     assert [row["state"] for row in done["payouts"]] == ["sent", "failed"]
