@@ -30,18 +30,18 @@ from p2pmoe.backbone.generation import (
     GenerationStep,
     TokenLogprobs,
 )
-from p2pmoe.backbone.lane import (
+from p2pmoe.backbone.lane import Lane, LaneParts
+from p2pmoe.backbone.lane_events import (
     Admitted,
     DeadlinePassed,
     Drawn,
     Event,
-    Lane,
-    LaneParts,
     StepFailed,
 )
 from p2pmoe.backbone.run_figures import end_of
 from p2pmoe.backbone.scheduling.schedule import Schedule, ScheduleLimits
 from p2pmoe.backbone.scheduling.sequence import SequenceState
+from p2pmoe.backbone.speculation.speculation import SpeculationMaker
 from p2pmoe.backbone.trace import RequestTrace, StepTrace
 from p2pmoe.config import MissingPolicy
 from p2pmoe.errors import (
@@ -93,6 +93,7 @@ class EngineParts:
     max_cold_experts: int | None = None
     park_after_s: float = 1.0
     missing: MissingPolicy = MissingPolicy.FAIL
+    speculation: SpeculationMaker | None = None  # of each lane
 
     def limits(self) -> ScheduleLimits:
         """Return the bounds of the schedule."""
@@ -201,6 +202,7 @@ class Engine:
                 tell=self._told,
                 monotonic=parts.monotonic,
                 missing=parts.missing,
+                speculation=parts.speculation and parts.speculation(number),
             )
         )
 
@@ -289,9 +291,9 @@ class Engine:
         if waits:
             self._end(run, Cancelled("the request was cancelled"))
         for lane in self.lanes:
-            step = lane.current
-            if step is not None and step.cancelled:
-                self._parts.cancel(step)  # nobody wants it any more
+            for step in lane.under_way:
+                if step.cancelled:
+                    self._parts.cancel(step)  # nobody wants it any more
 
     # What the lanes tell.
 

@@ -20,69 +20,40 @@ from threading import Condition
 
 from mobile_worker.arithmetic.coding import Floats
 from p2pmoe.backbone.generation import FinishReason, GenerationStep
+from p2pmoe.backbone.lane_events import (
+    Admitted,
+    Drawn,
+    Event,
+    Over,
+    StepFailed,
+)
+from p2pmoe.backbone.lane_rows import (
+    at_fault,
+    deadline_of,
+    decodes,
+    drafts_of,
+    finish_of,
+    part_of,
+    provide_cache,
+    why_over,
+)
 from p2pmoe.backbone.pass_record import PassRecord
 from p2pmoe.backbone.pass_totals import PassTotals
-from p2pmoe.backbone.scheduling.drawing import draw, score_prompt
+from p2pmoe.backbone.scheduling.drawing import score_prompt
 from p2pmoe.backbone.scheduling.schedule import Schedule, Share, StepPlan
 from p2pmoe.backbone.scheduling.sequence import SequenceState, add_figures
+from p2pmoe.backbone.speculation.drafted import Round
+from p2pmoe.backbone.speculation.in_flight import run_walk
+from p2pmoe.backbone.speculation.lane_drafts import LaneDrafts
+from p2pmoe.backbone.speculation.speculation import Speculation
+from p2pmoe.backbone.speculation.verify import NOTHING, Verified, verify
 from p2pmoe.backbone.trace import StepTrace
 from p2pmoe.config import MissingPolicy
-from p2pmoe.errors import Cancelled, ExpertsUnavailable, RequestFailed, RowsFailed
+from p2pmoe.errors import ExpertsUnavailable
 from p2pmoe.model.experts import ExpertCaller
-from p2pmoe.model.logits import Logits
 from p2pmoe.model.model import Model
-from p2pmoe.model.step import SequencePart
-from p2pmoe.text.stopping import StopRules, cut_block
 
-__all__ = [
-    "Admitted",
-    "DeadlinePassed",
-    "Drawn",
-    "Event",
-    "Lane",
-    "LaneParts",
-    "Over",
-    "StepFailed",
-]
-
-
-class DeadlinePassed(RequestFailed):
-    """The request took longer than it may."""
-
-    advice = "ask for fewer tokens, or try again when more workers are there"
-
-
-@dataclass(frozen=True, slots=True)
-class Admitted:
-    """A sequence got its slot."""
-
-    sequence: SequenceState
-
-
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """A sequence's next token."""
-
-    sequence: SequenceState
-    step: GenerationStep
-
-
-@dataclass(frozen=True, slots=True)
-class Over:
-    """A sequence is over: by a rule, or with an error."""
-
-    sequence: SequenceState
-    cause: FinishReason | Exception
-
-
-@dataclass(frozen=True, slots=True)
-class StepFailed:
-    """What is still under way for a step is to be stopped."""
-
-    step: StepTrace
-
-
-Event = Admitted | Drawn | Over | StepFailed
+__all__ = ["Lane", "LaneParts"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +72,7 @@ class LaneParts:
     tell: Callable[[Sequence[Event]], None]
     monotonic: Callable[[], float]
     missing: MissingPolicy = MissingPolicy.FAIL
+    speculation: Speculation | None = None
 
 
 class Lane:
@@ -110,11 +82,15 @@ class Lane:
         """Begin idle."""
         self._parts = parts
         self._closed = False
-        self.current: StepTrace | None = None  # the step under way, for others to stop
+        self.under_way: tuple[StepTrace, ...] = ()  # for others to stop
         self.n_steps = 0
         self.n_rows = 0
         self.n_last = 0  # sequences of the latest step
         self.totals = PassTotals()
+        self.speculation = parts.speculation
+        self._drafts = None
+        if parts.speculation is not None:
+            self._drafts = LaneDrafts(parts.speculation, parts.model, parts.monotonic)
 
     def close(self) -> None:
         """End after the step under way; the caller holds the lock and notifies."""
@@ -150,118 +126,201 @@ class Lane:
     def take(self, plan: StepPlan) -> None:
         """Do what was decided, and tell what came of it."""
         events: list[Event] = [Admitted(s) for s in plan.admitted]
-        events += [Over(s, _why_over(s)) for s in plan.over]
+        events += [Over(s, why_over(s)) for s in plan.over]
         if events:
             self._parts.tell(events)
+        round_ = self._choose(plan.shares)
         shares = self._with_caches(plan.shares)
         if shares:
-            self._run_step(shares, plan)
+            self._run_step(shares, plan, round_)
 
     def _with_caches(self, shares: Sequence[Share]) -> list[Share]:
         """Make, copy or grow caches; a sequence for which that fails is over."""
         ready = []
+        model, limit = self._parts.model, self._parts.schedule.limits.n_context
         for share in shares:
             try:
-                self._provide_cache(share.sequence)
+                provide_cache(share.sequence, model, limit)
             except Exception as error:  # noqa: BLE001 - MemoryError among others
                 self._end([(share.sequence, error)])
             else:
                 ready.append(share)
         return ready
 
-    def _provide_cache(self, sequence: SequenceState) -> None:
-        if sequence.cache is not None:
-            sequence.cache.grow(sequence.room)
-            return
-        origin, model = sequence.origin, self._parts.model
-        if origin is None:
-            limit = self._parts.schedule.limits.n_context
-            sequence.cache = model.new_cache(sequence.room, limit=limit)
-        elif origin.is_own:
-            origin.cache.truncate(origin.length)
-            origin.cache.grow(sequence.room)
-            sequence.cache = origin.cache
-        else:
-            sequence.cache = origin.cache.copy_prefix(origin.length, sequence.room)
-        sequence.origin = None
-
     # One step.
 
-    def _run_step(self, shares: list[Share], plan: StepPlan) -> None:
-        parts = self._parts
+    def _choose(self, shares: Sequence[Share]) -> Round | None:
+        """Choose how the sequences that decode draft, and grant room for it."""
+        parts, drafts = self._parts, self._drafts
+        if drafts is None:
+            return None
+        drafts.forget_all_but(parts.schedule.lanes[parts.number])
+        decoding = [share.sequence for share in shares if decodes(share)]
+        if not decoding:
+            return None
+        n_rows = sum(share.n_rows for share in shares)
+        n_free = parts.schedule.cold[parts.number].rows - n_rows
+        round_ = drafts.choose(decoding, max(0, n_free), n_rows - len(decoding))
+        with parts.lock:
+            for sequence, n in round_.wanted.items():
+                round_.wanted[sequence] = parts.schedule.room_for_drafts(sequence, n)
+        return round_
+
+    def _run_step(
+        self, shares: list[Share], plan: StepPlan, round_: Round | None
+    ) -> None:
+        # Other policies answer at once for what nobody holds.
+        waits = self._parts.missing is MissingPolicy.WAIT
+        patience = plan.patience_s if waits else None
+        if self._drafts is not None and round_ is not None:
+            self._drafts.draft(round_)
+            if round_.drafts:
+                if self._run_pass(shares, patience, round_):
+                    return
+                # A draft may need what plain decoding does not.
+                self._drafts.failed(round_)
+        self._run_pass(shares, patience, round_)
+
+    def _run_pass(
+        self, shares: list[Share], patience: float | None, round_: Round | None
+    ) -> bool:
+        """Run the shares once; False if it failed and is to run without drafts."""
+        began = self._parts.monotonic()
+        step = self._begin(shares, round_)
+        self.under_way = (step,)
+        try:
+            logits = self._logits(shares, step, patience, round_)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the engine goes on
+            step.end()
+            self.totals.add(step, ())  # its waits were paid for
+            if round_ is not None and round_.drafts and not step.cancelled:
+                self._parts.tell([StepFailed(step)])
+                return False
+            self._failed(shares, step, error)
+        else:
+            step.end()
+            verified = self._succeeded(shares, step, logits, round_)
+            if self._drafts is not None and round_ is not None:
+                pass_s = self._parts.monotonic() - began
+                self._drafts.end(round_, verified, step, pass_s)
+        finally:
+            self.under_way = ()
+        return True
+
+    def _begin(self, shares: Sequence[Share], round_: Round | None) -> StepTrace:
         for share in shares:
             trace = share.sequence.trace
             trace.position = share.sequence.length
             trace.traces = share.sequence.request.traces
         record = PassRecord(
-            lane=parts.number,
+            lane=self._parts.number,
             keeps_layers=any(s.sequence.request.explains for s in shares),
         )
-        step = StepTrace([(s.sequence.trace, s.n_rows) for s in shares], record=record)
-        # Other policies answer at once for what nobody holds.
-        patience = plan.patience_s if parts.missing is MissingPolicy.WAIT else None
-        self.current = step
-        try:
-            caller = parts.experts(step, _deadline(shares), patience)
-            logits = parts.model.step([_part(share) for share in shares], caller)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the engine goes on
-            step.end()
-            self.totals.add(step, ())  # its waits were paid for
-            self._failed(shares, step, error)
-        else:
-            step.end()
-            self._succeeded(shares, step, logits)
-        finally:
-            self.current = None
+        if round_ is not None:
+            source = round_.plan.source if round_.drafts else None
+            record.planned(round_.plan.why, source or "", round_.draft_s)
+        return StepTrace(
+            [(s.sequence.trace, s.n_rows + len(drafts_of(s, round_))) for s in shares],
+            record=record,
+        )
+
+    def _logits(
+        self,
+        shares: Sequence[Share],
+        step: StepTrace,
+        patience: float | None,
+        round_: Round | None,
+    ) -> Sequence[Floats]:
+        parts, drafts = self._parts, self._drafts
+        deadline = deadline_of(shares)
+        caller = parts.experts(step, deadline, patience)
+        rows = [part_of(share, drafts_of(share, round_)) for share in shares]
+        if drafts is None or round_ is None or not round_.drafts:
+            return parts.model.step(rows, caller)
+        drafts.prefetch(round_, step, deadline)
+        in_flight = drafts.begin_in_flight(round_)
+        if in_flight is None:
+            return parts.model.step(rows, caller)
+        return run_walk(parts.model.walk(rows, caller), in_flight, step.record)
 
     def _succeeded(
-        self, shares: list[Share], step: StepTrace, logits: Sequence[Floats]
-    ) -> None:
+        self,
+        shares: list[Share],
+        step: StepTrace,
+        logits: Sequence[Floats],
+        round_: Round | None = None,
+    ) -> dict[SequenceState, Verified]:
         self.n_steps += 1
         self.n_rows += step.n_rows
         self.n_last = len(shares)
         events: list[Event] = []
-        committed = [0] * len(shares)
         over: list[tuple[SequenceState, FinishReason | Exception]] = []
+        found: dict[SequenceState, Verified] = {}
         for place, (share, own) in enumerate(zip(shares, logits, strict=True)):
             sequence = share.sequence
             try:
-                drawn = self._advance(share, own, step, place)
-            except Exception as error:  # noqa: BLE001 - a grammar's, a sampler's
+                verified = self._advance(share, own, drafts_of(share, round_))
+                told = self._told(sequence, verified, step, place)
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is its own
                 over.append((sequence, error))
                 continue
-            committed[place] = 0 if drawn is None else len(drawn.tokens)
-            if drawn is not None and not sequence.trace.cancelled:
-                events.append(Drawn(sequence, drawn))
-                reason = _finish(sequence, drawn.tokens)
+            found[sequence] = verified
+            if told is not None and not sequence.trace.cancelled:
+                events.append(Drawn(sequence, told))
+                reason = finish_of(sequence, told.tokens)
                 if reason is not None:
                     over.append((sequence, reason))
-        self.totals.add(step, committed)
+            if verified.error is not None:
+                over.append((sequence, verified.error))
+        own_parts = [found.get(share.sequence, NOTHING) for share in shares]
+        self.totals.add(step, [len(own.tokens) for own in own_parts])
         with self._parts.lock:
-            self._parts.schedule.charge(self._parts.number, shares, step.n_cold)
+            kept = [
+                Share(share.sequence, share.n_rows + own.n_accepted)
+                for share, own in zip(shares, own_parts, strict=True)
+            ]
+            schedule = self._parts.schedule
+            schedule.charge(self._parts.number, kept, step.n_rows, step.n_cold)
         self._end(over, events)
+        return found
 
-    def _advance(
-        self, share: Share, logits: Floats, step: StepTrace, place: int
-    ) -> GenerationStep | None:
-        """Take a sequence's logits; the token that follows, or None in a prompt."""
+    def _advance(self, share: Share, logits: Floats, drafts: Sequence[int]) -> Verified:
+        """Take a sequence's logits; the tokens that follow, none in a prompt."""
         sequence, request = share.sequence, share.sequence.request
         if request.scores_prompt and len(sequence.prompt_logprobs) < sequence.n_prompt:
             score_prompt(sequence, logits, sequence.length - share.n_rows)
+        if sequence.n_pending > 0:
+            return NOTHING
+        verified = verify(sequence, logits, drafts)
+        sequence.n_drafted += verified.n_drafted
+        sequence.n_accepted += verified.n_accepted
+        return verified
+
+    def _told(
+        self, sequence: SequenceState, verified: Verified, step: StepTrace, place: int
+    ) -> GenerationStep | None:
+        """Return the block for the client, with what its passes cost if it asked."""
+        request = sequence.request
         if request.explains:
             figures = step.figures(place)
             sequence.figures = add_figures(sequence.figures, figures)
-            n_committed = 0 if sequence.n_pending else 1
-            sequence.passes.append(replace(step.told(), n_committed=n_committed))
-        if request.traces:
-            sequence.hashes += step.hashes(place)
-        if sequence.n_pending:
+            sequence.passes.append(
+                replace(
+                    step.told(),
+                    n_drafted=verified.n_drafted,
+                    n_accepted=verified.n_accepted,
+                    n_committed=len(verified.tokens),
+                )
+            )
+        if request.traces:  # rows of drafts that were wrong are nobody's
+            found = step.hashes(place)
+            sequence.hashes += [h for h in found if h.position < sequence.length]
+        if not verified.tokens:
             return None
-        token, told = draw(sequence, logits[-1])
         self._note_times(sequence)
         drawn = GenerationStep(
-            tokens=(token,),
-            logprobs=() if told is None else (told,),
+            tokens=verified.tokens,
+            logprobs=verified.logprobs,
             figures=sequence.figures,
             hashes=tuple(sequence.hashes),
             passes=tuple(sequence.passes),
@@ -286,18 +345,18 @@ class Lane:
         events: list[Event] = [] if step.cancelled else [StepFailed(step)]
         over: list[tuple[SequenceState, FinishReason | Exception]] = []
         parked: list[SequenceState] = []
-        at_fault = _at_fault(shares, step, error)
+        faulty = at_fault(shares, step, error)
         now = parts.monotonic()
         with parts.lock:
             for share in shares:
                 sequence = share.sequence
-                if not at_fault:
+                if not faulty:
                     sequence.is_suspect = True
-                elif sequence not in at_fault:
+                elif sequence not in faulty:
                     sequence.parked_until = None  # it does not lack anything
                 elif sequence.trace.cancelled:
                     continue  # the next step begins without it
-                elif _deadline(shares) <= now < sequence.deadline:
+                elif deadline_of(shares) <= now < sequence.deadline:
                     continue  # the time was over for another one
                 elif self._waits_for(sequence, error, now):
                     parked.append(sequence)
@@ -330,50 +389,3 @@ class Lane:
         told = [*events, *(Over(sequence, cause) for sequence, cause in over)]
         if told:
             parts.tell(told)
-
-
-def _part(share: Share) -> SequencePart:
-    sequence = share.sequence
-    if sequence.cache is None:
-        raise ValueError("a sequence without a cache is in a step")
-    first = sequence.length
-    tokens = sequence.tokens[first : first + share.n_rows]
-    wanted = Logits.LAST if share.n_rows == sequence.n_pending else Logits.NONE
-    scored = len(sequence.prompt_logprobs)
-    if sequence.request.scores_prompt and scored < sequence.n_prompt:
-        wanted = Logits.ALL
-    return SequencePart(tokens, sequence.cache, wanted)
-
-
-def _deadline(shares: Sequence[Share]) -> float:
-    return min(share.sequence.deadline for share in shares)
-
-
-def _finish(sequence: SequenceState, tokens: Sequence[int]) -> FinishReason | None:
-    request = sequence.request
-    rules = StopRules(max_tokens=request.max_tokens, stop_ids=request.stop_ids)
-    return cut_block(tokens, sequence.n_drawn - len(tokens), rules).finish
-
-
-def _at_fault(
-    shares: Sequence[Share], step: StepTrace, error: Exception
-) -> list[SequenceState]:
-    """Return whose rows an error names; none if it cannot be told."""
-    if len(shares) == 1:
-        return [shares[0].sequence]
-    if isinstance(error, Cancelled):
-        return [s.sequence for s in shares if s.sequence.trace.cancelled]
-    if isinstance(error, RowsFailed):
-        owners = {int(step.owners[row]) for row in error.rows}
-        return [shares[owner].sequence for owner in sorted(owners)]
-    return []
-
-
-def _why_over(sequence: SequenceState) -> Exception:
-    if sequence.trace.cancelled:
-        return Cancelled("the request was cancelled")
-    if sequence.parked_by is not None:
-        return sequence.parked_by
-    return DeadlinePassed(
-        f"the request's deadline passed after {sequence.n_drawn} tokens"
-    )

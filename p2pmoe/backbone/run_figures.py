@@ -17,6 +17,8 @@ def end_of(
             prompt_tokens=sequence.n_prompt,
             completion_tokens=n_tokens,
             cached_tokens=sequence.n_cached,
+            drafted_tokens=sequence.n_drafted,
+            accepted_draft_tokens=sequence.n_accepted,
         ),
         timings=Timings(
             queued_s=trace.queued_s,

@@ -7,7 +7,9 @@ Keys lie dimension by dimension, values position by position, as `attention` rea
 f32. What a cache holds depends on its `limit`, never on how it came to its capacity.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -15,6 +17,8 @@ from mobile_worker.arithmetic.coding import Floats
 from p2pmoe.model.errors import CacheFull
 
 __all__ = ["KvCache", "LayerCache", "empty_layer"]
+
+Place: TypeAlias = tuple[slice | int, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,6 +34,13 @@ class LayerCache:
         """Memory taken."""
         index = 0 if self.index_keys is None else self.index_keys.nbytes
         return self.keys.nbytes + self.values.nbytes + index
+
+    def at(self, position: int) -> Iterator[tuple[Floats, Place]]:
+        """Yield each array, and where in it a position is."""
+        yield self.keys, (slice(None), slice(None), position)
+        yield self.values, (position,)
+        if self.index_keys is not None:
+            yield self.index_keys, (slice(None), slice(None), position)
 
     def resized(self, length: int, capacity: int) -> "LayerCache":
         """Return new memory for `capacity` positions with the first `length` copied."""
@@ -104,6 +115,20 @@ class KvCache:
         view = KvCache(self.capacity, self.layers)
         view.advance(length)
         return view
+
+    def copy_position(self, position: int, n_layers: int) -> list[Floats]:
+        """Return copies of what the first layers have at a position, in order."""
+        return [
+            array[place].copy()
+            for layer in self.layers[:n_layers]
+            for array, place in layer.at(position)
+        ]
+
+    def put_position(self, position: int, copies: Sequence[Floats]) -> None:
+        """Put back what `copy_position` returned."""
+        arrays = (own for layer in self.layers for own in layer.at(position))
+        for copy, (array, place) in zip(copies, arrays, strict=False):
+            array[place] = copy
 
     def grow(self, capacity: int) -> None:
         """Take memory for `capacity` positions and copy what is there.

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from threading import Condition
 
 from p2pmoe.backbone.generation import FinishReason, GenerationRequest, GenerationStep
-from p2pmoe.backbone.lane import Admitted, Drawn, Event, Lane, LaneParts, Over
+from p2pmoe.backbone.lane import Lane, LaneParts
+from p2pmoe.backbone.lane_events import Admitted, Drawn, Event, Over
 from p2pmoe.backbone.local_side import LocalSide
 from p2pmoe.backbone.scattered import Network, ScatteredExperts
 from p2pmoe.backbone.scheduling.schedule import Schedule, ScheduleLimits

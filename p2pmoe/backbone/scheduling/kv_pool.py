@@ -57,6 +57,13 @@ class KvPool:
         self._granted += n_positions
         return True
 
+    def grant_free(self, n_positions: int) -> bool:
+        """Grant positions from what is neither granted nor kept; False if too many."""
+        if n_positions * self.token_bytes > self.free_bytes:
+            return False
+        self._granted += n_positions
+        return True
+
     def release(self, n_positions: int) -> None:
         """Take back positions that were granted."""
         if n_positions > self._granted:

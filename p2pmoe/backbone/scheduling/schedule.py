@@ -313,6 +313,20 @@ class Schedule:
                     self.version += 1
                 return False
 
+    def room_for_drafts(self, sequence: SequenceState, n: int) -> int:
+        """Grant room for up to `n` drafts behind the next token; return for how many.
+
+        Only what is free is taken: neither a sequence nor a kept prefix gives way.
+        """
+        next_one = sequence.length + 1
+        needed = min(sequence.limit, next_one + n)
+        step = max(GRANULE, sequence.room // _GROWTH)
+        for room in (min(sequence.limit, sequence.room + step), needed):
+            more = room - sequence.room
+            if sequence.room < needed <= room and self.pool.grant_free(more):
+                sequence.room = room
+        return max(0, min(n, sequence.room - next_one))
+
     def _preempt(self, sequence: SequenceState) -> None:
         self._free(sequence)
         sequence.drop_cache()
@@ -323,15 +337,15 @@ class Schedule:
 
     # After a step.
 
-    def charge(self, lane: int, shares: list[Share], n_cold: int) -> None:
-        """Count the rows of a step that succeeded."""
+    def charge(self, lane: int, shares: list[Share], n_rows: int, n_cold: int) -> None:
+        """Count a step of `n_rows` that succeeded; `shares` are the rows that last."""
         for share in shares:
             self.queue.charge(share.sequence.request.client, share.n_rows)
             share.sequence.is_suspect = False
             share.sequence.parked_until = share.sequence.parked_by = None
             if share.sequence.n_drawn == 1:
                 tell_others(share.sequence, self.lanes[lane])
-        self.cold[lane].observe(sum(share.n_rows for share in shares), n_cold)
+        self.cold[lane].observe(n_rows, n_cold)
 
     def park(
         self, lane: int, sequences: list[SequenceState], error: Exception, now: float

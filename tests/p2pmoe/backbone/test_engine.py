@@ -28,7 +28,7 @@ from p2pmoe.backbone.generation import (
     GenerationFailed,
     GenerationRequest,
 )
-from p2pmoe.backbone.lane import DeadlinePassed
+from p2pmoe.backbone.lane_events import DeadlinePassed
 from p2pmoe.backbone.scattered import ScatteredExperts
 from p2pmoe.backbone.trace import RequestTrace, StepTrace
 from p2pmoe.errors import (

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from p2pmoe.backbone.generation import FinishReason, StepFigures, TierCalls
-from p2pmoe.backbone.lane import DeadlinePassed, StepFailed
+from p2pmoe.backbone.lane_events import DeadlinePassed, StepFailed
 from p2pmoe.backbone.trace import StepTrace
 from p2pmoe.config import MissingPolicy
 from p2pmoe.errors import Cancelled, ExpertsUnavailable, NotFinite, RequestFailed
@@ -470,7 +470,7 @@ def test_what_it_counts() -> None:
     rig.run()
     (lane,) = rig.lanes
     assert (lane.n_steps, lane.n_rows, lane.n_last) == (2, 6, 3)
-    assert lane.current is None
+    assert lane.under_way == ()
 
 
 def test_nothing_is_reported_for_a_sequence_twice() -> None:
