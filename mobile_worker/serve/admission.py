@@ -13,7 +13,13 @@ from mobile_worker.expert_id import ExpertId
 from mobile_worker.messages.serving import Dispatch, ExpertCall, OutputError
 from mobile_worker.serve.held import HeldModel
 
-__all__ = ["MAX_DISPATCH_ROWS", "MAX_RESULT_BYTES", "Problem", "check_dispatch"]
+__all__ = [
+    "MAX_DISPATCH_ROWS",
+    "MAX_RESULT_BYTES",
+    "Problem",
+    "check_dispatch",
+    "n_macs",
+]
 
 MAX_DISPATCH_ROWS = 4096
 MAX_RESULT_BYTES = 48 << 20  # of one answer: it must fit into a message
@@ -50,14 +56,19 @@ def check_dispatch(
     return _excess(dispatch, model, max_macs)
 
 
-def _excess(dispatch: Dispatch, model: HeldModel, max_macs: int) -> Problem | None:
-    n_macs = sum(
+def n_macs(dispatch: Dispatch, model: HeldModel) -> int:
+    """Return the multiply-adds of a dispatch of known experts."""
+    return sum(
         len(call.rows) * model.macs(ExpertId(dispatch.layer, call.index))
         for call in dispatch.calls
     )
-    if n_macs <= max_macs:
+
+
+def _excess(dispatch: Dispatch, model: HeldModel, max_macs: int) -> Problem | None:
+    n = n_macs(dispatch, model)
+    if n <= max_macs:
         return None
-    reason = f"{n_macs} multiply-adds, at most {max_macs} are computed at once"
+    reason = f"{n} multiply-adds, at most {max_macs} are computed at once"
     return Problem(OutputError.BAD_REQUEST, reason)
 
 

@@ -2,7 +2,9 @@
 
 The bound is in dispatches and in bytes of rows. A full queue refuses, and the backbone
 is told BUSY; nothing is ever dropped silently. A cancelled job leaves the queue only
-while it waits: what runs is finished.
+while it waits: what runs is finished. With the oldest go others that ask for one of its
+experts, as long as they are small: they are computed together (merging.py), and ahead
+of some that came before them, which lose little by that.
 """
 
 from collections import deque
@@ -11,12 +13,14 @@ from dataclasses import dataclass
 
 from mobile_worker.arithmetic.matrix import ExpertWeights
 from mobile_worker.messages.serving import Dispatch
+from mobile_worker.serve.merging import Asked, may_merge
 from mobile_worker.servings.tab import Reservation, Tab
 from relay.keys import PeerId
 
 __all__ = ["Job", "JobQueue"]
 
 _INDEX_BYTES = 36  # of one row index in a call, as it lies in memory
+_MERGED_PAIRS = 64  # of experts and rows: beyond, a row hardly gets cheaper
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -29,6 +33,17 @@ class Job:
     tab: Tab
     taken: Reservation
     received_at: float
+    n_macs: int = 0  # multiply-adds
+
+    @property
+    def asked(self) -> Asked:
+        """What is to be computed."""
+        return Asked(self.dispatch, self.weights)
+
+    @property
+    def n_pairs(self) -> int:
+        """Rows, each as often as an expert gets it."""
+        return sum(len(call.rows) for call in self.dispatch.calls)
 
     @property
     def n_bytes(self) -> int:
@@ -75,11 +90,27 @@ class JobQueue:
         self._n_bytes -= job.n_bytes
         return job
 
+    def pop_together(self) -> list[Job]:
+        """Take the oldest job and those that gain by running with it; [] if none."""
+        first = self.pop()
+        if first is None:
+            return []
+        together, left = [first], _MERGED_PAIRS - first.n_pairs
+        for job in tuple(self._jobs):
+            if job.n_pairs <= left and may_merge(first.asked, job.asked):
+                self._take(job)
+                together.append(job)
+                left -= job.n_pairs
+        return together
+
     def cancel(self, peer: PeerId, request: int) -> Job | None:
         """Take a waiting job out, or return None if it does not wait here."""
         for job in self._jobs:
             if job.peer == peer and job.dispatch.request == request:
-                self._jobs.remove(job)
-                self._n_bytes -= job.n_bytes
+                self._take(job)
                 return job
         return None
+
+    def _take(self, job: Job) -> None:
+        self._jobs.remove(job)
+        self._n_bytes -= job.n_bytes

@@ -1,14 +1,17 @@
 """The serve loop: takes dispatches in, computes them in threads, answers.
 
 Decide, then act: `dispatched` decides at once (refuse, repeat, busy, or queue) and
-sends what there is to say; the runners take queued jobs, compute each in a thread of
-their own limiter, and send its answer. Refusals reserve nothing. Leaves are built when
+sends what there is to say; the runners take queued jobs, those that share an expert
+together, compute them in a thread of their own limiter, and send each its answer. What
+takes less than the way to a thread and back is computed where it is. Refusals reserve
+nothing. Leaves are built when
 an answer is ready, before it is sent. Losing a peer stops nothing here: an answer
 nobody waits for is dropped by the node.
 """
 
 import logging
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import trio
@@ -20,11 +23,12 @@ from mobile_worker.expert_id import ExpertId
 from mobile_worker.messages.codec import Message
 from mobile_worker.messages.membership import Busy
 from mobile_worker.messages.serving import Dispatch, Output, OutputError
-from mobile_worker.serve.admission import Problem, check_dispatch
+from mobile_worker.serve.admission import Problem, check_dispatch, n_macs
 from mobile_worker.serve.answers import AnswerCache
-from mobile_worker.serve.compute import Computed, compute
+from mobile_worker.serve.compute import Computed
 from mobile_worker.serve.held import HeldModel
 from mobile_worker.serve.jobs import Job, JobQueue
+from mobile_worker.serve.merging import compute_together
 from mobile_worker.servings.tab import Refusal, Tab
 from relay.keys import PeerId, short_id
 
@@ -33,6 +37,8 @@ __all__ = ["ExpertServer", "Find", "ServeCounts", "ServeSettings"]
 logger = logging.getLogger("p2pmoe.serve")
 
 _BUSY_RETRY_MS = 50
+_AT_ONCE_US = 100.0  # a thread is some 60 us away, more where cores are busy
+_RATE_ALPHA = 0.1
 
 Find = Callable[[PeerId, bytes], tuple[Tab, HeldModel] | None]
 Send = Callable[[PeerId, Message], None]
@@ -50,10 +56,11 @@ class ServeSettings:
 
 @dataclass(slots=True)
 class ServeCounts:
-    """Servings since the start, and dispatches refused."""
+    """Servings since the start, and dispatches: refused, computed with others'."""
 
     servings: int = 0
     refused: int = 0
+    merged: int = 0
 
 
 class ExpertServer:
@@ -82,6 +89,7 @@ class ExpertServer:
         self._answers = AnswerCache()
         self._n_threads = settings.n_threads
         self._max_macs = settings.max_macs
+        self._mac_us = math.inf  # of one multiply-add, until the first are measured
         self._waiting = trio.Semaphore(0)
         self._n_running = 0
         self._idle = trio.Event()
@@ -145,23 +153,35 @@ class ExpertServer:
     async def _runner(self, limiter: trio.CapacityLimiter) -> None:
         while True:
             await self._waiting.acquire()
-            job = self._queue.pop()
-            if job is None:  # it was cancelled
-                continue
-            self._n_running += 1
+            jobs = self._queue.pop_together()  # none: cancelled, or gone with another
+            self._n_running += len(jobs)
             try:
-                await self._serve(job, limiter)
+                await self._serve(jobs, limiter)
             finally:
-                self._n_running -= 1
+                self._n_running -= len(jobs)
                 self._rest()
 
-    async def _serve(self, job: Job, limiter: trio.CapacityLimiter) -> None:
-        if job.is_overdue(self._clock.monotonic()):
+    async def _serve(self, jobs: Sequence[Job], limiter: trio.CapacityLimiter) -> None:
+        now = self._clock.monotonic()
+        late = [job for job in jobs if job.is_overdue(now)]
+        for job in late:
             outcome = Computed(error=OutputError.OVERDUE, reason="overdue in the queue")
+            self._answer(job, outcome)
+        ready = [job for job in jobs if job not in late]
+        if not ready:
+            return
+        self.counts.merged += len(ready) if len(ready) > 1 else 0
+        asked = [job.asked for job in ready]
+        if self._mac_us * sum(job.n_macs for job in ready) <= _AT_ONCE_US:
+            outcomes = compute_together(self._kernel, asked)
         else:
-            outcome = await trio.to_thread.run_sync(
-                compute, self._kernel, job.dispatch, job.weights, limiter=limiter
+            outcomes = await trio.to_thread.run_sync(
+                compute_together, self._kernel, asked, limiter=limiter
             )
+        for job, outcome in zip(ready, outcomes, strict=True):
+            self._answer(job, outcome)
+
+    def _answer(self, job: Job, outcome: Computed) -> None:
         answer = Output(
             request=job.dispatch.request,
             error=outcome.error,
@@ -170,6 +190,7 @@ class ExpertServer:
             results=outcome.results,
         )
         if outcome.error == OutputError.OK:
+            self._measured(job, outcome)
             job.tab.computed(job.taken, outcome.hashes, self._clock.monotonic())
             self.counts.servings += len(job.dispatch.calls)
         else:
@@ -177,6 +198,13 @@ class ExpertServer:
             self._log(job.peer, job.dispatch, Problem(outcome.error, outcome.reason))
         self._answers.answered(job.peer, job.dispatch, answer)
         self._say(job.peer, answer)
+
+    def _measured(self, job: Job, outcome: Computed) -> None:
+        """Keep a running mean of what a multiply-add takes here."""
+        if job.n_macs:
+            sample = max(1, outcome.compute_us) / job.n_macs
+            before = self._mac_us if math.isfinite(self._mac_us) else sample
+            self._mac_us = before + _RATE_ALPHA * (sample - before)
 
     def _admit(self, peer: PeerId, dispatch: Dispatch) -> Job | Problem:
         found = self._find(peer, dispatch.tab)
@@ -201,6 +229,7 @@ class ExpertServer:
             tab=tab,
             taken=taken,
             received_at=self._clock.monotonic(),
+            n_macs=n_macs(dispatch, model),
         )
 
     def _refuse(self, peer: PeerId, dispatch: Dispatch, problem: Problem) -> None:

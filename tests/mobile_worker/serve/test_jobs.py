@@ -1,14 +1,19 @@
 """The queue of dispatches."""
 
+from dataclasses import replace
+
+from mobile_worker.expert_id import ExpertId
 from mobile_worker.serve.jobs import Job, JobQueue
 from mobile_worker.servings.exposure import Exposure
 from mobile_worker.servings.tab import Reservation, Tab
 from relay.keys import PeerId
 from tests.support.money import NOW_US, Money, dispatch_of
+from tests.support.small_model import small_model
 
 PEER, OTHER = PeerId(b"p" * 32), PeerId(b"o" * 32)
 MONEY = Money()
 TAB = Tab(MONEY.terms(), Exposure())
+WEIGHTS = [small_model().held()[1].weights[ExpertId(1, e)] for e in range(4)]
 TAB.allow(MONEY.allowance(MONEY.prices(), float_leaves=1000))
 
 
@@ -63,6 +68,43 @@ def test_only_what_waits_can_be_cancelled() -> None:
     assert queue.cancel(PEER, one.dispatch.request) is None
     assert not queue.is_full
     assert queue.pop() is None
+
+
+def asking(first: int, experts: tuple[int, ...], rows: int = 1) -> Job:
+    weights = [WEIGHTS[expert] for expert in experts]
+    one = job(first, rows)
+    calls = tuple(replace(one.dispatch.calls[0], index=e) for e in experts)
+    return replace(one, weights=weights, dispatch=replace(one.dispatch, calls=calls))
+
+
+def test_with_the_oldest_go_those_that_ask_for_one_of_its_experts() -> None:
+    queue = JobQueue()
+    jobs = [
+        asking(200, (0, 1)),
+        asking(210, (2,)),
+        asking(220, (1, 3)),
+        asking(230, (0,), rows=70),  # large: it is cheap enough by itself
+        asking(240, (3,)),
+        asking(250, (0,), rows=30),
+        asking(260, (1,), rows=40),  # one too many beside the others
+    ]
+    for each in jobs:
+        queue.push(each)
+    taken = [queue.pop_together() for _ in range(6)]
+    places = [[jobs.index(each) for each in own] for own in taken]
+    assert places == [[0, 2, 5], [1], [3], [4], [6], []]
+    assert len(queue) == 0
+    assert not queue.is_full
+
+
+def test_what_went_with_another_cannot_be_cancelled() -> None:
+    queue = JobQueue(max_bytes=1)
+    one, other = asking(300, (0,)), asking(310, (0,))
+    queue.push(one)
+    queue.push(other)
+    assert queue.pop_together() == [one, other]
+    assert queue.cancel(PEER, other.dispatch.request) is None
+    assert not queue.is_full
 
 
 def test_b28_a_deadline_counts_from_receipt() -> None:

@@ -186,6 +186,59 @@ async def test_arith_gives_the_risk_back() -> None:
 
 
 @trio_test(autojump=True)
+async def test_what_waits_for_one_expert_is_computed_together_and_paid_apart() -> None:
+    bench, n_calls = Bench(), []
+
+    class Noting(NumpyKernel):
+        def experts(self, calls, rows, profile):
+            n_calls.append(len(calls))
+            return super().experts(calls, rows, profile)
+
+    bench.server._kernel = Noting(decoded_cache_bytes=1 << 20)
+    bench.server.dispatched(PEER, MODEL.dispatch(0))
+    bench.server.dispatched(PEER, MODEL.dispatch(1, layer=2))
+    bench.server.dispatched(PEER, MODEL.dispatch(2, deadline_ms=100))
+    bench.server.dispatched(PEER, MODEL.dispatch(3, seed="other"))
+    await trio.sleep(0.2)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.server.run)
+        await bench.server.idle()
+        nursery.cancel_scope.cancel()
+    assert n_calls == [1, 1]  # layer 1 for two dispatches, then layer 2
+    answers = {m.request: m for m in bench.sent}
+    assert answers.pop(1002).error is OutputError.OVERDUE
+    for request, seed, layer in (
+        (1000, "rows", 1),
+        (1001, "rows", 2),
+        (1003, "other", 1),
+    ):
+        weights = bench.held.weights[ExpertId(layer, 0)]
+        alone = bench.kernel.expert(weights, MODEL.rows(1, seed), Profile.R16)
+        assert answers[request].results == alone
+    assert bench.tab.n_open == bench.server.counts.servings == 3
+    assert bench.server.counts.merged == 2
+
+
+@trio_test(autojump=True)
+async def test_what_is_done_sooner_than_a_thread_begins_needs_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    n_threads, hop = [], trio.to_thread.run_sync
+
+    async def noted(*asked: object, **options: object) -> object:
+        n_threads.append(1)
+        return await hop(*asked, **options)
+
+    monkeypatch.setattr(trio.to_thread, "run_sync", noted)
+    async with running() as bench:
+        for first, mac_us, n in ((0, 1e9, 1), (1, 1e-9, 1), (2, 1e9, 2)):
+            bench.server._mac_us = mac_us
+            assert error_of(await bench.ask(MODEL.dispatch(first))) is OutputError.OK
+            assert len(n_threads) == n
+        assert 1e-9 < bench.server._mac_us < 1e9  # measured
+
+
+@trio_test(autojump=True)
 async def test_a_full_queue_says_busy() -> None:
     bench = Bench(max_jobs=2)
     for first in range(4):
