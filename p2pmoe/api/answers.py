@@ -17,6 +17,7 @@ from p2pmoe.backbone.generation import (
     TracedHash,
     Usage,
 )
+from p2pmoe.passes.values import PassTrace
 from p2pmoe.text.tool_calls.calls import CalledTool
 
 __all__ = ["Answer", "ChoiceEnd", "Piece", "joined"]
@@ -32,6 +33,7 @@ class Piece:
     scored: tuple[ScoredToken, ...] = ()
     steps: tuple[StepFigures, ...] = ()
     hashes: tuple[TracedHash, ...] = ()
+    passes: tuple[PassTrace, ...] = ()
 
 
 def joined(pieces: Sequence[Piece]) -> Piece:
@@ -43,6 +45,7 @@ def joined(pieces: Sequence[Piece]) -> Piece:
         scored=tuple(token for piece in pieces for token in piece.scored),
         steps=tuple(step for piece in pieces for step in piece.steps),
         hashes=tuple(hash_ for piece in pieces for hash_ in piece.hashes),
+        passes=tuple(told for piece in pieces for told in piece.passes),
     )
 
 

@@ -2,9 +2,9 @@
 
 The last chunk of a choice, and a whole answer, say where the time went and what it
 took: tiers, trips, traffic, failovers, page faults, and the ids of the tokens that
-were counted (`choices` with each one's, where there are several). With `explain` and
-`trace` of a request, `p2pmoe` holds `steps` and `hashes` too, in a stream in the chunk
-of each step.
+were counted (`choices` with each one's, where there are several). With `explain` of a
+request `p2pmoe` holds `steps` and `passes` too (passes/documents.py), with `trace`
+`hashes`, in a stream in the chunk of each step.
 """
 
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ from dataclasses import asdict
 
 from p2pmoe.api.answers import Answer, Piece
 from p2pmoe.backbone.generation import Timings, TracedHash
+from p2pmoe.passes.documents import pass_document
 
 __all__ = ["answer_extensions", "step_extensions"]
 
@@ -49,6 +50,8 @@ def _details(piece: Piece) -> dict[str, object]:
     details: dict[str, object] = {}
     if piece.steps:
         details["steps"] = [asdict(step) for step in piece.steps]
+    if piece.passes:
+        details["passes"] = [pass_document(told) for told in piece.passes]
     if piece.hashes:
         details["hashes"] = [_hash(each) for each in piece.hashes]
     return details
@@ -68,6 +71,7 @@ def _figures(timings: Timings, n_tokens: int) -> dict[str, object]:
         "bytes_down": timings.bytes_down,
         "failovers": timings.failovers,
         "hedges": timings.hedges,
+        "fetched_bytes": timings.fetched_bytes,
         "dropped_calls": timings.dropped_calls,
         "wait_s": timings.wait_s,
         "cache_hits": timings.cache_hits,

@@ -94,7 +94,9 @@ class Running:
 
     def _piece(self, step: GenerationStep) -> Piece:
         own = Piece(
-            steps=() if step.figures is None else (step.figures,), hashes=step.hashes
+            steps=() if step.figures is None else (step.figures,),
+            hashes=step.hashes,
+            passes=step.passes,
         )
         if self._prepared.delivers_nothing:
             self._finish = FinishReason.LENGTH
@@ -171,4 +173,5 @@ def _together(first: Piece, second: Piece) -> Piece:
         scored=first.scored + second.scored,
         steps=first.steps + second.steps,
         hashes=first.hashes + second.hashes,
+        passes=first.passes + second.passes,
     )

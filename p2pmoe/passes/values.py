@@ -43,6 +43,13 @@ class LayerTrace:
         """When the lane began to wait."""
         return self.start_s + self.meanwhile_s
 
+    @property
+    def crossing_s(self) -> float:
+        """From handing the calls over to the last answer, or to the end of the wait."""
+        if self.answered_s > self.start_s:
+            return self.answered_s - self.start_s
+        return self.meanwhile_s + self.wait_s
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassTrace:

@@ -36,6 +36,7 @@ from p2pmoe.backbone.generation import (
     TracedHash,
     Usage,
 )
+from p2pmoe.passes.values import PassTrace
 from p2pmoe.text.template import ChatTemplate, TemplateLimits
 from p2pmoe.text.tokenizer import Tokenizer, load_tokenizer
 from tests.support.vocabularies import byte_level_metadata, vocabulary_file
@@ -136,6 +137,7 @@ class _Run:
             logprobs=() if n_top is None else tuple(scored(t, n_top) for t in block),
             figures=FIGURES if request.explains else None,
             hashes=(HASH,) if request.traces else (),
+            passes=(PASS,) if request.explains else (),
         )
 
     def prompt_logprobs(self) -> tuple[TokenLogprobs, ...]:
@@ -157,6 +159,7 @@ class _Run:
 
 
 FIGURES = StepFigures(calls=TierCalls(hub=3), seconds=0.25, wait_s=0.125)
+PASS = PassTrace(start_s=1.5, seconds=0.25, trips=2)
 HASH = TracedHash(position=4, layer=1, expert=None, digest=bytes(range(8)))
 
 

@@ -4,6 +4,7 @@ from p2pmoe.api.answers import Answer, ChoiceEnd, Piece, joined
 from p2pmoe.backbone.generation import TierCalls, Usage
 from p2pmoe.text.tool_calls.calls import CalledTool
 from tests.p2pmoe.api.test_bodies import ended
+from tests.support.api import PASS
 
 
 def with_cached(index: int, prompt: int, n_cached: int) -> ChoiceEnd:
@@ -30,4 +31,5 @@ def test_pieces_become_one() -> None:
     call = CalledTool("x", "{}")
     whole = joined([Piece(text="a"), Piece(text="b", calls=(call,)), Piece()])
     assert (whole.text, whole.calls) == ("ab", (call,))
+    assert joined([Piece(passes=(PASS,)), Piece(passes=(PASS,))]).passes == (PASS, PASS)
     assert joined([]) == Piece()

@@ -470,7 +470,9 @@ async def test_steps_and_hashes_come_with_each_chunk_and_at_the_end() -> None:
     first = exchange.events[0]["p2pmoe"]
     assert first["steps"][0]["calls"]["hub"] == 3
     assert first["hashes"] == [[4, 1, None, "0001020304050607"]]
+    assert first["passes"][0]["trips"] == 2
     assert "steps" not in exchange.events[-2]["p2pmoe"]
     whole = Exchange()
     await whole.run(script, stream=False, explain=True)
-    assert len(json.loads(whole.body)["p2pmoe"]["steps"]) == 2
+    whole_told = json.loads(whole.body)["p2pmoe"]
+    assert len(whole_told["steps"]) == len(whole_told["passes"]) == 2

@@ -1,7 +1,7 @@
 from p2pmoe.api.answers import Answer, Piece
 from p2pmoe.api.extensions import answer_extensions, step_extensions
 from tests.p2pmoe.api.test_bodies import ended
-from tests.support.api import FIGURES, HASH
+from tests.support.api import FIGURES, HASH, PASS
 
 
 def test_one_choice_has_its_figures_and_tokens() -> None:
@@ -25,6 +25,8 @@ def test_several_choices_have_sums_and_each_its_tokens() -> None:
 
 def test_steps_and_hashes_of_a_chunk() -> None:
     assert step_extensions(Piece(text="a")) == {}
-    own = step_extensions(Piece(steps=(FIGURES,), hashes=(HASH,)))["p2pmoe"]
+    piece = Piece(steps=(FIGURES,), hashes=(HASH,), passes=(PASS,))
+    own = step_extensions(piece)["p2pmoe"]
     assert own["hashes"] == [[4, 1, None, "0001020304050607"]]
     assert own["steps"][0]["calls"]["hub"] == 3
+    assert own["passes"] == [{"start_s": 1.5, "seconds": 0.25, "trips": 2}]
