@@ -14,6 +14,7 @@ from p2pmoe.backbone.local_side import LocalSide
 from p2pmoe.backbone.scattered import Network, ScatteredExperts
 from p2pmoe.backbone.scheduling.schedule import Schedule, ScheduleLimits
 from p2pmoe.backbone.scheduling.sequence import SequenceState
+from p2pmoe.backbone.speculation.speculation import SpeculationMaker
 from p2pmoe.backbone.trace import RequestTrace, StepTrace
 from p2pmoe.config import MissingPolicy
 from p2pmoe.model.experts import ExpertCaller
@@ -46,7 +47,10 @@ def a_request(
 
 
 def decode_alone(
-    local: LocalSide, request: GenerationRequest, network: Network | None = None
+    local: LocalSide,
+    request: GenerationRequest,
+    network: Network | None = None,
+    speculation: SpeculationMaker | None = None,
 ) -> tuple[list[int], RequestTrace]:
     """Run one request by itself on this thread; its tokens and what it cost.
 
@@ -63,6 +67,7 @@ def decode_alone(
         now=time.monotonic(),
         deadline_s=math.inf,
         caller=functools.partial(ScatteredExperts, local.places(network)),
+        speculation=speculation,
     )
     sequence = rig.submit(request)
     rig.run()
@@ -86,6 +91,7 @@ class LaneRig:
     patience: list[float | None] = field(default_factory=list)
     experts: Callable[[StepTrace], ExpertCaller | None] = lambda step: None
     caller: Callable[[StepTrace, float, float | None], ExpertCaller] | None = None
+    speculation: SpeculationMaker | None = None
 
     def __post_init__(self) -> None:
         self.schedule = Schedule(self.limits)
@@ -101,6 +107,7 @@ class LaneRig:
                     tell=self.events.extend,
                     monotonic=self.clock or (lambda: self.now),
                     missing=self.missing,
+                    speculation=self.speculation and self.speculation(number),
                 )
             )
             for number in range(self.limits.n_lanes)

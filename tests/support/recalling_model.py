@@ -18,8 +18,9 @@ from p2pmoe.model.errors import CacheFull
 from p2pmoe.model.logits import Logits
 from p2pmoe.model.sampler import sample
 from p2pmoe.model.step import SequencePart
+from p2pmoe.model.walk import Layers, Walk
 
-__all__ = ["TOKEN_BYTES", "RecallingCache", "RecallingModel", "cold_run"]
+__all__ = ["N_VOCAB", "TOKEN_BYTES", "RecallingCache", "RecallingModel", "cold_run"]
 
 N_VOCAB = 32
 TOKEN_BYTES = 10
@@ -47,6 +48,21 @@ class RecallingCache:
         assert 0 <= length <= self.length
         del self.tokens[length:]
 
+    def view(self, length: int) -> "RecallingCache":
+        assert 0 <= length <= self.capacity
+        view = RecallingCache(self.model, self.capacity, self.limit)
+        self.model.caches.discard(view)
+        view.tokens = [*self.tokens[:length], *[-1] * (length - self.length)]
+        return view
+
+    def copy_position(self, position: int, n_layers: int) -> list[Floats]:
+        assert 0 <= position < self.capacity
+        return [np.zeros(0, np.float32)] * n_layers
+
+    def put_position(self, position: int, copies: list[Floats]) -> None:
+        assert 0 <= position < self.capacity
+        self.model.n_put_back += len(copies)
+
     def grow(self, capacity: int) -> None:
         assert capacity <= self.limit
         self.capacity = max(capacity, self.capacity)
@@ -59,17 +75,45 @@ class RecallingCache:
 
 
 @dataclass
+class _Polled:
+    """A layer's experts, that are ready after some questions."""
+
+    n_left: int
+
+    def is_ready(self) -> bool:
+        self.n_left -= 1
+        return self.n_left < 0
+
+
+@dataclass
 class RecallingModel:
-    """`on_step` sees each step's parts before it runs, and may raise."""
+    """`on_step` sees each step's parts before it runs, and may raise.
+
+    A walk has `n_layers` layers, and each is ready when it was asked `n_polls` times.
+    """
 
     on_step: Callable[[Sequence[SequencePart]], object] = lambda _: None
     n_steps: int = 0
     caches: "weakref.WeakSet[RecallingCache]" = field(default_factory=weakref.WeakSet)
     description: SimpleNamespace = field(
         default_factory=lambda: SimpleNamespace(
-            n_context=4096, kv_bytes_per_token=TOKEN_BYTES
+            n_context=4096, kv_bytes_per_token=TOKEN_BYTES, n_vocab=N_VOCAB
         )
     )
+    n_layers: int = 2
+    n_polls: int = 0
+    n_put_back: int = 0  # layers of positions that were put back into caches
+
+    def routers(self) -> dict[int, None]:
+        return dict.fromkeys(range(self.n_layers))
+
+    def walk(self, parts: Sequence[SequencePart], experts: object) -> Walk:
+        return Walk(self._layers(parts, experts))
+
+    def _layers(self, parts: Sequence[SequencePart], experts: object) -> Layers:
+        for _ in range(self.n_layers):
+            yield _Polled(self.n_polls)
+        return self.step(parts, experts)
 
     def new_cache(self, n_tokens: int, *, limit: int | None = None) -> RecallingCache:
         return RecallingCache(self, n_tokens, limit or n_tokens)

@@ -197,8 +197,10 @@ class LaneDrafts:
         for sequence, draft in round_.drafts.items():
             if len(draft.tokens) < round_.wanted[sequence]:
                 continue  # it ended by itself
-            n = len(draft.tokens) + round_.plan.n_drafts + 1
-            wish = wish_of(sequence, draft.tokens, n)
+            behind = len(draft.tokens) + 1  # with the guess of what comes after them
+            left = sequence.request.max_tokens - sequence.n_drawn - behind - 1
+            n = behind + min(round_.plan.n_drafts, left)
+            wish = wish_of(sequence, draft.tokens, n) if left > 0 else None
             if wish is not None:
                 asking.append(sequence)
                 wishes.append(wish)
