@@ -88,6 +88,7 @@ class EngineParts:
     max_queued: int = 64
     deadline_s: float = 600.0
     chunk_tokens: int = 64
+    prefill_steps: int = 1  # chunks of prompts under way at once on a lane
     kv_bytes: int | None = None
     n_context: int | None = None
     max_cold_experts: int | None = None
@@ -108,6 +109,7 @@ class EngineParts:
             n_lanes=self.n_lanes,
             max_batch=self.max_batch,
             chunk_tokens=self.chunk_tokens,
+            prefill_steps=self.prefill_steps,
             max_waiting=self.max_queued,
             max_cold_experts=self.max_cold_experts,
             park_after_s=self.park_after_s,

@@ -20,6 +20,7 @@ from threading import Condition
 
 from mobile_worker.arithmetic.coding import Floats
 from p2pmoe.backbone.generation import FinishReason, GenerationStep
+from p2pmoe.backbone.lane_chunks import ChunkHooks, LaneChunks
 from p2pmoe.backbone.lane_events import (
     Admitted,
     Drawn,
@@ -33,6 +34,7 @@ from p2pmoe.backbone.lane_rows import (
     decodes,
     drafts_of,
     finish_of,
+    note_times,
     part_of,
     provide_cache,
     why_over,
@@ -91,6 +93,15 @@ class Lane:
         self._drafts = None
         if parts.speculation is not None:
             self._drafts = LaneDrafts(parts.speculation, parts.model, parts.monotonic)
+        hooks = ChunkHooks(
+            begin=lambda shares: self._begin(shares, None),
+            succeeded=self._succeeded,
+            failed=self._failed,
+            under_way=lambda steps: setattr(self, "under_way", steps),
+            tell=parts.tell,
+            is_closed=lambda: self._closed,
+        )
+        self._chunks = LaneChunks(parts.model, parts.experts, parts.schedule, hooks)
 
     def close(self) -> None:
         """End after the step under way; the caller holds the lock and notifies."""
@@ -172,6 +183,10 @@ class Lane:
         # Other policies answer at once for what nobody holds.
         waits = self._parts.missing is MissingPolicy.WAIT
         patience = plan.patience_s if waits else None
+        chunks = self._chunks.cut(shares)
+        if len(chunks) > 1:
+            self._chunks.run(chunks, patience)
+            return
         if self._drafts is not None and round_ is not None:
             self._drafts.draft(round_)
             if round_.drafts:
@@ -317,7 +332,7 @@ class Lane:
             sequence.hashes += [h for h in found if h.position < sequence.length]
         if not verified.tokens:
             return None
-        self._note_times(sequence)
+        note_times(sequence, self._parts.monotonic())
         drawn = GenerationStep(
             tokens=verified.tokens,
             logprobs=verified.logprobs,
@@ -327,15 +342,6 @@ class Lane:
         )
         sequence.figures, sequence.hashes, sequence.passes = None, [], []
         return drawn
-
-    def _note_times(self, sequence: SequenceState) -> None:
-        now, trace = self._parts.monotonic(), sequence.trace
-        if sequence.decode_started is None:
-            began = now if sequence.started is None else sequence.started
-            sequence.decode_started = now
-            trace.prefill_s = now - began
-            trace.decoding = True
-        trace.decode_s = now - sequence.decode_started
 
     # What went wrong.
 

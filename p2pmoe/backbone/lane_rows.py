@@ -20,6 +20,7 @@ __all__ = [
     "decodes",
     "drafts_of",
     "finish_of",
+    "note_times",
     "part_of",
     "provide_cache",
     "why_over",
@@ -100,6 +101,17 @@ def at_fault(
         owners = {int(step.owners[row]) for row in error.rows}
         return [shares[owner].sequence for owner in sorted(owners)]
     return []
+
+
+def note_times(sequence: SequenceState, now: float) -> None:
+    """Note that a sequence got tokens at `now`, monotonic seconds."""
+    trace = sequence.trace
+    if sequence.decode_started is None:
+        began = now if sequence.started is None else sequence.started
+        sequence.decode_started = now
+        trace.prefill_s = now - began
+        trace.decoding = True
+    trace.decode_s = now - sequence.decode_started
 
 
 def why_over(sequence: SequenceState) -> Exception:

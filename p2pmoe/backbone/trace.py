@@ -214,6 +214,12 @@ class StepTrace:
 
     # What it came to.
 
+    def begin_again(self) -> None:
+        """Begin now: what was spent so far is told with another step under way."""
+        self._before = [_spent(trace) for trace in self.traces]
+        self._faults_before = self._faults()
+        self._started_s = self._monotonic()
+
     def end(self) -> None:
         """Close the step, on its own thread: its time, and its page faults divided."""
         if self._ended_s is not None:

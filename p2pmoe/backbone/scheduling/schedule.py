@@ -58,6 +58,7 @@ class ScheduleLimits:
     n_lanes: int = 1
     max_batch: int = 16  # slots of a lane
     chunk_tokens: int = 64  # rows of prompts in a step
+    prefill_steps: int = 1  # steps of prompts that may be under way at once
     max_waiting: int = 64
     max_cold_experts: int | None = None
     park_after_s: float = 1.0
@@ -252,11 +253,14 @@ class Schedule:
 
     def _share(self, lane: int, ready: list[SequenceState], plan: StepPlan) -> None:
         demands = [Demand(s.n_expected, s.n_waited) for s in ready]
-        rows = share_rows(
-            demands,
-            chunk_rows=self.limits.chunk_tokens,
-            max_rows=self.cold[lane].rows,
-        )
+        if self._may_overlap(ready):
+            rows = [demand.n_pending for demand in demands]
+        else:
+            rows = share_rows(
+                demands,
+                chunk_rows=self.limits.chunk_tokens,
+                max_rows=self.cold[lane].rows,
+            )
         for sequence, n_rows in zip(ready, rows, strict=True):
             if sequence not in self.lanes[lane]:
                 continue  # preempted for one before it
@@ -269,6 +273,22 @@ class Schedule:
                 sequence.n_waited += 1
                 self._look_again(sequence)
         plan.shares = [s for s in plan.shares if s.sequence in self.lanes[lane]]
+
+    def _may_overlap(self, ready: list[SequenceState]) -> bool:
+        """Whether whole prompts may be run, in chunks that are under way together.
+
+        Not while any sequence decodes, was in a step that failed, or is traced; nor
+        where cold experts are bounded, for which a step must end first.
+        """
+        limits = self.limits
+        if limits.prefill_steps == 1 or limits.max_cold_experts is not None:
+            return False
+        return all(
+            s.n_expected > 1
+            and not (s.is_suspect or s.request.traces)
+            and s.parked_by is None
+            for s in ready
+        )
 
     def _first_rows(self, sequence: SequenceState, n_rows: int, lane: int) -> int:
         """Let a sequence that gets its first rows begin with what others have of it."""
