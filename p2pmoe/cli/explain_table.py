@@ -13,7 +13,7 @@ from typing import IO, Final
 from p2pmoe.cli.sizes import format_size
 from p2pmoe.client import StepCost, total_cost
 
-__all__ = ["ExplainedStep", "print_explained"]
+__all__ = ["ExplainedStep", "print_explained", "short_text"]
 
 _MAX_TEXT: Final = 16
 
@@ -73,7 +73,7 @@ def print_explained(
     stream = stream or sys.stderr
     total = total_cost(step.cost for step in steps)
     rows = [
-        ("prompt" if number == 1 else str(number), _text(step.text), step.cost)
+        ("prompt" if number == 1 else str(number), short_text(step.text), step.cost)
         for number, step in enumerate(steps, 1)
     ]
     rows.append(("total", "", total))
@@ -111,7 +111,7 @@ def _print_table(rows: Sequence[tuple[str, str, StepCost]], stream: IO[str]) -> 
     console.print(table)
 
 
-def _text(text: str) -> str:
-    """Return text that cannot steer a terminal or break a column."""
+def short_text(text: str, most: int = _MAX_TEXT) -> str:
+    """Return text that cannot steer a terminal or break a column, cut if too long."""
     shown = repr(text)[1:-1]
-    return shown if len(shown) <= _MAX_TEXT else f"{shown[: _MAX_TEXT - 1]}…"
+    return shown if len(shown) <= most else f"{shown[: most - 1]}…"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from p2pmoe.cli.explain_passes import ExplainedPass
     from p2pmoe.cli.explain_table import ExplainedStep
     from p2pmoe.cli.trace_file import TraceFile
     from p2pmoe.client import Completion, TextDelta
@@ -49,7 +50,10 @@ Seed = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Explain = Annotated[
-    bool, typer.Option(help="Say afterwards where each token's experts ran.")
+    bool,
+    typer.Option(
+        help="Say afterwards where each token's experts ran, and what waited."
+    ),
 ]
 Trace = Annotated[
     Path | None,
@@ -107,26 +111,35 @@ class _Watcher:
     def __init__(self, *, explains: bool) -> None:
         self.explains = explains
         self.steps: list[ExplainedStep] = []
+        self.passes: list[ExplainedPass] = []
         self.trace: TraceFile | None = None
 
     def asked(self) -> dict[str, object]:
         """Return the fields that the request needs for it."""
-        wanted = {"explain": self.explains, "trace": self.trace is not None}
+        traces = self.trace is not None
+        wanted = {"explain": self.explains or traces, "trace": traces}
         return {name: True for name, is_wanted in wanted.items() if is_wanted}
 
     def watch(self, chunk: "TextDelta") -> None:
         """Take one chunk; ApiError, NoTrace."""
         if self.explains:
-            from p2pmoe.cli.explain_table import ExplainedStep
-            from p2pmoe.client import read_step_costs
-
-            costs = read_step_costs(chunk.extension)
-            for cost in costs[:-1]:
-                self.steps.append(ExplainedStep(text="", cost=cost))
-            if costs:
-                self.steps.append(ExplainedStep(text=chunk.text, cost=costs[-1]))
+            self._explain(chunk)
         if self.trace is not None:
             self.trace.watch(chunk)
+
+    def _explain(self, chunk: "TextDelta") -> None:
+        """Keep figures; the last of a chunk's led to its text."""
+        from p2pmoe.cli.explain_passes import ExplainedPass
+        from p2pmoe.cli.explain_table import ExplainedStep
+        from p2pmoe.client import read_passes, read_step_costs
+
+        costs, passes = read_step_costs(chunk.extension), read_passes(chunk.extension)
+        for n_left, cost in zip(range(len(costs))[::-1], costs, strict=True):
+            text = "" if n_left else chunk.text
+            self.steps.append(ExplainedStep(text=text, cost=cost))
+        for n_left, told in zip(range(len(passes))[::-1], passes, strict=True):
+            text = "" if n_left else chunk.text
+            self.passes.append(ExplainedPass(text=text, told=told))
 
 
 def _complete(
@@ -167,9 +180,11 @@ def _report(
         print(line, file=sys.stderr)
     if watcher.explains:
         if watcher.steps:
+            from p2pmoe.cli.explain_passes import print_passes
             from p2pmoe.cli.explain_table import print_explained
 
             print_explained(watcher.steps)
+            print_passes(watcher.passes)
         _explain(answer, but=_IN_TABLE if watcher.steps else set())
 
 
@@ -183,9 +198,14 @@ def _document(answer: "Completion", watcher: _Watcher) -> dict[str, object]:
         "p2pmoe": dict(answer.extension),
     }
     if watcher.explains:
+        from p2pmoe.passes.documents import pass_document
+
         document["steps"] = [
             {"text": step.text, **dataclasses.asdict(step.cost)}
             for step in watcher.steps
+        ]
+        document["passes"] = [
+            {"text": each.text, **pass_document(each.told)} for each in watcher.passes
         ]
     return document
 
@@ -195,7 +215,7 @@ def _explain(answer: "Completion", *, but: set[str]) -> None:
     details = answer.usage.get("prompt_tokens_details")
     cached = details.get("cached_tokens", 0) if isinstance(details, Mapping) else 0
     for name, value in {"cached_tokens": cached, **answer.extension}.items():
-        if name in {"tokens", "steps", "hashes"} | but:
+        if name in {"tokens", "steps", "passes", "hashes"} | but:
             continue
         if name in _COMMON or value:
             print(f"{name.replace('_', ' '):<24}{_shown(value)}", file=sys.stderr)

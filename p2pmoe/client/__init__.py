@@ -8,7 +8,12 @@ from p2pmoe.client.completions import (
     served_model,
 )
 from p2pmoe.client.events import StreamEnd, StreamProblem, TextDelta, parse_event
-from p2pmoe.client.step_costs import StepCost, read_step_costs, total_cost
+from p2pmoe.client.step_costs import (
+    StepCost,
+    read_passes,
+    read_step_costs,
+    total_cost,
+)
 
 __all__ = [
     "ApiError",
@@ -20,6 +25,7 @@ __all__ = [
     "complete",
     "complete_chat",
     "parse_event",
+    "read_passes",
     "read_step_costs",
     "served_model",
     "total_cost",

@@ -1,7 +1,8 @@
 """What each step of an answer cost, as the backbone tells it (`"explain": true`).
 
-A step gave one token, or a prompt and the first one. Numbers come from outside: what is
-no number of its kind is an `ApiError`, what is missing is 0.
+A step gave an accepted block: one token or several, the first a prompt's too; passes of
+the lane led to it. Numbers come from outside: what is no number of its kind is an
+`ApiError`, what is missing is 0.
 """
 
 import math
@@ -10,8 +11,10 @@ from dataclasses import astuple, dataclass
 from typing import Any
 
 from p2pmoe.client.completions import ApiError
+from p2pmoe.passes.documents import PassUnreadable, read_pass
+from p2pmoe.passes.values import PassTrace
 
-__all__ = ["StepCost", "read_step_costs", "total_cost"]
+__all__ = ["StepCost", "read_passes", "read_step_costs", "total_cost"]
 
 _MAX_STEPS = 1 << 20
 _TIERS = ("ram", "disk", "hub", "edge")
@@ -44,6 +47,17 @@ def read_step_costs(extension: Mapping[str, Any] | None) -> tuple[StepCost, ...]
     if not isinstance(steps, list) or len(steps) > _MAX_STEPS:
         raise ApiError("the backbone's figures of its steps are no list")
     return tuple(_cost(step) for step in steps)
+
+
+def read_passes(extension: Mapping[str, Any] | None) -> tuple[PassTrace, ...]:
+    """Return the passes that a chunk's `p2pmoe` object tells of; ApiError."""
+    passes = (extension or {}).get("passes", [])
+    if not isinstance(passes, list) or len(passes) > _MAX_STEPS:
+        raise ApiError("the backbone's figures of its passes are no list")
+    try:
+        return tuple(map(read_pass, passes))
+    except PassUnreadable as error:
+        raise ApiError(f"the backbone's figures cannot be used: {error}") from error
 
 
 def total_cost(costs: Iterable[StepCost]) -> StepCost:

@@ -12,6 +12,7 @@ Pure: two streams of records in, a report out; neither is held in memory whole.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from p2pmoe.passes.values import PassTrace
 from p2pmoe.trace.format import (
     CallHash,
     Configured,
@@ -104,8 +105,10 @@ class _Side:
         self.given, self.configured = given, configured
 
     def next(self) -> PositionHashes | Ended:
-        """Return the next position, or the end."""
+        """Return the next position, or the end; what a pass cost is no value."""
         record = next(self._records, None)
+        while isinstance(record, PassTrace):
+            record = next(self._records, None)
         if isinstance(record, PositionHashes | Ended):
             return record
         raise TraceUnreadable("a trace breaks off before its end")

@@ -1,15 +1,17 @@
 """The trace file: JSON lines, one object each, in this order.
 
-    {"format": "p2pmoe-trace", "version": 1, "made_by": "p2pmoe 0.5"}
+    {"format": "p2pmoe-trace", "version": 2, "made_by": "p2pmoe 0.8"}
     {"input": {"prompt": "...", "max_tokens": 64, "temperature": 0.0}}
     {"configuration": {"profile": "r16", ...}}          name to text, both short
+    {"pass": {"start_s": 12.5, "seconds": 0.08, ...}}   see passes/documents.py
     {"position": 0, "hashes": [[3, null, "0123456789abcdef"], [3, 5, "..."], ...]}
-    ...                                                 positions ascending
+    ...                               passes as they were told, positions ascending
     {"end": "length", "text": "...", "usage": {"prompt_tokens": 9, ...}}
 
 A hash is [layer, expert, 16 hexadecimal digits]: of the layer's input where `expert` is
 null, else of that expert's result; ascending, the input first. `end` is why the run
-ended, null where it failed. Fields that a reader does not know are passed over.
+ended, null where it failed. Fields that a reader does not know are passed over. Version
+1 has no passes.
 
 Whoever wrote a file, reading it takes bounded memory (a line at a time) and raises
 `TraceUnreadable` for the first line that is not as above. Pure but for `readline`.
@@ -23,6 +25,8 @@ from typing import Any, BinaryIO, Final, TypeAlias, TypeVar
 
 from p2pmoe.errors import P2pmoeError
 from p2pmoe.evaluate.reading import Misread, Record, parse_object
+from p2pmoe.passes.documents import PassUnreadable, pass_document, read_pass
+from p2pmoe.passes.values import PassTrace
 
 __all__ = [
     "CallHash",
@@ -40,7 +44,7 @@ __all__ = [
 ]
 
 FORMAT: Final = "p2pmoe-trace"
-VERSION: Final = 1
+VERSION: Final = 2
 MAX_LINE_BYTES: Final = 8 << 20
 MAX_POSITION: Final = 1 << 31
 MAX_LAYER: Final = 1 << 20
@@ -99,7 +103,7 @@ class Ended:
     n_prompt: int = 0
 
 
-TraceRecord: TypeAlias = Given | Configured | PositionHashes | Ended
+TraceRecord: TypeAlias = Given | Configured | PassTrace | PositionHashes | Ended
 
 
 def bounded_lines(stream: BinaryIO) -> Iterator[bytes]:
@@ -115,7 +119,7 @@ def bounded_lines(stream: BinaryIO) -> Iterator[bytes]:
 
 
 def read_trace(lines: Iterable[bytes]) -> Iterator[TraceRecord]:
-    """Yield the records of a trace: `Given`, `Configured`, positions, `Ended`.
+    """Yield the records of a trace: `Given`, `Configured`, what came of it, `Ended`.
 
     Raises:
         TraceUnreadable: naming the line; after the records before it.
@@ -127,10 +131,12 @@ def read_trace(lines: Iterable[bytes]) -> Iterator[TraceRecord]:
     last = -1
     while True:
         number, line = next(numbered, (0, b""))
-        found = _parsed(_position_or_end, (number, line))
+        found = _parsed(_told_or_end, (number, line))
         yield found
         if isinstance(found, Ended):
             break
+        if isinstance(found, PassTrace):
+            continue
         if found.position <= last:
             raise TraceUnreadable(f"line {number}: position {found.position} is late")
         last = found.position
@@ -155,6 +161,8 @@ def line_of(record: TraceRecord) -> str:
             for call in record.hashes
         ]
         return _line({"position": record.position, "hashes": hashes})
+    if isinstance(record, PassTrace):
+        return _line({"pass": pass_document(record)})
     usage = {"prompt_tokens": record.n_prompt}
     return _line(
         {
@@ -204,7 +212,7 @@ def _check_header(record: Record) -> None:
     if record.text("format", 64) != FORMAT:
         raise Misread("is not the first line of a trace")
     version = record.integer("version", 0, 1 << 31)
-    if version != VERSION:
+    if not 1 <= version <= VERSION:
         raise TraceUnreadable(
             f"version {version} of traces is not known here",
             advice="use the release that wrote it, or a newer one",
@@ -233,7 +241,12 @@ def _short(fields: dict[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def _position_or_end(record: Record) -> PositionHashes | Ended:
+def _told_or_end(record: Record) -> PassTrace | PositionHashes | Ended:
+    if record.has("pass"):
+        try:
+            return read_pass(record.take("pass"))
+        except PassUnreadable as error:
+            raise Misread(str(error)) from error
     if not record.has("position"):
         return _ended(record)
     position = record.integer("position", 0, MAX_POSITION)

@@ -1,8 +1,8 @@
 """Writes a trace while its run goes on: what the API tells, checked, line by line.
 
-Rules: hashes come from outside and are checked before they are written; positions
-ascend; whatever ends the run, the file gets its last line. A sans-I/O core: lines leave
-through `write`.
+Rules: what comes from outside is checked before it is written; positions ascend;
+whatever ends the run, the file gets its last line. A sans-I/O core: lines leave through
+`write`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -11,6 +11,8 @@ from typing import Any, Final
 
 from p2pmoe.errors import P2pmoeError
 from p2pmoe.evaluate.reading import Misread
+from p2pmoe.passes.documents import PassUnreadable, read_pass
+from p2pmoe.passes.values import PassTrace
 from p2pmoe.trace.format import (
     MAX_POSITION,
     CallHash,
@@ -53,16 +55,21 @@ class TraceRecorder:
         self._put(configured)
 
     def watch(self, extension: Mapping[str, Any] | None) -> None:
-        """Take the hashes of one chunk's `p2pmoe` object.
+        """Take the passes and hashes of one chunk's `p2pmoe` object.
 
         Raises:
-            NoTrace: they are not [position, layer, expert, digits], or out of order.
+            NoTrace: hashes are not [position, layer, expert, digits], or out of order;
+                or a pass is none.
         """
         try:
+            for told in _passes((extension or {}).get("passes", [])):
+                self._put(told)
             for record in _positions((extension or {}).get("hashes", [])):
                 self._put_position(record)
         except Misread as error:
             raise NoTrace(f"the backbone's hashes cannot be used: {error}") from error
+        except PassUnreadable as error:
+            raise NoTrace(f"the backbone's passes cannot be used: {error}") from error
 
     def end(self, reason: str | None, text: str, n_prompt: int = 0) -> None:
         """Write the last line, once; `reason` None for a run that failed."""
@@ -100,6 +107,12 @@ def _flat(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
             yield from _flat(value, f"{name}: ")
         else:
             yield f"{prefix}{name}", "none" if value is None else str(value)
+
+
+def _passes(passes: object) -> Iterator[PassTrace]:
+    if not isinstance(passes, list):
+        raise PassUnreadable("they are no list")
+    return map(read_pass, passes)
 
 
 def _positions(hashes: object) -> Iterator[PositionHashes]:

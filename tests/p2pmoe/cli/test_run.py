@@ -17,7 +17,10 @@ def asked(monkeypatch):
         bodies.append({"url": url, "key": key, **body})
         steps = [{"calls": {"ram": 2}, "seconds": 0.5}] if "explain" in body else []
         hashes = [[0, 1, None, "0" * 16]] if "trace" in body else []
-        extension = {"steps": steps, "hashes": hashes}
+        layer = {"layer": 3, "missing": [7], "trips": 1, "wait_s": 0.02}
+        told = {"seconds": 0.5, "n_committed": 1, "trips": 1, "layers": [layer]}
+        passes = [told] if "trace" in body else []
+        extension = {"steps": steps, "hashes": hashes, "passes": passes}
         watch(TextDelta(text="once upon", extension=extension))
         show("once upon")
         return Completion(
@@ -107,5 +110,8 @@ def test_trace_keeps_the_run_in_a_file(asked, tmp_path, monkeypatch):
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert lines[1]["input"] == {"prompt": "x", "max_tokens": 64, "temperature": 0.0}
     assert lines[2]["configuration"] == {"profile": "r16"}
-    assert lines[3] == {"position": 0, "hashes": [[1, None, "0" * 16]]}
-    assert lines[4]["end"] == "length"
+    assert lines[3]["pass"]["layers"][0]["missing"] == [7]
+    assert lines[4] == {"position": 0, "hashes": [[1, None, "0" * 16]]}
+    assert lines[5]["end"] == "length"
+    assert asked[0]["explain"] is True
+    assert not result.stderr

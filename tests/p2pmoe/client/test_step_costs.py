@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from p2pmoe.client.completions import ApiError
-from p2pmoe.client.step_costs import StepCost, read_step_costs, total_cost
+from p2pmoe.client.step_costs import (
+    StepCost,
+    read_passes,
+    read_step_costs,
+    total_cost,
+)
+from p2pmoe.passes.values import PassTrace
 
 STEP = {
     "calls": {"ram": 3, "disk": 2, "hub": 1, "edge": 4},
@@ -31,6 +37,18 @@ def test_a_step_is_read() -> None:
     assert (cost.seconds, cost.wait_s, cost.read_bytes) == (0.5, 0.25, 4096)
     assert read_step_costs(None) == read_step_costs({}) == ()
     assert read_step_costs({"steps": [{}]}) == (StepCost(),)
+
+
+def test_passes_are_read() -> None:
+    (told,) = read_passes({"passes": [{"start_s": 1.5, "seconds": 0.5, "trips": 2}]})
+    assert told == PassTrace(start_s=1.5, seconds=0.5, trips=2)
+    assert read_passes(None) == read_passes({}) == ()
+
+
+@pytest.mark.parametrize("passes", [{}, 5, [5], [{"trips": -1}], [{"layers": [1]}]])
+def test_what_are_no_passes_is_refused(passes: object) -> None:
+    with pytest.raises(ApiError, match="the backbone's figures"):
+        read_passes({"passes": passes})
 
 
 def test_figures_are_the_engines_own() -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from p2pmoe.passes.values import PassTrace
 from p2pmoe.trace.diff import compare_traces
 from p2pmoe.trace.format import (
     CallHash,
@@ -55,6 +56,12 @@ def changed(p: int, layer: int, expert: int) -> list[PositionHashes]:
         ]
         found.append(PositionHashes(record.position, tuple(calls)))
     return found
+
+
+def test_what_passes_cost_is_no_deviation() -> None:
+    told = PassTrace(start_s=2.5, seconds=0.25, trips=1)
+    first, *rest = positions()
+    assert compare_traces(run(), [*run()[:2], told, first, told, *rest, END]).is_equal
 
 
 def test_equal_runs_are_equal() -> None:

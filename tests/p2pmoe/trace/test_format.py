@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from p2pmoe.evaluate.reading import Misread
+from p2pmoe.passes.values import LayerTrace, PassTrace
 from p2pmoe.trace import format as trace_format
 from p2pmoe.trace.format import (
     CallHash,
@@ -29,6 +30,12 @@ A = "0123456789abcdef"
 RECORDS: list[TraceRecord] = [
     Given({"prompt": "Es war \U0001f600\n", "max_tokens": 4, "temperature": 0.5}),
     Configured({"profile": "r16", "numpy": "2.1"}),
+    PassTrace(
+        start_s=2.5,
+        seconds=0.25,
+        trips=1,
+        layers=(LayerTrace(layer=3, start_s=0.0, missing=(4, 7), trips=1),),
+    ),
     PositionHashes(0, (CallHash(1, -1, A), CallHash(1, 4, A[::-1]))),
     PositionHashes(7, ()),
     Ended("stop", "einmal", 3),
@@ -45,7 +52,7 @@ def read(raw: bytes) -> list[TraceRecord]:
 
 def test_what_is_written_is_read_back() -> None:
     assert read(written()) == RECORDS
-    failed = [*RECORDS[:4], Ended(None, "ein")]
+    failed = [*RECORDS[:5], Ended(None, "ein")]
     assert read(written(failed)) == failed
 
 
@@ -111,6 +118,8 @@ HEAD = written().split(b"\n")[:3]
             "ascending",
         ),
         (b'{"position":1}', "hashes is missing"),
+        (b'{"pass":5}', "a pass is no object"),
+        (b'{"pass":{"trips":-1}}', "out of bounds"),
         (b'{"end":"stop"}', "text is missing"),
         (b'{"end":5,"text":"","usage":{}}', "end must be a string"),
         (b'{"text":"","usage":{}}', "end is missing"),
@@ -133,7 +142,8 @@ def test_what_breaks_a_rule_is_named_with_its_line(line: bytes, reason: str) -> 
     [
         (b"", "breaks off"),
         (b'{"format":"other","version":1}\n', "not the first line"),
-        (b'{"format":"p2pmoe-trace","version":2}\n', "version 2"),
+        (b'{"format":"p2pmoe-trace","version":3}\n', "version 3"),
+        (b'{"format":"p2pmoe-trace","version":0}\n', "version 0"),
         (written() + b"{}\n", "behind the end"),
         (b"\n".join([*HEAD, b'{"position":4,"hashes":[]}'] * 2), "line 5: "),
         (
@@ -159,6 +169,11 @@ def test_too_many_fields_are_refused() -> None:
     many = json.dumps({"input": {str(n): n for n in range(2000)}}).encode()
     with pytest.raises(TraceUnreadable, match="2000 fields"):
         read(b"\n".join([HEAD[0], many, b""]))
+
+
+def test_a_trace_of_the_version_before_is_read() -> None:
+    old = [record for record in RECORDS if not isinstance(record, PassTrace)]
+    assert read(written(old).replace(b'"version":2', b'"version":1')) == old
 
 
 def test_a_hash_of_an_api_is_checked_alike() -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from p2pmoe.passes.values import PassTrace
 from p2pmoe.trace.format import (
     CallHash,
     Configured,
@@ -36,6 +37,19 @@ def test_chunks_become_positions() -> None:
         PositionHashes(2, (CallHash(2, -1, A),)),
         Ended("stop", "text", 2),
     ]
+
+
+def test_passes_are_kept_before_what_they_gave() -> None:
+    recorder, lines = begun()
+    told = {"start_s": 1.5, "seconds": 0.25, "trips": 2}
+    recorder.watch({"passes": [told], "hashes": [[0, 2, None, A]]})
+    recorder.end("stop", "text", 2)
+    _, _, one, position, _ = read_trace(line.encode() for line in lines)
+    assert one == PassTrace(start_s=1.5, seconds=0.25, trips=2)
+    assert isinstance(position, PositionHashes)
+    for odd in (5, [5], [{"trips": -1}], {"a": 1}):
+        with pytest.raises(NoTrace, match="passes cannot be used"):
+            begun()[0].watch({"passes": odd})
 
 
 @pytest.mark.parametrize(

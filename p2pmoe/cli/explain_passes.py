@@ -1,0 +1,158 @@
+"""What each pass of an answer waited for, and which layers wait most, on stderr.
+
+Two tables and the sums: a row for each pass (who drafted and why, what was kept, which
+layers waited), then one for each layer that waited (how often, for which experts). As
+in explain_table.py: for eyes on a terminal, columns of nothing left out; elsewhere
+columns separated by tabs, header first, every number as it is, an empty line between.
+docs/how-to/see-where-time-goes.md says what the columns mean.
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import IO, Final
+
+from p2pmoe.cli.explain_table import short_text
+from p2pmoe.passes.summary import (
+    LayerSummary,
+    PassSummary,
+    decode_passes,
+    summarise,
+    summarise_layers,
+)
+from p2pmoe.passes.values import PassTrace
+
+__all__ = ["ExplainedPass", "print_passes"]
+
+_MOST_EXPERTS: Final = 6
+_LEFT: Final = frozenset({"text", "drafter", "waited", "why", "experts"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainedPass:
+    """One pass, and the text that came of it."""
+
+    text: str
+    told: PassTrace
+
+
+def print_passes(
+    passes: Sequence[ExplainedPass], stream: IO[str] | None = None
+) -> None:
+    """Print both tables and the sums, on `stream` or stderr; nothing of no passes."""
+    stream = stream or sys.stderr
+    if not passes:
+        return
+    told = [each.told for each in passes]
+    decoding = decode_passes(told)
+    n_prompt = len(told) - len(decoding)
+    rows = [
+        _pass_row(number - n_prompt, each, for_eyes=stream.isatty())
+        for number, each in enumerate(passes, 1)
+    ]
+    layers = [_layer_row(layer, len(decoding)) for layer in summarise_layers(decoding)]
+    for table in (rows, layers):
+        if table:
+            _print(table, stream)
+    for name, text in _sums(summarise(decoding)):
+        print(f"{name:<24}{text}", file=stream)
+
+
+def _pass_row(number: int, each: ExplainedPass, *, for_eyes: bool) -> dict[str, str]:
+    told = each.told
+    waited = [layer for layer in told.layers if layer.trips]
+    if for_eyes:
+        layers = " ".join(str(layer.layer) for layer in waited)
+    else:
+        layers = ";".join(
+            f"{layer.layer}:{','.join(map(str, layer.missing))}" for layer in waited
+        )
+    why = f"failed: {told.failure}; {told.why}" if told.failure else told.why
+    return {
+        "pass": "prompt" if number <= 0 else str(number),
+        "text": short_text(each.text),
+        "tokens": str(told.n_committed),
+        "drafter": told.drafter,
+        "drafts": str(told.n_drafted),
+        "kept": str(told.n_accepted),
+        "rows": str(told.n_rows),
+        "trips": str(told.trips),
+        "wait_ms": _ms(told.wait_s),
+        "fetch_ms": _ms(told.prefetch_s),
+        "draft_ms": _ms(told.draft_s),
+        "ms": _ms(told.seconds),
+        "waited": layers,
+        "why": short_text(why, 200),
+    }
+
+
+def _layer_row(layer: LayerSummary, n_passes: int) -> dict[str, str]:
+    most = layer.experts[:_MOST_EXPERTS]
+    experts = " ".join(f"{expert}x{n}" for expert, n in most)
+    n_waits = max(1, layer.n_passes)
+    return {
+        "layer": str(layer.layer),
+        "waits": str(layer.n_passes),
+        "of": str(n_passes),
+        "rows": str(layer.n_rows),
+        "wait_ms": _ms(layer.wait_s / n_waits),
+        "crossing_ms": _ms(layer.crossing_s / n_waits),
+        "prefetched": str(layer.n_prefetched),
+        "hedged": str(layer.n_hedged),
+        "failovers": str(layer.n_failovers),
+        "experts": experts if most == layer.experts else f"{experts} ...",
+    }
+
+
+def _sums(found: PassSummary) -> list[tuple[str, str]]:
+    lines = []
+    if found.trips_per_token is not None:
+        lines.append(("trips per token", f"{found.trips_per_token:.3f}"))
+    if found.tokens_per_pass is not None:
+        lines.append(("tokens per pass", f"{found.tokens_per_pass:.3f}"))
+    if found.acceptance is not None:
+        by = ", ".join(
+            f"{name or 'unnamed'} {kept} of {n}" for name, n, kept, _ in found.drafts
+        )
+        lines.append(("acceptance", f"{found.acceptance:.3f} ({by})"))
+    if found.crossing_s is not None:
+        lines.append(("ms per crossing", f"{_ms(found.crossing_s)} (median)"))
+        whole = sum(found.crossings_s)
+        share = found.hidden_s / whole if whole else 0.0
+        lines.append(("hidden behind own work", f"{share:.3f} of the crossings"))
+    return lines
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:.1f}"
+
+
+def _print(rows: Sequence[dict[str, str]], stream: IO[str]) -> None:
+    print(file=stream)
+    if not stream.isatty():
+        print("\t".join(rows[0]), file=stream)
+        for row in rows:
+            print("\t".join(row.values()), file=stream)
+        return
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = [name for name in rows[0] if any(_tells(row[name]) for row in rows)]
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    for name in shown:
+        is_text = name in _LEFT
+        table.add_column(
+            name,
+            justify="left" if is_text else "right",
+            no_wrap=not is_text or name == "text",
+            overflow="fold",
+        )
+    for row in rows:
+        table.add_row(*(Text(row[name]) for name in shown))
+    Console(file=stream).print(table)
+
+
+def _tells(text: str) -> bool:
+    return text not in {"", "0", "0.0"}
