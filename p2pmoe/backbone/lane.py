@@ -15,11 +15,11 @@ token drawn is not run through the model: nobody would read what follows.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from threading import Condition
 
 from mobile_worker.arithmetic.coding import Floats
-from p2pmoe.backbone.generation import FinishReason, GenerationStep
+from p2pmoe.backbone.generation import FinishReason
 from p2pmoe.backbone.lane_chunks import ChunkHooks, LaneChunks
 from p2pmoe.backbone.lane_events import (
     Admitted,
@@ -30,11 +30,11 @@ from p2pmoe.backbone.lane_events import (
 )
 from p2pmoe.backbone.lane_rows import (
     at_fault,
+    block_of,
     deadline_of,
     decodes,
     drafts_of,
     finish_of,
-    note_times,
     part_of,
     provide_cache,
     why_over,
@@ -43,7 +43,7 @@ from p2pmoe.backbone.pass_record import PassRecord
 from p2pmoe.backbone.pass_totals import PassTotals
 from p2pmoe.backbone.scheduling.drawing import score_prompt
 from p2pmoe.backbone.scheduling.schedule import Schedule, Share, StepPlan
-from p2pmoe.backbone.scheduling.sequence import SequenceState, add_figures
+from p2pmoe.backbone.scheduling.sequence import SequenceState
 from p2pmoe.backbone.speculation.drafted import Round
 from p2pmoe.backbone.speculation.in_flight import run_walk
 from p2pmoe.backbone.speculation.lane_drafts import LaneDrafts
@@ -187,13 +187,15 @@ class Lane:
         if len(chunks) > 1:
             self._chunks.run(chunks, patience)
             return
-        if self._drafts is not None and round_ is not None:
-            self._drafts.draft(round_)
+        drafts = self._drafts
+        if drafts is not None and round_ is not None:
+            drafts.draft(round_)
+            drafts.foresee(round_)
             if round_.drafts:
                 if self._run_pass(shares, patience, round_):
                     return
                 # A draft may need what plain decoding does not.
-                self._drafts.failed(round_)
+                drafts.failed(round_)
         self._run_pass(shares, patience, round_)
 
     def _run_pass(
@@ -209,6 +211,10 @@ class Lane:
             step.end()
             self.totals.add(step, ())  # its waits were paid for
             if round_ is not None and round_.drafts and not step.cancelled:
+                step.record.failure = "run again without drafts"
+                for sequence in (share.sequence for share in shares):
+                    if sequence.request.explains:
+                        sequence.passes.append(step.told())
                 self._parts.tell([StepFailed(step)])
                 return False
             self._failed(shares, step, error)
@@ -250,7 +256,7 @@ class Lane:
         deadline = deadline_of(shares)
         caller = parts.experts(step, deadline, patience)
         rows = [part_of(share, drafts_of(share, round_)) for share in shares]
-        if drafts is None or round_ is None or not round_.drafts:
+        if drafts is None or round_ is None:
             return parts.model.step(rows, caller)
         drafts.prefetch(round_, step, deadline)
         in_flight = drafts.begin_in_flight(round_)
@@ -271,11 +277,12 @@ class Lane:
         events: list[Event] = []
         over: list[tuple[SequenceState, FinishReason | Exception]] = []
         found: dict[SequenceState, Verified] = {}
+        now = self._parts.monotonic()
         for place, (share, own) in enumerate(zip(shares, logits, strict=True)):
             sequence = share.sequence
             try:
                 verified = self._advance(share, own, drafts_of(share, round_))
-                told = self._told(sequence, verified, step, place)
+                told = block_of(sequence, verified, (step, place), now)
             except Exception as error:  # noqa: BLE001 - whatever it is, it is its own
                 over.append((sequence, error))
                 continue
@@ -310,38 +317,6 @@ class Lane:
         sequence.n_drafted += verified.n_drafted
         sequence.n_accepted += verified.n_accepted
         return verified
-
-    def _told(
-        self, sequence: SequenceState, verified: Verified, step: StepTrace, place: int
-    ) -> GenerationStep | None:
-        """Return the block for the client, with what its passes cost if it asked."""
-        request = sequence.request
-        if request.explains:
-            figures = step.figures(place)
-            sequence.figures = add_figures(sequence.figures, figures)
-            sequence.passes.append(
-                replace(
-                    step.told(),
-                    n_drafted=verified.n_drafted,
-                    n_accepted=verified.n_accepted,
-                    n_committed=len(verified.tokens),
-                )
-            )
-        if request.traces:  # rows of drafts that were wrong are nobody's
-            found = step.hashes(place)
-            sequence.hashes += [h for h in found if h.position < sequence.length]
-        if not verified.tokens:
-            return None
-        note_times(sequence, self._parts.monotonic())
-        drawn = GenerationStep(
-            tokens=verified.tokens,
-            logprobs=verified.logprobs,
-            figures=sequence.figures,
-            hashes=tuple(sequence.hashes),
-            passes=tuple(sequence.passes),
-        )
-        sequence.figures, sequence.hashes, sequence.passes = None, [], []
-        return drawn
 
     # What went wrong.
 

@@ -1,12 +1,17 @@
-"""The rows of a lane's step: where each sequence's go, and whose an error is. Pure."""
+"""The sequences of a lane's step: their rows, their blocks, and whose an error is.
+
+Functions of values; none of them waits or knows of other lanes.
+"""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from p2pmoe.backbone.generation import FinishReason
+from p2pmoe.backbone.generation import FinishReason, GenerationStep
 from p2pmoe.backbone.lane_events import DeadlinePassed
 from p2pmoe.backbone.scheduling.schedule import Share
-from p2pmoe.backbone.scheduling.sequence import SequenceState
+from p2pmoe.backbone.scheduling.sequence import SequenceState, add_figures
 from p2pmoe.backbone.speculation.drafted import Round
+from p2pmoe.backbone.speculation.verify import Verified
 from p2pmoe.backbone.trace import StepTrace
 from p2pmoe.errors import Cancelled, RowsFailed
 from p2pmoe.model.logits import Logits
@@ -16,6 +21,7 @@ from p2pmoe.text.stopping import StopRules, cut_block
 
 __all__ = [
     "at_fault",
+    "block_of",
     "deadline_of",
     "decodes",
     "drafts_of",
@@ -75,6 +81,52 @@ def part_of(share: Share, drafts: tuple[int, ...]) -> SequencePart:
     if sequence.request.scores_prompt and scored < sequence.n_prompt:
         wanted = Logits.ALL
     return SequencePart(tokens, sequence.cache, wanted)
+
+
+def block_of(
+    sequence: SequenceState, verified: Verified, of: tuple[StepTrace, int], now: float
+) -> GenerationStep | None:
+    """Return what a client is told of a pass, with what it cost if it asked; or None.
+
+    `of` is the pass and the sequence's place in it. What is told once is forgotten.
+    """
+    request, (step, place) = sequence.request, of
+    if request.explains:
+        figures = step.figures(place)
+        sequence.figures = add_figures(sequence.figures, figures)
+        sequence.passes.append(
+            replace(
+                step.told(),
+                n_drafted=verified.n_drafted,
+                n_accepted=verified.n_accepted,
+                n_committed=len(verified.tokens),
+            )
+        )
+    if request.traces:  # rows of drafts that were wrong are nobody's
+        found = step.hashes(place)
+        sequence.hashes += [h for h in found if h.position < sequence.length]
+    if not verified.tokens:
+        return None
+    _note_times(sequence, now)
+    block = GenerationStep(
+        tokens=verified.tokens,
+        logprobs=verified.logprobs,
+        figures=sequence.figures,
+        hashes=tuple(sequence.hashes),
+        passes=tuple(sequence.passes),
+    )
+    sequence.figures, sequence.hashes, sequence.passes = None, [], []
+    return block
+
+
+def _note_times(sequence: SequenceState, now: float) -> None:
+    trace = sequence.trace
+    if sequence.decode_started is None:
+        began = now if sequence.started is None else sequence.started
+        sequence.decode_started = now
+        trace.prefill_s = now - began
+        trace.decoding = True
+    trace.decode_s = now - sequence.decode_started
 
 
 def deadline_of(shares: Sequence[Share]) -> float:

@@ -3,6 +3,7 @@
 Pure; lane_drafts.py is who uses them.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from p2pmoe.backbone.scheduling.sequence import SequenceState
@@ -30,6 +31,7 @@ class Round:
     wanted: dict[SequenceState, int] = field(default_factory=dict)
     guesses: dict[SequenceState, Guess] = field(default_factory=dict)
     drafts: dict[SequenceState, Draft] = field(default_factory=dict)
+    foreseen: list[Mapping[int, tuple[int, ...]]] = field(default_factory=list)
     draft_s: float = 0.0
     in_flight: InFlight | None = None
 
@@ -41,6 +43,7 @@ class Round:
     def give_up(self) -> None:
         """Go on without drafts."""
         self.drafts.clear()
+        self.foreseen = []
         self.in_flight = None
 
 

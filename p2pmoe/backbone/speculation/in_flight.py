@@ -70,6 +70,7 @@ class InFlight:
         self._wishes = wishes
         self._routed = routed
         self._n_steps = 0
+        self.spent_s = 0.0  # within waits
 
     def advance(self, n_passed: int) -> bool:
         """Draft one more token of each; `n_passed` routed layers are verified."""
@@ -109,6 +110,7 @@ def run_walk(walk: Walk, in_flight: InFlight, record: PassRecord) -> list[Floats
             took_s = now() - start
             pace.drafted(took_s)
             record.drafted(took_s)
+            in_flight.spent_s += took_s
             # An answer that is there came before the end of this step, at the latest.
             drafted_s = (start if pending.is_ready() else now()) - began
     return walk.logits

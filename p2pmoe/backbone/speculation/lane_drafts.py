@@ -122,6 +122,31 @@ class LaneDrafts:
                 round_.drafts[sequence] = draft
         round_.draft_s = self._monotonic() - began
 
+    def foresee(self, round_: Round) -> None:
+        """Say which experts that are not at hand the round's pass will likely need.
+
+        What was not drafted by who foresees is looked at in one go.
+        """
+        foreseer = self.speculation.foreseer()
+        if not round_.plan.prefetch or self.speculation.prefetch is None:
+            return
+        began = self._monotonic()
+        drafts = round_.drafts
+        round_.foreseen = [own.foreseen for own in drafts.values() if own.foreseen]
+        blind = [s for s in round_.guesses if s not in drafts or not drafts[s].foreseen]
+        asked = [
+            (wish, round_.tokens(sequence))
+            for sequence in blind
+            if (wish := wish_of(sequence, (), max(1, len(round_.tokens(sequence)))))
+        ]
+        if foreseer is not None and asked:
+            wishes, tokens = zip(*asked, strict=True)
+            try:
+                round_.foreseen += foreseer.foresee(wishes, tokens)
+            except Exception:
+                log.exception("nothing is foreseen for a round")
+        round_.draft_s += self._monotonic() - began
+
     def _drafted(
         self,
         drafter: Drafter,
@@ -179,11 +204,10 @@ class LaneDrafts:
     # While it is under way.
 
     def prefetch(self, round_: Round, step: StepTrace, deadline: float) -> None:
-        """Fetch the weights that drafts foresee, if the round's plan says so."""
+        """Fetch the weights that the round foresees, if its plan says so."""
         fetching = self.speculation.prefetch
-        if fetching is not None and round_.plan.prefetch:
-            foreseen = [draft.foreseen for draft in round_.drafts.values()]
-            fetching.fetch(foreseen, step, deadline)
+        if fetching is not None and round_.foreseen:
+            fetching.fetch(round_.foreseen, step, deadline)
 
     def begin_in_flight(self, round_: Round) -> InFlight | None:
         """Begin to draft behind the drafts; None where there is nothing to do."""
@@ -251,13 +275,14 @@ class LaneDrafts:
         self._count(outcomes, verified)
         if not outcomes:
             return
+        hidden_s = 0.0 if round_.in_flight is None else round_.in_flight.spent_s
         outcome = RoundOutcome(
             plan=round_.plan,
             sequences=outcomes,
             n_rows=step.n_rows,
             draft_s=round_.draft_s,
             pass_s=pass_s,
-            wait_s=step.record.wait_s,
+            wait_s=step.record.wait_s + hidden_s,
             n_trips=step.record.n_trips,
         )
         try:

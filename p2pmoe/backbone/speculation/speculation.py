@@ -4,15 +4,16 @@ One lane's alone, and used on its thread: drafters and chooser keep state. Other
 read the counts, a round late.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from p2pmoe.backbone.prefetch.prefetching import Prefetching
-from p2pmoe.backbone.speculation.drafts import Drafter, DraftSource
+from p2pmoe.backbone.speculation.drafts import Drafter, DraftSource, DraftWish
 from p2pmoe.backbone.speculation.rounds import Chooser
 
 __all__ = [
+    "Foreseer",
     "Matcher",
     "Speculation",
     "SpeculationCounts",
@@ -28,6 +29,20 @@ class Matcher(Protocol):
         """Return where what followed it begins in `tokens`, and how long it is.
 
         A length of 0 is none.
+        """
+        ...
+
+
+@runtime_checkable
+class Foreseer(Protocol):
+    """A drafter that can tell which experts rows will need, without drafting them."""
+
+    def foresee(
+        self, wishes: Sequence[DraftWish], drafts: Sequence[tuple[int, ...]]
+    ) -> list[Mapping[int, tuple[int, ...]]]:
+        """Return `Draft.foreseen` for each wish's last token and its drafts.
+
+        As a drafter it writes behind what the wish's cache holds, and nothing else.
         """
         ...
 
@@ -62,6 +77,10 @@ class Speculation:
     def drafter(self, source: DraftSource) -> Drafter | None:
         """Return who drafts in a way; None if nobody does."""
         return next((own for own in self.drafters if own.source is source), None)
+
+    def foreseer(self) -> Foreseer | None:
+        """Return the drafter that foresees experts; None if there is none."""
+        return next((own for own in self.drafters if isinstance(own, Foreseer)), None)
 
     def matcher(self) -> Matcher | None:
         """Return the drafter that copies; None if there is none."""
