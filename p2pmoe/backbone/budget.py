@@ -39,6 +39,7 @@ __all__ = [
     "MemoryPlan",
     "MemoryWish",
     "ModelSizes",
+    "chunks_in_working",
     "measure_sizes",
     "plan_memory",
 ]
@@ -129,6 +130,17 @@ def measure_sizes(model_file: ModelFile, description: ModelDescription) -> Model
         * (_WORKING_COPIES * description.n_embd + description.n_vocab),
         experts=experts,
     )
+
+
+def chunks_in_working(description: ModelDescription, most: int) -> int:
+    """Return how many chunks of prompts may be under way on a lane, 1 to `most`.
+
+    `working` has room for the logits of all rows of a step, and prompts ask for those
+    of a few: chunks that wait for workers take that room. One that waits keeps four
+    copies of its rows, and what experts gave for them.
+    """
+    waiting = (4 + description.top_k) * description.n_embd
+    return max(1, min(most, 1 + description.n_vocab // waiting))
 
 
 def plan_memory(sizes: ModelSizes, wish: MemoryWish) -> MemoryPlan:

@@ -33,6 +33,7 @@ from mobile_worker.shards.manifest import Manifest
 from p2pmoe.api.app import ApiParts
 from p2pmoe.api.keys import ApiKeys
 from p2pmoe.api.server import ListenAddress, serve_api
+from p2pmoe.backbone.budget import chunks_in_working
 from p2pmoe.backbone.counters import BackboneCounters
 from p2pmoe.backbone.engine import Engine, EngineParts, open_engine
 from p2pmoe.backbone.generation import (
@@ -296,7 +297,14 @@ class Service:
             max_queued=tuning.max_queued_requests,
             deadline_s=tuning.request_deadline_s,
             chunk_tokens=tuning.prefill_chunk_tokens,
+            prefill_steps=self._prefill_steps(local, network),
         )
+
+    def _prefill_steps(self, local: LocalSide, network: Network | None) -> int:
+        tuning = self.config.tuning
+        if network is None or not tuning.overlap:
+            return 1  # there is nothing to fill
+        return chunks_in_working(local.model.description, tuning.prefill_chunks)
 
     # What others look at.
 

@@ -277,15 +277,15 @@ class Schedule:
     def _may_overlap(self, ready: list[SequenceState]) -> bool:
         """Whether whole prompts may be run, in chunks that are under way together.
 
-        Not while any sequence decodes, was in a step that failed, or is traced; nor
-        where cold experts are bounded, for which a step must end first.
+        Not while any sequence decodes, was in a step that failed, is traced, or wants
+        all logits, whose room waiting chunks take; nor where cold experts are bounded.
         """
         limits = self.limits
         if limits.prefill_steps == 1 or limits.max_cold_experts is not None:
             return False
         return all(
             s.n_expected > 1
-            and not (s.is_suspect or s.request.traces)
+            and not (s.is_suspect or s.request.traces or s.request.scores_prompt)
             and s.parked_by is None
             for s in ready
         )

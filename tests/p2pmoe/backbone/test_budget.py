@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import example, given, settings
@@ -14,6 +15,7 @@ from p2pmoe.backbone.budget import (
     MemoryPlan,
     MemoryWish,
     ModelSizes,
+    chunks_in_working,
     measure_sizes,
     plan_memory,
 )
@@ -115,6 +117,23 @@ def test_the_disks_share_may_be_given() -> None:
     assert no.value.advice == "give --disk-cache 2M or more"
     with pytest.raises(RamTooSmall, match="is below the"):
         planned(sizes_of(), 200 * MIB, disk_bytes=199 * MIB)
+
+
+@pytest.mark.parametrize(
+    ("n_vocab", "n_embd", "top_k", "most", "n"),
+    [
+        (4096, 256, 4, 4, 3),  # the pocket model
+        (200_064, 6144, 8, 4, 3),
+        (151_936, 2048, 8, 4, 4),
+        (32, 256, 4, 4, 1),
+        (151_936, 2048, 8, 1, 1),
+    ],
+)
+def test_chunks_that_wait_take_the_room_of_logits_that_are_not_wanted(
+    n_vocab: int, n_embd: int, top_k: int, most: int, n: int
+) -> None:
+    sizes = SimpleNamespace(n_vocab=n_vocab, n_embd=n_embd, top_k=top_k)
+    assert chunks_in_working(sizes, most) == n
 
 
 def test_too_little_is_refused_with_what_is_needed() -> None:
