@@ -1,23 +1,37 @@
 """A lane's prompts in chunks that are under way together: nothing of them is told."""
 
 import itertools
+from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
 from p2pmoe.backbone import prefill
 from p2pmoe.backbone.generation import FinishReason
 from p2pmoe.backbone.lane_events import StepFailed
 from p2pmoe.backbone.scheduling.sequence import SequenceState
 from p2pmoe.backbone.trace import StepTrace
-from p2pmoe.config import MissingPolicy
+from p2pmoe.config import DiskPolicy, MissingPolicy
 from p2pmoe.errors import Cancelled, ExpertsUnavailable
+from tests.support.backbone_model import (
+    POCKET,
+    generate,
+    local_backbone,
+    local_side,
+    manifest_of,
+    scattered_backbone,
+    shards_of,
+)
 from tests.support.distant_experts import Clock, DistantExperts
 from tests.support.lanes import LaneRig, a_request, limits_of
+from tests.support.memory_worker import World, split
 from tests.support.mini_models import write_mini
 from tests.support.tiny_model import TinyModel, load_local
+from tests.support.trio_test import trio_test
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -222,3 +236,42 @@ def test_an_engine_that_ends_begins_no_more_chunks(mini: TinyModel) -> None:
         patch.setattr(prefill.threading, "Event", lambda: rig.clock)
         rig.lane.step()
     assert sequence.length == CHUNK
+
+
+# Over sessions, with workers.
+
+
+@trio_test
+async def test_a_long_prompt_over_workers_gives_the_tokens_of_one_process(
+    tmp_path: Path,
+) -> None:
+    prompt = tuple(7 + i * 31 % 3000 for i in range(150))
+    async with local_backbone(local_side(POCKET)) as alone:
+        expected, _ = await generate(alone, prompt, 3)
+    side = local_side(POCKET, hot_share=0.4, policy=DiskPolicy.OFF)
+    world = World(manifest_of(POCKET), tmp_path)
+    world.ledger.float_leaves = 1 << 16
+    away = set(side.all_experts()) - set(side.hot.resident())
+    most = []
+    async with world.services(), AsyncExitStack() as stack:
+        for hand in split(away, 2):
+            worker = world.worker(NumpyKernel(), shards_of(POCKET, hand))
+            await stack.enter_async_context(worker)
+        async with scattered_backbone(
+            world, side, prefill_steps=4, chunk_tokens=16, n_lanes=1
+        ) as backbone:
+            await backbone.covers(away)
+            (lane,) = backbone.engine.lanes
+            note = lane._chunks._note
+
+            def noted() -> None:
+                note()
+                most.append(len(lane.under_way))
+
+            lane._chunks._note = noted
+            found, run = await generate(backbone, prompt, 3)
+            assert run.trace.prefill_trips > 9
+            accounts = backbone.joined.dispatcher.in_flight()
+            assert not accounts
+    assert found == expected
+    assert 1 <= max(most) <= 4  # how many depends on who is quicker
