@@ -103,3 +103,23 @@ def test_a_view_has_its_own_length_over_the_same_memory() -> None:
     for wrong in (-1, 9):
         with pytest.raises(ValueError, match="positions"):
             own.view(wrong)
+
+
+def test_a_position_is_put_back_as_it_was() -> None:
+    own = filled(6)
+    before = positions(own, 6)
+    kept = own.copy_position(4, 1)
+    for layer in own.layers:
+        for array, place in layer.at(4):
+            array[place] = -1
+    assert positions(own, 6) != before
+    own.put_position(4, kept)
+    assert (own.layers[0].keys[:, :, 4] != -1).all()
+    assert (own.layers[1].keys[:, :, 4] == -1).all()  # it was not among the first
+    own = filled(6)
+    kept = own.copy_position(4, 2)
+    for layer in own.layers:
+        for array, place in layer.at(4):
+            array[place] = -1
+    own.put_position(4, kept)
+    assert positions(own, 6) == before

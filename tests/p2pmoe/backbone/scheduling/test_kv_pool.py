@@ -87,3 +87,12 @@ def test_the_pool_holds(moves: list[tuple[str, int]]) -> None:
         assert pool.granted_bytes == 10 * sum(granted)
         assert pool.kept_bytes == sum(10 * own.capacity for own in pool.store)
         assert pool.free_bytes >= 0
+
+
+def test_what_is_free_is_granted_without_giving_up_what_is_kept() -> None:
+    pool = KvPool(1000, 10)
+    pool.keep(prefix("a", [1], 40))
+    assert not pool.grant_free(61)
+    assert pool.grant_free(60)
+    assert (pool.granted_bytes, pool.kept_bytes, pool.free_bytes) == (600, 400, 0)
+    assert not pool.grant_free(1)
