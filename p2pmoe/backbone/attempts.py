@@ -2,13 +2,14 @@
 
 `build_dispatch` makes the message of one worker and layer: only the rows that this
 worker needs, each once, coded already; call i names its rows by their place in the
-message. `Deadlines` orders attempts by the moment their worker's own estimate calls
-late. Pure; times are the caller's monotonic seconds.
+message. `Deadlines` orders requests by the moments at which something is to be done
+about them. Pure; times are the caller's monotonic seconds.
 """
 
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 
@@ -21,17 +22,29 @@ from p2pmoe.backbone.progress import Progress
 from p2pmoe.backbone.servings import Served, ServingSlot
 from relay.keys import PeerId
 
-__all__ = ["Attempt", "Deadlines", "build_dispatch", "payload_bytes"]
+__all__ = ["Attempt", "Deadlines", "Purpose", "build_dispatch", "payload_bytes"]
 
 _F32 = np.dtype("<f4")
 _HEADER_BYTES = 120  # of a DISPATCH, about: for estimates only
 
 
+class Purpose(StrEnum):
+    """What a DISPATCH is for."""
+
+    CALL = "call"  # planned, or moved from a worker that failed
+    HEDGE = "hedge"  # what another worker is slow with
+    PROBE = "probe"  # whether a slow worker has become quicker
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Attempt:
-    """One DISPATCH that was sent and has not been answered."""
+    """One DISPATCH that was sent and has not been answered.
+
+    `expected_s` is what it was expected to take, the worker's queue included.
+    """
 
     request: int
+    purpose: Purpose
     peer: PeerId
     tier: Tier
     calls: tuple[ExpertRows, ...]
@@ -39,6 +52,7 @@ class Attempt:
     nonce: bytes
     sent_at: float
     deadline: float
+    expected_s: float
     n_bytes_up: int
     progress: Progress
 
@@ -48,15 +62,20 @@ class Attempt:
         return self.slot.n_rows
 
     @property
+    def experts(self) -> frozenset[int]:
+        """The experts that it asks for."""
+        return frozenset(call.expert for call in self.calls)
+
+    @property
     def shape(self) -> OutputShape:
         """What its answer must look like."""
         work = self.progress.work
         return OutputShape(calls=self.calls, profile=work.profile, n_embd=work.n_embd)
 
-    def ticket(self, sample: ExpertRows) -> CheckTicket:
-        """Return the order to check one of its calls here."""
+    def ticket(self, calls: tuple[ExpertRows, ...], sample: ExpertRows) -> CheckTicket:
+        """Return the order to check one of the `calls` that were taken from it."""
         return CheckTicket(
-            number=self.request, peer=self.peer, calls=self.calls, sample=sample
+            number=self.request, peer=self.peer, calls=calls, sample=sample
         )
 
     def served(self, results: Sequence[CallResult]) -> Served:
@@ -72,18 +91,18 @@ class Attempt:
 
 
 class Deadlines:
-    """Attempts by deadline; answered ones are skipped when their time comes."""
+    """Requests by moment; one may stand at several, answered ones stay until theirs."""
 
     def __init__(self) -> None:
         """Begin empty."""
         self._heap: list[tuple[float, int]] = []
 
     def add(self, deadline: float, request: int) -> None:
-        """Remember a request's deadline."""
+        """Remember a moment of a request."""
         heapq.heappush(self._heap, (deadline, request))
 
     def due(self, now: float) -> list[int]:
-        """Take out and return the requests whose deadline has passed."""
+        """Take out and return the requests of which a moment has passed."""
         late = []
         while self._heap and self._heap[0][0] <= now:
             late.append(heapq.heappop(self._heap)[1])
@@ -91,7 +110,7 @@ class Deadlines:
 
     @property
     def next(self) -> float | None:
-        """The earliest deadline, of an answered attempt perhaps."""
+        """The earliest moment, of an answered request perhaps."""
         return self._heap[0][0] if self._heap else None
 
 

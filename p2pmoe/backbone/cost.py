@@ -156,6 +156,11 @@ class WorkerCost:
             self._faded *= RELAXED
         self._sampled = False
 
+    def relearn(self) -> None:
+        """Let the next samples count as much as all before them."""
+        for mean in (self._rtt, self._per_row, self._per_byte):
+            mean.n = min(mean.n, 1)
+
     def expected_s(self, n_rows: int, n_bytes: int) -> float:
         """Return the time that plans give a call of this size on an idle worker."""
         return self.rtt_s + n_bytes * self._per_byte.value + n_rows * self.per_row_s
@@ -172,6 +177,10 @@ class WorkerCost:
         """Return the q-quantile (0 to 1) of a call's time, queueing included."""
         expected = self.measured_s(n_rows, n_bytes) + self.queue_s()
         return expected * self._spread(q)
+
+    def trip_s(self) -> float:
+        """Return the p95 of a round trip without any work, queueing left out."""
+        return self._rtt.value * max(1.0, self._spread(0.95))
 
     def tail(self) -> Sequence[float]:
         """Return elapsed / expected of the slowest calls, ascending, from p95 on.

@@ -24,9 +24,12 @@ class BackboneCounters:
         "calls",
         "completion_tokens",
         "dropped_calls",
+        "duplicate_servings",
         "failovers",
         "fetched_bytes",
+        "hedge_audits",
         "hedged_calls",
+        "hedges",
         "late_outputs",
         "major_faults",
         "minor_faults",
@@ -37,6 +40,7 @@ class BackboneCounters:
         "round_trips",
         "spot_checks",
         "times",
+        "unpaid_servings",
         "wait_s",
     )
 
@@ -46,6 +50,10 @@ class BackboneCounters:
         self.failovers: dict[str, int] = {}
         self.spot_checks = {"passed": 0, "failed": 0, "skipped": 0}
         self.requests: dict[str, int] = {}
+        self.hedges = {"won": 0, "lost": 0, "failed": 0, "probe": 0}
+        self.hedge_audits = {"agreed": 0, "differed": 0, "undecided": 0}
+        self.duplicate_servings = 0  # paid, and not needed
+        self.unpaid_servings = 0  # answered too long after our CANCEL
         self.dropped_calls = 0
         self.late_outputs = 0
         self.refused_outputs = 0
@@ -101,6 +109,7 @@ class BackboneCounters:
             ({"kind": "minor"}, self.minor_faults),
             ({"kind": "major"}, self.major_faults),
         ]
+        duplicates = {"yes": self.duplicate_servings, "no": self.unpaid_servings}
         return "".join(
             (
                 render_metric("p2pmoe_expert_calls_total", by_tier),
@@ -121,6 +130,13 @@ class BackboneCounters:
                 ),
                 render_metric(
                     "p2pmoe_requests_total", _labelled("outcome", self.requests)
+                ),
+                render_metric("p2pmoe_hedges_total", _labelled("outcome", self.hedges)),
+                render_metric(
+                    "p2pmoe_hedge_audits_total", _labelled("result", self.hedge_audits)
+                ),
+                render_metric(
+                    "p2pmoe_duplicate_servings_total", _labelled("paid", duplicates)
                 ),
                 render_metric("p2pmoe_late_outputs_total", [({}, self.late_outputs)]),
                 render_metric(

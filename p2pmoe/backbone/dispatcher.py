@@ -4,48 +4,40 @@ The trio side's state machine, without awaits: every method runs on the trio thr
 changes state and calls `send`, which only queues. Rules:
 
 - one DISPATCH per worker and layer, all of them sent before anything else;
-- an OUTPUT counts only from the worker that was asked, for a request that is still
-  open, row for row (outputs.py); a second or late one is dropped and counted;
+- an OUTPUT counts only from the worker that was asked, row for row (outputs.py), and
+  only for a request that is still wanted; one that was called off in vain is looked at
+  (withdrawn.py), a second or late one is dropped and counted;
 - whatever goes wrong with a worker (lost, late, refused, an error of its own) demotes
   it, and its calls go to another live holder, else are handed back to the decode
   thread if it has a disk, else wait for a holder until the request's deadline;
+- a worker that is slow with a call is hedged (hedges.py): the first answer is taken,
+  the others are called off, and compared if they come (audits.py);
 - a non-finite value (ARITH) is computed once here and never sent round again, nor
   does it count against the worker; calls that three workers failed come here as well;
 - a layer ends with all of its calls or with an error, never in between (fault B11);
-- some answers are compared with this machine's own (`CheckTicket`) and are paid only
-  after that; one wrong result ends all business with its worker (fault B34).
+- every serving number ends once, accepted or given back; every valid answer in time is
+  paid, the losers of hedges too, unless a check or a dispute proves it wrong.
 """
 
-import contextlib
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from random import Random
+from dataclasses import replace
 
-from mobile_worker.errors import LocalError
-from mobile_worker.messages import Message
-from mobile_worker.messages.membership import Cancel
-from mobile_worker.messages.serving import Output, OutputError
-from p2pmoe.backbone.attempts import (
-    Attempt,
-    Deadlines,
-    build_dispatch,
-    payload_bytes,
-)
-from p2pmoe.backbone.cost import CallSample
-from p2pmoe.backbone.counters import BackboneCounters
+from mobile_worker.messages.serving import Output
+from p2pmoe.backbone.attempts import Attempt, Purpose
+from p2pmoe.backbone.audits import Audits, Dispute
 from p2pmoe.backbone.exchange import CheckTicket, LayerWork, Reason
-from p2pmoe.backbone.fleet import Fleet
-from p2pmoe.backbone.outputs import CallResult, read_output
-from p2pmoe.backbone.path_times import Path
+from p2pmoe.backbone.flights import DispatcherParts, Flights
+from p2pmoe.backbone.hedges import Hedges
+from p2pmoe.backbone.outputs import CallResult
 from p2pmoe.backbone.plan import ExpertRows, WorkerCalls
 from p2pmoe.backbone.progress import Progress
-from p2pmoe.backbone.servings import Accounts, Served
 from p2pmoe.backbone.spot_checks import SpotChecks
 from p2pmoe.backbone.trace import StepTrace
+from p2pmoe.backbone.verdicts import Verdicts
+from p2pmoe.backbone.withdrawn import Withdrawals, Withdrawn
 from p2pmoe.config import MissingPolicy
-from p2pmoe.errors import Cancelled, OutputRefused
+from p2pmoe.errors import Cancelled
 from relay.keys import PeerId
 
 __all__ = ["Dispatcher", "DispatcherParts", "SpotChecks"]
@@ -53,21 +45,6 @@ __all__ = ["Dispatcher", "DispatcherParts", "SpotChecks"]
 log = logging.getLogger("p2pmoe.dispatcher")
 
 STRANDED_RETRY_S = 0.25
-MAX_REFUSED_ANSWERS = 3
-_VERDICTS = {True: "passed", False: "failed", None: "skipped"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DispatcherParts:
-    """What a dispatcher works with; `send` queues a message and never blocks."""
-
-    send: Callable[[PeerId, Message], None]
-    fleet: Fleet
-    accounts: Accounts
-    counters: BackboneCounters
-    clock: Callable[[], float]
-    random: Random
-    checks: SpotChecks = field(default_factory=SpotChecks)
 
 
 class Dispatcher:
@@ -77,12 +54,27 @@ class Dispatcher:
         """Begin with nothing under way."""
         self._parts = parts
         self._fleet = parts.fleet
-        self._attempts: dict[int, Attempt] = {}
-        self._deadlines = Deadlines()
+        self._flights = Flights(parts)
+        self._hedges = Hedges(parts, self._flights)
+        self._withdrawn = Withdrawals()
+        self._audits = Audits(
+            accounts=parts.accounts,
+            fleet=parts.fleet,
+            counters=parts.counters,
+            checks=parts.checks,
+            random=parts.random,
+        )
+        self._verdicts = Verdicts(parts)
         self._stranded: list[Progress] = []
-        self._unchecked: dict[int, tuple[StepTrace, Served]] = {}
-        self._last_request = parts.random.getrandbits(48) << 8
-        self.on_sooner: Callable[[], None] = lambda: None
+
+    @property
+    def on_sooner(self) -> Callable[[], None]:
+        """What is called when `next_time` has become sooner."""
+        return self._flights.on_sooner
+
+    @on_sooner.setter
+    def on_sooner(self, heard: Callable[[], None]) -> None:
+        self._flights.on_sooner = heard
 
     # Calls from the decode threads, by way of the trio thread.
 
@@ -96,7 +88,8 @@ class Dispatcher:
             self._send(progress, message)
         if work.plan.stranded:
             self._place(progress, work.plan.stranded)
-        progress.finish_if_complete()
+        self._hedges.probe(progress)
+        self._finish(progress)
 
     def cancel(self, step: StepTrace) -> None:
         """Stop a step: its layer ends at once, its workers are told.
@@ -106,60 +99,47 @@ class Dispatcher:
         """
         step.stop()
         error = Cancelled("the request was cancelled")
-        for attempt in list(self._attempts.values()):
-            if attempt.progress.work.trace is step:
-                self._give_up(attempt)
-                self._parts.accounts.abandon(attempt.slot)
-                attempt.progress.fail(error)
+        for attempt in self._flights.of_step(step):
+            attempt.progress.fail(error)
+            self._withdraw(attempt)
         for progress in self._stranded:
             if progress.work.trace is step:
                 progress.fail(error)
-        for number, (owner, served) in list(self._unchecked.items()):
-            if owner is step:
-                del self._unchecked[number]
-                self._parts.accounts.accept(served)
+        self._audits.stopped(step)
 
     def checked(self, ticket: CheckTicket, *, passed: bool | None) -> None:
-        """Take the decode thread's verdict on an answer that it recomputed.
+        """Take the decode thread's verdict on an answer that it recomputed."""
+        self._audits.checked(ticket, passed=passed)
+        if passed is False:
+            log.error("worker %s gave a wrong result", ticket.peer.hex()[:8])
+            self._ban(ticket.peer)
+            self._parts.counters.failed_over(Reason.CHECK, len(ticket.calls))
 
-        None is no verdict: the file has lost that expert. Such an answer is paid, and
-        its worker is no better known by it.
+    def ruled(self, number: int, right: bytes | None) -> None:
+        """Take the verdict on a dispute: the right coded results, None if unknown.
+
+        Whoever gave other results is out of business with us (fault B34).
         """
-        self._parts.counters.spot_checks[_VERDICTS[passed]] += 1
-        _, served = self._unchecked.pop(ticket.number, (None, None))
-        if passed is not False:
-            self._fleet.workers[ticket.peer].passes += passed is True
-            if served is not None:
-                self._parts.accounts.accept(served)
-            return
-        log.error("worker %s gave a wrong result", ticket.peer.hex()[:8])
-        if served is not None:
-            self._parts.accounts.abandon(served.slot)
-        self._ban(ticket.peer)
-        self._parts.counters.failed_over(Reason.CHECK, len(ticket.calls))
+        for peer in self._audits.ruled(number, right, self._parts.clock()):
+            log.error("worker %s gave a wrong result", peer.hex()[:8])
+            self._ban(peer)
 
     # Events of the network.
 
     def on_output(self, peer: PeerId, output: Output, n_bytes: int) -> None:
         """Take an OUTPUT in, if it is wanted and right."""
-        attempt = self._attempts.get(output.request)
-        if attempt is None:
+        attempt = self._flights.get(output.request)
+        withdrawn = self._withdrawn.get(output.request)
+        asked = withdrawn.attempt if withdrawn else attempt
+        if asked is None:
             self._parts.counters.late_outputs += 1
-            return
-        if attempt.peer != peer:
+        elif asked.peer != peer:
             log.warning("worker %s answered another's request", peer.hex()[:8])
             self._fleet.failed(peer, self._parts.clock(), weight=2)
-            return
-        self._close(attempt)
-        if output.error != OutputError.OK:
-            self._errored(attempt, OutputError(output.error))
-            return
-        try:
-            results = read_output(attempt.shape, output, peer)
-        except OutputRefused as error:
-            self._refused(attempt, error)
-            return
-        self._accept(attempt, results, output, n_bytes)
+        elif withdrawn is not None:
+            self._answered_late(withdrawn, output, n_bytes)
+        else:
+            self._answered(asked, output, n_bytes)
 
     def on_lost(self, peer: PeerId) -> None:
         """Move all work of a worker whose link or process is gone."""
@@ -168,12 +148,14 @@ class Dispatcher:
 
     def on_busy(self, peer: PeerId, request: int, retry_ms: int) -> None:
         """Move one request that a worker's queue has no room for."""
-        attempt = self._attempts.get(request)
-        if attempt is None or attempt.peer != peer:
-            return
         log.info("worker %s is busy for %d ms", peer.hex()[:8], retry_ms)
-        self._close(attempt)
-        self._elsewhere(attempt, Reason.ERROR)
+        attempt = self._flights.get(request)
+        if attempt is not None and attempt.peer == peer:
+            self._flights.close(attempt)
+            self._elsewhere(attempt, Reason.ERROR)
+        withdrawn = self._withdrawn.get(request)
+        if withdrawn is not None and withdrawn.attempt.peer == peer:
+            self._forget(withdrawn)
 
     def retry_stranded(self) -> None:
         """Ask again for calls without a holder, after the fleet has changed."""
@@ -181,39 +163,40 @@ class Dispatcher:
         for progress in waiting:
             if not progress.over:
                 self._place(progress, progress.unstrand())
-                progress.finish_if_complete()
+                self._finish(progress)
 
     # Time.
 
     def next_time(self) -> float | None:
-        """Return when `expire` should run next, None if there is no reason to.
-
-        Deadlines of answered requests count, so that `on_sooner` misses none.
-        """
+        """Return when `expire` should run next, None if there is no reason to."""
+        due = self._flights.next_time
         if self._stranded:
             soon = min(progress.gives_up_at for progress in self._stranded)
             soon = min(soon, self._parts.clock() + STRANDED_RETRY_S)
-            return min(soon, self._deadlines.next or soon)
-        return self._deadlines.next
+            return min(soon, due or soon)
+        return due
 
     def expire(self) -> None:
         """Act on all that is late by now."""
         now = self._parts.clock()
-        for request in self._deadlines.due(now):
-            attempt = self._attempts.get(request)
-            if attempt is not None:
-                log.info("worker %s is late", attempt.peer.hex()[:8])
-                self._give_up(attempt)
-                self._fleet.failed(attempt.peer, now)
-                self._elsewhere(attempt, Reason.LATE)
+        for request in self._flights.due(now):
+            attempt = self._flights.get(request)
+            withdrawn = self._withdrawn.get(request)
+            if withdrawn is not None and withdrawn.kept_until <= now:
+                self._outlasted(withdrawn)
+            elif attempt is not None and attempt.deadline <= now:
+                self._late(attempt)
+            elif attempt is not None:
+                self._hedges.look(attempt, now)
         for progress in self._stranded:
             if progress.gives_up_at <= now:
                 progress.fail(progress.unavailable())
+                self._finish(progress)
         self.retry_stranded()
 
     def in_flight(self) -> Mapping[PeerId, int]:
         """Return the number of unanswered dispatches by worker."""
-        return Counter(attempt.peer for attempt in self._attempts.values())
+        return self._flights.n_by_worker()
 
     # Sending.
 
@@ -223,155 +206,11 @@ class Dispatcher:
             rest = replace(message, calls=message.calls[room:])
             message = replace(message, calls=message.calls[:room])
             self._unsent(progress, rest)
-        attempt = self._attempt(progress, message)
+        attempt = self._flights.send(progress, message)
         if attempt is None:
             self._unsent(progress, message)
-            return
-        try:
-            self._parts.send(message.peer, build_dispatch(attempt))
-        except LocalError as error:
-            log.warning("worker %s: %s", message.peer.hex()[:8], error)
-            self._parts.accounts.abandon(attempt.slot)
-            self._fleet.failed(message.peer, attempt.sent_at)
-            self._unsent(progress, message)
-            return
-        progress.work.trace.sent(message.calls, attempt.n_bytes_up)
-        cost = self._fleet.workers[attempt.peer].cost
-        cost.in_flight_rows += attempt.n_rows
-        cost.n_rows_sent += attempt.n_rows
-        earliest = self._deadlines.next
-        self._attempts[attempt.request] = attempt
-        self._deadlines.add(attempt.deadline, attempt.request)
-        if earliest is None or attempt.deadline < earliest:
-            self.on_sooner()
-
-    def _attempt(self, progress: Progress, message: WorkerCalls) -> Attempt | None:
-        """Number a dispatch and give it its deadline; None if it may not be sent."""
-        worker = self._fleet.workers.get(message.peer)
-        if worker is None or not worker.askable:
-            return None
-        n_calls, n_rows = len(message.calls), message.n_rows
-        slot = self._parts.accounts.number(message.peer, n_calls, n_rows)
-        if slot is None:
-            return None
-        now = self._parts.clock()
-        n_bytes = payload_bytes(progress.work, message.calls)
-        left = max(0.001, progress.work.deadline - now)
-        self._last_request += 1
-        return Attempt(
-            request=self._last_request,
-            peer=message.peer,
-            tier=message.tier,
-            calls=message.calls,
-            slot=slot,
-            nonce=self._parts.random.randbytes(8),
-            sent_at=now,
-            deadline=now + min(worker.cost.deadline_s(n_rows, n_bytes), left),
-            n_bytes_up=n_bytes,
-            progress=progress,
-        )
-
-    def _accept(
-        self,
-        attempt: Attempt,
-        results: list[CallResult],
-        output: Output,
-        n_bytes: int,
-    ) -> None:
-        worker = self._fleet.workers[attempt.peer]
-        self._fleet.succeeded(attempt.peer)
-        elapsed_s = self._parts.clock() - attempt.sent_at
-        self._parts.counters.times.add(Path(attempt.tier.value), elapsed_s)
-        worker.cost.observe(
-            CallSample(
-                elapsed_s=elapsed_s,
-                compute_s=output.compute_us / 1e6,
-                n_rows=attempt.n_rows,
-                n_bytes=attempt.n_bytes_up + n_bytes,
-            )
-        )
-        progress = attempt.progress
-        if not progress.take(results):
-            self._parts.accounts.abandon(attempt.slot)
-            return
-        trace = progress.work.trace
-        trace.received(attempt.calls, n_bytes)
-        trace.called(attempt.tier, attempt.calls)
-        worker.n_calls += len(results)
-        served = attempt.served(results)
-        share = self._parts.checks.share(worker.passes)
-        if self._parts.random.random() < share:
-            self._unchecked[attempt.request] = (trace, served)
-            progress.check(attempt.ticket(self._parts.random.choice(attempt.calls)))
         else:
-            self._parts.accounts.accept(served)
-        progress.finish_if_complete()
-
-    # What goes wrong with a worker, and where its calls go then.
-
-    def _errored(self, attempt: Attempt, error: OutputError) -> None:
-        peer, now = attempt.peer, self._parts.clock()
-        if error is OutputError.ARITH:
-            self._parts.accounts.abandon(attempt.slot)
-            self._parts.counters.failed_over(Reason.ARITH, len(attempt.calls))
-            attempt.progress.hand_back(attempt.calls, Reason.ARITH)
-            attempt.progress.finish_if_complete()
-            return
-        log.warning("worker %s says %s", peer.hex()[:8], error.name)
-        attempt.progress.failed_on(attempt.calls, peer)
-        if error is OutputError.NOT_HELD:
-            layer = attempt.progress.work.plan.layer
-            self._fleet.not_held(peer, layer, [c.expert for c in attempt.calls])
-        elif error is OutputError.NO_GRANT:
-            self._parts.accounts.refused_for_grant(peer)
-            self._fleet.failed(peer, now)
-        elif error is OutputError.DRAINING:
-            self._fleet.draining(peer, now)
-        else:
-            self._fleet.failed(peer, now)
-        self._elsewhere(attempt, Reason.ERROR)
-
-    def _refused(self, attempt: Attempt, error: OutputRefused) -> None:
-        log.warning("worker %s: %s", attempt.peer.hex()[:8], error)
-        self._parts.counters.refused_outputs += 1
-        worker = self._fleet.workers[attempt.peer]
-        worker.n_refused += 1
-        self._fleet.failed(attempt.peer, self._parts.clock(), weight=2)
-        self._elsewhere(attempt, Reason.REFUSED)
-        if worker.n_refused >= MAX_REFUSED_ANSWERS:
-            self._ban(attempt.peer)
-
-    def _ban(self, peer: PeerId) -> None:
-        self._parts.accounts.withhold(peer)
-        self._fleet.dropped(peer)
-        self._move_all(peer, Reason.CHECK)
-
-    def _move_all(self, peer: PeerId, reason: Reason) -> None:
-        for attempt in list(self._attempts.values()):
-            if attempt.peer == peer:
-                self._close(attempt)
-                self._elsewhere(attempt, reason)
-
-    def _give_up(self, attempt: Attempt) -> None:
-        """Stop waiting for an attempt and tell its worker, if it can be told."""
-        self._close(attempt)
-        with contextlib.suppress(LocalError):
-            self._parts.send(attempt.peer, Cancel(request=attempt.request))
-
-    def _close(self, attempt: Attempt) -> None:
-        del self._attempts[attempt.request]
-        self._fleet.workers[attempt.peer].cost.in_flight_rows -= attempt.n_rows
-
-    def _elsewhere(self, attempt: Attempt, reason: Reason) -> None:
-        self._parts.accounts.abandon(attempt.slot)
-        progress = attempt.progress
-        if progress.over:
-            return
-        progress.tried(attempt.calls, attempt.peer)
-        progress.work.trace.failed_over(attempt.calls)
-        self._parts.counters.failed_over(reason, len(attempt.calls))
-        self._place(progress, attempt.calls)
-        progress.finish_if_complete()
+            self._hedges.sent(attempt)
 
     def _unsent(self, progress: Progress, message: WorkerCalls) -> None:
         progress.tried(message.calls, message.peer)
@@ -393,3 +232,147 @@ class Dispatcher:
         if progress.stranded and progress not in self._stranded:
             self._stranded.append(progress)
             self.on_sooner()
+
+    # Answers.
+
+    def _answered(self, attempt: Attempt, output: Output, n_bytes: int) -> None:
+        self._flights.close(attempt)
+        results = self._verdicts.read(attempt, output)
+        if not isinstance(results, Reason):
+            self._verdicts.observe(attempt, output, n_bytes)
+            self._accept(attempt, results, n_bytes)
+        elif results is Reason.ARITH:
+            self._hedges.ended(attempt, "failed")
+            self._parts.accounts.abandon(attempt.slot)
+            self._parts.counters.failed_over(Reason.ARITH, len(attempt.calls))
+            attempt.progress.hand_back(attempt.calls, Reason.ARITH)
+            self._finish(attempt.progress)
+        else:
+            self._elsewhere(attempt, results)
+            self._ban_if_hopeless(attempt.peer)
+
+    def _accept(
+        self, attempt: Attempt, results: list[CallResult], n_bytes: int
+    ) -> None:
+        progress, trace = attempt.progress, attempt.progress.work.trace
+        trace.received(attempt.calls, n_bytes)
+        dispute = self._audits.compare(attempt, results, progress.taken)
+        if dispute is not None:  # what else it says is not taken on trust
+            self._hedges.ended(attempt, "failed")
+            self._open(dispute, attempt, results)
+            self._move(attempt, Reason.CHECK)
+            return
+        fresh = progress.take(results, attempt.slot)
+        trace.called(attempt.tier, [result.call for result in fresh])
+        self._hedges.ended(attempt, "won" if fresh else "lost")
+        ticket = self._audits.settle(attempt, results, fresh)
+        if ticket is not None:
+            progress.check(ticket)
+        self._finish(progress)
+
+    def _answered_late(self, item: Withdrawn, output: Output, n_bytes: int) -> None:
+        """Compare an answer that is not wanted any more; pay it if it was in time."""
+        attempt = item.attempt
+        self._withdrawn.remove(item)
+        results = self._verdicts.read(attempt, output)
+        if isinstance(results, Reason):
+            self._parts.accounts.abandon(attempt.slot)
+            self._ban_if_hopeless(attempt.peer)
+            return
+        self._verdicts.observe(attempt, output, n_bytes)
+        dispute = self._audits.compare(attempt, results, attempt.progress.taken)
+        if self._parts.clock() > item.paid_until:
+            self._parts.counters.unpaid_servings += len(results)
+            self._parts.accounts.abandon(attempt.slot)
+            if dispute is not None:
+                self._open(dispute, attempt, None)
+        elif dispute is not None:
+            self._open(dispute, attempt, results)
+        else:
+            self._audits.settle(attempt, results, ())
+
+    def _open(
+        self, dispute: Dispute, attempt: Attempt, results: list[CallResult] | None
+    ) -> None:
+        """Have somebody say which of two answers is right; `results` are paid by it."""
+        earlier, later = (side.peer.hex()[:8] for side in dispute.sides)
+        log.error("workers %s and %s answered one call differently", earlier, later)
+        held = attempt.served(results) if results is not None else None
+        self._audits.open(dispute, held)
+        if not self._parts.on_dispute(dispute):
+            self.ruled(dispute.number, None)
+
+    # What goes wrong with a worker, and where its calls go then.
+
+    def _late(self, attempt: Attempt) -> None:
+        log.info("worker %s is late", attempt.peer.hex()[:8])
+        self._flights.close(attempt)
+        self._flights.cancel(attempt)
+        self._fleet.failed(attempt.peer, self._parts.clock())
+        self._elsewhere(attempt, Reason.LATE)
+
+    def _ban_if_hopeless(self, peer: PeerId) -> None:
+        if self._verdicts.is_hopeless(peer):
+            self._ban(peer)
+
+    def _ban(self, peer: PeerId) -> None:
+        self._parts.accounts.withhold(peer)
+        self._fleet.dropped(peer)
+        self._move_all(peer, Reason.CHECK)
+
+    def _move_all(self, peer: PeerId, reason: Reason) -> None:
+        for withdrawn in self._withdrawn.of_worker(peer):
+            self._forget(withdrawn)
+        for attempt in self._flights.of_worker(peer):
+            self._flights.close(attempt)
+            self._elsewhere(attempt, reason)
+
+    def _elsewhere(self, attempt: Attempt, reason: Reason) -> None:
+        self._hedges.ended(attempt, "failed")
+        self._parts.accounts.abandon(attempt.slot)
+        self._move(attempt, reason)
+
+    def _move(self, attempt: Attempt, reason: Reason) -> None:
+        """Send elsewhere what is open of a call, and nobody else is asked for."""
+        progress = attempt.progress
+        if progress.over:
+            return
+        progress.tried(attempt.calls, attempt.peer)
+        calls = progress.uncovered(attempt.calls)
+        if calls:
+            progress.work.trace.failed_over(calls)
+            self._parts.counters.failed_over(reason, len(calls))
+            self._place(progress, calls)
+        self._finish(progress)
+
+    # The end of a layer, and of what is out for it in vain.
+
+    def _finish(self, progress: Progress) -> None:
+        """Call off what is out in vain, and end the layer if it is complete."""
+        for request in progress.out():
+            attempt = self._flights.get(request)
+            if attempt is not None and not progress.wanted_of(request):
+                self._withdraw(attempt)
+        progress.finish_if_complete()
+
+    def _withdraw(self, attempt: Attempt) -> None:
+        self._flights.close(attempt)
+        if attempt.purpose is not Purpose.PROBE:
+            self._flights.cancel(attempt)
+        is_beaten = bool(attempt.progress.taken.keys() & attempt.experts)
+        self._hedges.ended(attempt, "lost" if is_beaten else "failed")
+        cost = self._fleet.workers[attempt.peer].cost
+        item = self._withdrawn.add(attempt, cost, self._parts.clock())
+        self._flights.look_at(attempt.request, item.kept_until)
+
+    def _outlasted(self, item: Withdrawn) -> None:
+        """Note that the answer of a dispatch that was called off never came."""
+        attempt = item.attempt
+        cost = self._fleet.workers[attempt.peer].cost
+        n_bytes = 2 * attempt.n_bytes_up
+        cost.outlasted(item.at - attempt.sent_at, attempt.n_rows, n_bytes)
+        self._forget(item)
+
+    def _forget(self, item: Withdrawn) -> None:
+        self._withdrawn.remove(item)
+        self._parts.accounts.abandon(item.attempt.slot)

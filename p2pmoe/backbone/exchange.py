@@ -138,7 +138,8 @@ class LayerWork:
     `rows` holds all rows of the step, coded once, so that every worker sees the same
     bytes. `local_allowed` says whether the decode thread can compute any expert itself
     (a disk tier is there). Calls that nobody holds wait `patience_s` for a holder, None
-    until the deadline; or they come back at once, as `missing` says.
+    until the deadline; or they come back at once, as `missing` says. Workers in
+    `barred` are never asked.
     """
 
     plan: LayerPlan
@@ -150,4 +151,5 @@ class LayerWork:
     trace: StepTrace
     patience_s: float | None = None
     missing: MissingPolicy = MissingPolicy.WAIT
+    barred: frozenset[PeerId] = frozenset()
     replies: Replies = field(default_factory=Replies)

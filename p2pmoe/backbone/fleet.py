@@ -9,6 +9,8 @@ replaced, never changed in place (`holders`). Rules:
 - every failure demotes it for a while, doubling from 1 s to 60 s; a demoted worker is
   greeted again when the time is over and must answer before it gets work (fault B28);
 - only a valid answer clears its record, never a greeting;
+- a worker that is slow beside its peers (slowness.py) is asked for what nobody else
+  holds, and probed now and then;
 - a worker caught with a wrong result is DROPPED for the life of this process.
 """
 
@@ -19,6 +21,7 @@ from mobile_worker.expert_id import ExpertId
 from p2pmoe.backbone.cost import WorkerCost
 from p2pmoe.backbone.plan import Holder, Tier
 from p2pmoe.backbone.servings import Means
+from p2pmoe.backbone.slowness import ProbeTimes, slow_workers
 from relay.keys import PeerId
 
 __all__ = ["Fleet", "Status", "WorkerState"]
@@ -94,9 +97,13 @@ class Fleet:
         self.workers: dict[PeerId, WorkerState] = {}
         self._version = 0
         self._by_layer: dict[int, tuple[int, Mapping[int, tuple[Holder, ...]]]] = {}
+        self._probes = ProbeTimes()
 
     def holders(self, layer: int) -> Mapping[int, tuple[Holder, ...]]:
-        """Return the askable holders of each expert of a layer (any thread)."""
+        """Return the askable holders of each expert of a layer (any thread).
+
+        Slow ones are left out where there are others.
+        """
         known = self._by_layer.get(layer)
         version = self._version
         if known is not None and known[0] == version:
@@ -106,7 +113,11 @@ class Fleet:
             if worker.askable:
                 for index in worker.experts.get(layer, ()):
                     lists.setdefault(index, []).append(worker.holder)
-        table = {index: tuple(holders) for index, holders in lists.items()}
+        slow = self._probes.slow
+        table = {
+            index: tuple([h for h in holders if h.peer not in slow] or holders)
+            for index, holders in lists.items()
+        }
         self._by_layer[layer] = (version, table)
         return table
 
@@ -222,11 +233,42 @@ class Fleet:
             if worker.placed and worker.status not in settled and worker.until <= now
         ]
 
-    def relax(self) -> None:
-        """Let the estimates of idle workers fade, a few times a second."""
-        for worker in self.workers.values():
-            if worker.askable:
+    def relax(self, now: float) -> None:
+        """Let the estimates of idle workers fade, and compare all.
+
+        To be called a few times a second. Slow ones do not fade: they are probed.
+        """
+        askable = [worker for worker in self.workers.values() if worker.askable]
+        slow = slow_workers(
+            [(worker.peer, worker.tier, worker.cost) for worker in askable],
+            self._probes.slow,
+        )
+        if self._probes.update(slow, now):
+            self._changed()
+        for worker in askable:
+            if worker.peer not in slow:
                 worker.cost.relax()
+
+    # Slow workers.
+
+    @property
+    def slow(self) -> Collection[PeerId]:
+        """The workers that are slow beside their peers."""
+        return self._probes.slow
+
+    def to_probe(self, layer: int, expert: int, now: float) -> WorkerState | None:
+        """Return a slow worker to be probed now that holds this expert, if any."""
+        for peer in self._probes.slow:
+            worker = self.workers[peer]
+            holds = expert in worker.experts.get(layer, ())
+            if holds and worker.askable and self._probes.is_due(peer, now):
+                return worker
+        return None
+
+    def probed(self, peer: PeerId, now: float) -> None:
+        """Note that a slow worker was probed: what comes of it counts for much."""
+        self._probes.probed(peer, now)
+        self.workers[peer].cost.relearn()
 
     def n_covered(self, at_hand: Mapping[int, Collection[int]]) -> int:
         """Count experts that are at hand (by layer) or have a holder that covers."""

@@ -5,10 +5,10 @@ pay, and never often:
 
 - not before the call has taken longer than 95 % of its worker's calls do, nor before
   `HEDGE_FLOOR_S`, below which the timer is no better than chance;
-- from there on, as soon as the calls that took still longer had, on the mean, more time
-  to go than another worker needs for the whole call. A worker whose slow calls are only
-  a little slower is waited for until it is slower than ever; one that at times stalls
-  is hedged at its p95;
+- from there on, as soon as the calls that took still longer had, on the mean, more
+  time to go than another worker needs for the whole call. A worker whose slow calls
+  are only a little slower is waited for until it is slower than ever; one that stalls
+  at times is hedged at its p95;
 - at most one hedge in `HEDGE_EVERY` dispatches (5 %), saved up to `HEDGE_BURST`, so that
   an outage is not answered with twice the load.
 """

@@ -269,7 +269,7 @@ class NetworkSide:
             for said in self._parts.market_client.due(self._now()):
                 self._send(self._parts.market, said)
             self._greet()
-            self._parts.fleet.relax()
+            self._parts.fleet.relax(self._now())
             self._parts.on_coverage()
             await trio.sleep(TICK_S)
 

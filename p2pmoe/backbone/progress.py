@@ -3,9 +3,13 @@
 Invariant, whatever happens in whatever order: an expert leaves `open` exactly once,
 with its rows or back to the decode thread; `LayerDone` is sent when nothing is open,
 and after it (or after `LayerFailed`) nothing changes any more (faults B11, B32).
+Several dispatches may be out for one expert (hedges): the first answer is taken, and
+kept by its bytes for comparison with the others. What another dispatch is out for is
+not sent elsewhere.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from mobile_worker.arithmetic.coding import Floats
 from p2pmoe.backbone.cost import LocalCost
@@ -27,13 +31,28 @@ from p2pmoe.backbone.plan import (
     plan_layer,
     rows_of,
 )
+from p2pmoe.backbone.servings import ServingSlot
 from p2pmoe.config import DiskPolicy
 from p2pmoe.errors import ExpertsUnavailable, RequestFailed
 from relay.keys import PeerId
 
-__all__ = ["Progress"]
+__all__ = ["Progress", "Taken"]
 
 MAX_FAILED_WORKERS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Taken:
+    """An answer for one call: whose it was, its serving number, its coded bytes."""
+
+    slot: ServingSlot
+    serving: int
+    coded: bytes
+
+    @property
+    def peer(self) -> PeerId:
+        """The worker that gave it."""
+        return self.slot.peer
 
 
 class Progress:
@@ -42,6 +61,8 @@ class Progress:
     __slots__ = (
         "_checks",
         "_failed_on",
+        "_out",
+        "_taken",
         "_tried",
         "_values",
         "gives_up_at",
@@ -67,15 +88,57 @@ class Progress:
         self._checks: list[CheckTicket] = []
         self._tried: dict[int, set[PeerId]] = {}
         self._failed_on: dict[int, set[PeerId]] = {}
+        self._out: dict[int, frozenset[int]] = {}  # experts by request
+        self._taken: dict[int, Taken] = {}
 
-    def take(self, results: Sequence[CallResult]) -> bool:
-        """Take rows in; False (and nothing taken) unless each call is still open."""
-        if self.over or any(r.call.expert not in self.open for r in results):
-            return False
-        for result in results:
-            del self.open[result.call.expert]
-            self._values[result.call.expert] = result.values
-        return True
+    @property
+    def taken(self) -> Mapping[int, Taken]:
+        """The answers that were taken, by expert."""
+        return self._taken
+
+    def sent(self, request: int, calls: Iterable[ExpertRows]) -> None:
+        """Note that a dispatch is out for these calls."""
+        self._out[request] = frozenset(call.expert for call in calls)
+
+    def closed(self, request: int) -> None:
+        """Note that a dispatch is out no more, whatever came of it."""
+        self._out.pop(request, None)
+
+    def wanted_of(self, request: int) -> bool:
+        """Whether a dispatch that is out may still bring an open call."""
+        return not self.over and not self._out[request].isdisjoint(self.open)
+
+    def out(self) -> list[int]:
+        """Return the requests that are out."""
+        return list(self._out)
+
+    def uncovered(
+        self, calls: Iterable[ExpertRows], *, but: int | None = None
+    ) -> list[ExpertRows]:
+        """Return the open ones of some calls that no request, `but` one, is out for."""
+        covered: set[int] = set()
+        for request, experts in self._out.items():
+            if request != but:
+                covered |= experts
+        return [c for c in calls if c.expert in self.open and c.expert not in covered]
+
+    def take(
+        self, results: Sequence[CallResult], slot: ServingSlot
+    ) -> list[CallResult]:
+        """Take the rows of open calls in; return those that were taken.
+
+        `results` are all of an answer, in the order of its serving numbers.
+        """
+        fresh: list[CallResult] = []
+        for serving, result in enumerate(results, start=slot.first):
+            expert = result.call.expert
+            if self.over or expert not in self.open:
+                continue
+            del self.open[expert]
+            self._values[expert] = result.values
+            self._taken[expert] = Taken(slot=slot, serving=serving, coded=result.coded)
+            fresh.append(result)
+        return fresh
 
     def check(self, ticket: CheckTicket) -> None:
         """Have the decode thread compare an answer with its own."""
@@ -103,33 +166,52 @@ class Progress:
     def replan(self, calls: Iterable[ExpertRows], fleet: Fleet) -> LayerPlan:
         """Return where open calls can go now: other holders, else here, else nowhere.
 
-        Calls that three workers failed come here whatever the disk policy: they are
-        never sent round the whole network (fault B32).
+        Calls that another dispatch is out for stay with it. Those that three workers
+        failed come here whatever the disk policy: they are never sent round the whole
+        network (fault B32).
         """
         wanted: list[ExpertRows] = []
         poisoned: list[ExpertRows] = []
-        for call in calls:
-            if call.expert in self.open:
-                failures = len(self._failed_on.get(call.expert, ()))
-                (poisoned if failures >= MAX_FAILED_WORKERS else wanted).append(call)
+        for call in self.uncovered(calls):
+            failures = len(self._failed_on.get(call.expert, ()))
+            (poisoned if failures >= MAX_FAILED_WORKERS else wanted).append(call)
         self.hand_back(poisoned, Reason.ERROR)
-        table = fleet.holders(self.work.plan.layer)
+        local = DiskPolicy.FALLBACK if self.work.local_allowed else DiskPolicy.OFF
+        return self._plan(wanted, fleet, local)
+
+    def plan_hedge(
+        self, calls: Sequence[ExpertRows], fleet: Fleet, slow: PeerId
+    ) -> LayerPlan | None:
+        """Return which other workers can be asked for all of some calls, if any can."""
+        plan = self._plan(calls, fleet, DiskPolicy.OFF, but=(slow,))
+        return None if plan.stranded or not plan.remote else plan
+
+    def _plan(
+        self,
+        calls: Sequence[ExpertRows],
+        fleet: Fleet,
+        disk: DiskPolicy,
+        but: Collection[PeerId] = (),
+    ) -> LayerPlan:
+        layer, barred = self.work.plan.layer, self.work.barred
+        table = fleet.holders(layer)
         holders = {
             call.expert: [
                 holder
                 for holder in table.get(call.expert, ())
                 if holder.peer not in self._tried.get(call.expert, ())
+                and holder.peer not in but
+                and holder.peer not in barred
             ]
-            for call in wanted
+            for call in calls
         }
-        local = DiskPolicy.FALLBACK if self.work.local_allowed else DiskPolicy.OFF
         return plan_layer(
             LayerQuestion(
-                layer=self.work.plan.layer,
-                calls=wanted,
+                layer=layer,
+                calls=calls,
                 at_hand=(),
                 holders=holders,
-                disk=local,
+                disk=disk,
                 local=LocalCost(),
                 row_bytes=self.work.n_embd,
                 expert_bytes=0,

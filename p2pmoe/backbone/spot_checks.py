@@ -14,6 +14,10 @@ class SpotChecks:
     newcomer_passes: int = 200
     first_passes: int = 0
 
+    def vouches(self, passes: int) -> bool:
+        """Whether a worker with so many passed checks proves others by agreeing."""
+        return passes >= max(1, self.newcomer_passes)
+
     def share(self, passes: int) -> float:
         """Return the share for a worker with so many passed checks."""
         if passes < self.first_passes:

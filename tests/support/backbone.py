@@ -10,6 +10,8 @@ from mobile_worker.arithmetic.profiles import Profile
 from mobile_worker.errors import SendQueueFull
 from mobile_worker.expert_id import ExpertId
 from mobile_worker.messages import Cancel, Dispatch, Message, Output, OutputError
+from p2pmoe.backbone.audits import Dispute
+from p2pmoe.backbone.cost import CallSample
 from p2pmoe.backbone.counters import BackboneCounters
 from p2pmoe.backbone.dispatcher import Dispatcher, DispatcherParts, SpotChecks
 from p2pmoe.backbone.exchange import LayerWork, Reply
@@ -98,6 +100,8 @@ class DispatchRig:
         self.accounts = CountingAccounts()
         self.counters = BackboneCounters()
         self.local_allowed = local_allowed
+        self.disputes: list[Dispute] = []
+        self.is_judged = False
         self.place(holders)
         self.dispatcher = Dispatcher(
             DispatcherParts(
@@ -112,6 +116,7 @@ class DispatchRig:
                     newcomer_rate=check_rate,
                     first_passes=first_passes,
                 ),
+                on_dispute=self._dispute,
             )
         )
 
@@ -131,6 +136,26 @@ class DispatchRig:
         self.fleet.greeting(peer_id(n), self.now)
         self.fleet.greeted(peer_id(n))
         self.fleet.set_means(peer_id(n), Means.ROOM)
+
+    def _dispute(self, dispute: Dispute) -> bool:
+        self.disputes.append(dispute)
+        return self.is_judged
+
+    def measured(self, n: int, seconds: float, n_calls: int = 32) -> None:
+        """Have worker n be known for answers in so many seconds."""
+        for _ in range(n_calls):
+            self.fleet.workers[peer_id(n)].cost.observe(
+                CallSample(elapsed_s=seconds, compute_s=0.0, n_rows=1, n_bytes=900)
+            )
+
+    def earn_hedges(self, n_dispatches: int = 20) -> None:
+        """Earn one hedge by 20 dispatches, of a worker of its own, all answered."""
+        held = {w.peer[0]: w.experts[LAYER] for w in self.fleet.workers.values()}
+        self.place({**{n: set(experts) for n, experts in held.items()}, 200: {7}})
+        for _ in range(n_dispatches):
+            work = self.work({200: {7: (0,)}}, n_rows=1)
+            self.dispatcher.start(work)
+            self.answer(200, self.dispatches(200)[-1])
 
     def _send(self, peer: PeerId, message: Message) -> None:
         if peer in self.full:

@@ -1,9 +1,11 @@
 """Who may be asked: only live, placed and payable workers, and failures cost time."""
 
 from mobile_worker.expert_id import ExpertId
+from p2pmoe.backbone.cost import CallSample
 from p2pmoe.backbone.fleet import Fleet, Status
 from p2pmoe.backbone.plan import Tier
 from p2pmoe.backbone.servings import Means
+from relay.keys import PeerId
 from tests.support.backbone import peer_id
 
 ONE, TWO = peer_id(1), peer_id(2)
@@ -127,5 +129,57 @@ def test_the_tier_may_change_with_a_placement() -> None:
 def test_idle_estimates_fade() -> None:
     fleet = live_fleet()
     before = fleet.workers[TWO].cost.rtt_s
-    fleet.relax()
+    fleet.relax(0.0)
     assert fleet.workers[TWO].cost.rtt_s < before
+
+
+def measured(fleet: Fleet, peer: PeerId, seconds: float, n: int = 16) -> None:
+    for _ in range(n):
+        fleet.workers[peer].cost.observe(
+            CallSample(elapsed_s=seconds, compute_s=0.0, n_rows=1, n_bytes=900)
+        )
+
+
+def test_a_slow_worker_is_asked_only_for_what_nobody_else_holds() -> None:
+    fleet = Fleet()
+    fleet.place({ONE: (Tier.EDGE, EXPERTS), TWO: (Tier.EDGE, EXPERTS[:1])})
+    for peer in (ONE, TWO):
+        fleet.greeting(peer, 0.0)
+        fleet.greeted(peer)
+        fleet.set_means(peer, Means.ROOM)
+    measured(fleet, ONE, 0.300)
+    measured(fleet, TWO, 0.020)
+    fleet.relax(10.0)
+    assert set(fleet.slow) == {ONE}
+    assert [h.peer for h in fleet.holders(1)[0]] == [TWO]
+    assert [h.peer for h in fleet.holders(1)[3]] == [ONE]
+    assert fleet.covered() == set(EXPERTS)
+    rtt_s = fleet.workers[ONE].cost.rtt_s
+    fleet.relax(10.25)
+    assert fleet.workers[ONE].cost.rtt_s == rtt_s  # it is probed, not forgiven
+
+
+def test_a_slow_worker_is_probed_and_comes_back_when_it_is_quick() -> None:
+    fleet = Fleet()
+    fleet.place({ONE: (Tier.EDGE, EXPERTS), TWO: (Tier.EDGE, EXPERTS[:1])})
+    for peer in (ONE, TWO):
+        fleet.greeting(peer, 0.0)
+        fleet.greeted(peer)
+        fleet.set_means(peer, Means.ROOM)
+    measured(fleet, ONE, 0.300)
+    measured(fleet, TWO, 0.020)
+    fleet.relax(10.0)
+    assert fleet.to_probe(1, 0, 10.5) is None
+    now, n_probes = 11.0, 0
+    while ONE in fleet.slow:
+        found = fleet.to_probe(1, 0, now)
+        assert found is not None
+        assert found.peer == ONE
+        fleet.probed(ONE, now)
+        assert fleet.to_probe(1, 0, now) is None
+        n_probes += 1
+        measured(fleet, ONE, 0.020, n=1)
+        fleet.relax(now)
+        now += 61.0
+    assert n_probes <= 5
+    assert len(fleet.holders(1)[0]) == 2
