@@ -39,7 +39,7 @@ def through_port(invite: Path, port: int) -> Path:
     address = urlsplit(member.relay.url)._replace(netloc=f"127.0.0.1:{port}")
     relay = dataclasses.replace(member.relay, url=urlunsplit(address))
     other = invite.with_name(f"invite-{port}.json")
-    write_invite(other, dataclasses.replace(member, relay=relay))
+    write_invite(other, dataclasses.replace(member, relays=(relay,)))
     return other
 
 
