@@ -107,7 +107,7 @@ def block_of(
         sequence.hashes += [h for h in found if h.position < sequence.length]
     if not verified.tokens:
         return None
-    _note_times(sequence, now)
+    note_times(sequence, now)
     block = GenerationStep(
         tokens=verified.tokens,
         logprobs=verified.logprobs,
@@ -117,16 +117,6 @@ def block_of(
     )
     sequence.figures, sequence.hashes, sequence.passes = None, [], []
     return block
-
-
-def _note_times(sequence: SequenceState, now: float) -> None:
-    trace = sequence.trace
-    if sequence.decode_started is None:
-        began = now if sequence.started is None else sequence.started
-        sequence.decode_started = now
-        trace.prefill_s = now - began
-        trace.decoding = True
-    trace.decode_s = now - sequence.decode_started
 
 
 def deadline_of(shares: Sequence[Share]) -> float:
