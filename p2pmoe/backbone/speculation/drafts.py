@@ -37,6 +37,8 @@ class DraftWish:
     `tokens` are all its tokens, prompt and drawn, the last of which has not been run;
     `cache` holds the others. `number` names the sequence as long as it lives. At most
     `n` >= 1 tokens are wanted, and there is room for as many positions in the cache.
+    `tokens` may end in drafts: what is told of a sequence later may end otherwise. The
+    draft ends before the token at which the product of its chances falls below `floor`.
     """
 
     number: int
@@ -44,6 +46,7 @@ class DraftWish:
     cache: KvCache
     sampling: SamplingSettings
     n: int
+    floor: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

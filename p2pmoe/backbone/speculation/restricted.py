@@ -38,6 +38,18 @@ class Wanted:
         """Note a layer's rows: logits [n_tokens, n_expert]."""
         self.logits.setdefault(layer, (router, []))[1].append(logits)
 
+    def rows(self, rows: slice) -> "Wanted":
+        """Return what some rows of one step want."""
+        own = Wanted()
+        for layer, (router, steps) in self.logits.items():
+            own.add(layer, router, steps[0][rows])
+        return own
+
+    def join(self, more: "Wanted") -> None:
+        """Take in what further rows want."""
+        for layer, (router, steps) in more.logits.items():
+            self.logits.setdefault(layer, (router, []))[1].extend(steps)
+
 
 class AtHandLayers:
     """An `ExpertCaller` and its routes, over what is in memory."""

@@ -7,7 +7,8 @@ as the two distributions do. Keys and values go behind the committed ones throug
 of the sequence's own cache, where verification overwrites them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -15,21 +16,22 @@ from mobile_worker.arithmetic.coding import Floats
 from mobile_worker.arithmetic.kernel import Kernel
 from mobile_worker.arithmetic.profiles import Profile
 from p2pmoe.backbone.speculation.drafts import Draft, DraftSource, DraftWish
+from p2pmoe.backbone.speculation.growth import Growth
 from p2pmoe.backbone.speculation.restricted import (
     AtHandLayers,
     ExpertsOfLayer,
     Wanted,
 )
-from p2pmoe.model.choice import AtHand
 from p2pmoe.model.experts import Routing
+from p2pmoe.model.logits import Logits
 from p2pmoe.model.model import Model
 from p2pmoe.model.router import Router
-from p2pmoe.model.sampler import sample
 from p2pmoe.model.step import SequencePart
 
 __all__ = ["N_FORESEEN", "SelfDraft", "SelfDrafting"]
 
 N_FORESEEN = 7  # experts that a row is expected to want of a layer
+_FADE = 0.5  # how much less likely it wants each than the one before
 
 
 class SelfDraft:
@@ -58,6 +60,50 @@ class SelfDraft:
     def forget(self, number: int) -> None:
         """Nothing is kept of a sequence."""
 
+    def run(
+        self, parts: Sequence[SequencePart], wanted: Wanted | None = None
+    ) -> list[Floats]:
+        """Run a step among the experts at hand; NonFinite, and as `Model.step`."""
+
+        def routes(layer: int, router: Router, hidden: Floats) -> Routing:
+            return self.layers.route(layer, router, hidden, wanted)
+
+        return self.model.walk(parts, self.layers, routes).run()
+
+    def foresee(
+        self, wishes: Sequence[DraftWish], drafts: Sequence[tuple[int, ...]]
+    ) -> list[Mapping[int, tuple[int, ...]]]:
+        """Return `Draft.foreseen` for each wish's last token and others' drafts."""
+        wanted, parts = Wanted(), []
+        for wish, draft in zip(wishes, drafts, strict=True):
+            view = wish.cache.view(wish.cache.length)
+            tokens = (*wish.tokens[-1:], *draft)[: view.capacity - view.length]
+            parts.append(SequencePart(tokens, view, Logits.NONE))
+        self.run(parts, wanted)
+        ends = list(itertools.accumulate(len(part.tokens) for part in parts))
+        return [
+            self.missing(wanted.rows(slice(end - len(part.tokens), end)))
+            for part, end in zip(parts, ends, strict=True)
+        ]
+
+    def missing(self, wanted: Wanted) -> Mapping[int, tuple[int, ...]]:
+        """Return by layer what rows likely want and is not at hand."""
+        return {
+            layer: self._missing(layer, router.foresee(np.concatenate(rows)))
+            for layer, (router, rows) in wanted.logits.items()
+        }
+
+    def _missing(self, layer: int, ranks: Floats) -> tuple[int, ...]:
+        """Return those not at hand among each row's best, the likeliest first."""
+        n_expert = ranks.shape[1]
+        best = np.argsort(-ranks, axis=1, kind="stable")[:, : self.n_foreseen]
+        # A row's first choice weighs most, and what several rows want adds up.
+        shares = np.broadcast_to(_FADE ** np.arange(best.shape[1]), best.shape)
+        weight = np.bincount(best.ravel(), shares.ravel(), n_expert)
+        weight[self.layers.snapshot(layer, n_expert)] = 0.0
+        order = np.argsort(-weight, kind="stable")
+        return tuple(int(expert) for expert in order if weight[expert] > 0.0)
+
 
 class SelfDrafting:
     """Drafting under way for some sequences."""
@@ -72,79 +118,34 @@ class SelfDrafting:
 
         Raises NonFinite, and what else the model raises.
         """
-        active = [each for each in self._growing if each.wants_more]
+        active = [each for each in self._growing if each.growth.wants_more]
         if not active:
             return False
-        layers = self._drafter.layers
         wanted = Wanted()
-
-        def routes(layer: int, router: Router, hidden: Floats) -> Routing:
-            return layers.route(layer, router, hidden, wanted)
-
-        parts = [SequencePart(each.tokens[-1:], each.view) for each in active]
-        logits = self._drafter.model.walk(parts, layers, routes).run()
+        parts = [SequencePart(each.growth.last, each.view) for each in active]
+        logits = self._drafter.run(parts, wanted)
         for row, (each, own) in enumerate(zip(active, logits, strict=True)):
-            each.draw(own[-1])
-            each.note(wanted, row)
+            each.growth.draw(own[-1])
+            each.wanted.join(wanted.rows(slice(row, row + 1)))
         return True
 
     def drafts(self) -> list[Draft]:
         """Return what was drafted so far, one for each wish."""
-        n_foreseen = self._drafter.n_foreseen
-        at_hand = self._drafter.layers.snapshot
         return [
             Draft(
                 source=DraftSource.SELF,
-                tokens=tuple(each.drawn),
-                chances=tuple(each.chances),
-                foreseen=_foreseen(each.wanted, n_foreseen, at_hand),
+                tokens=tuple(each.growth.drawn),
+                chances=tuple(each.growth.chances),
+                foreseen=self._drafter.missing(each.wanted),
             )
             for each in self._growing
         ]
 
 
 class _Growing:
-    """One sequence's draft."""
+    """One sequence's draft, the view that it is written to, and what it wants."""
 
     def __init__(self, wish: DraftWish) -> None:
-        self.wish = wish
-        self.tokens = list(wish.tokens)
         self.view = wish.cache.view(wish.cache.length)
-        self.drawn: list[int] = []
-        self.chances: list[float] = []
+        self.growth = Growth(wish, self.view.capacity - self.view.length)
         self.wanted = Wanted()
-
-    @property
-    def wants_more(self) -> bool:
-        has_room = self.view.length < self.view.capacity
-        return len(self.drawn) < self.wish.n and has_room
-
-    def draw(self, logits: Floats) -> None:
-        token = sample(logits, self.wish.sampling, self.tokens, len(self.tokens))
-        shifted = logits - logits[token]
-        self.chances.append(float(1.0 / np.exp(np.minimum(shifted, 80.0)).sum()))
-        self.tokens.append(token)
-        self.drawn.append(token)
-
-    def note(self, step: Wanted, row: int) -> None:
-        for layer, (router, rows) in step.logits.items():
-            self.wanted.add(layer, router, rows[0][row : row + 1])
-
-
-def _foreseen(
-    wanted: Wanted, n: int, at_hand: Callable[[int, int], AtHand]
-) -> Mapping[int, tuple[int, ...]]:
-    """Return by layer the experts not at hand among each row's `n` best."""
-    found = {}
-    for layer, (router, rows) in wanted.logits.items():
-        ranks = router.foresee(np.concatenate(rows))
-        n_expert = ranks.shape[1]
-        flags = at_hand(layer, n_expert)
-        best = np.argsort(-ranks, axis=1, kind="stable")[:, :n]
-        # A row's first choice weighs most, and what several rows want sums up.
-        shares = np.broadcast_to(0.5 ** np.arange(best.shape[1]), best.shape)
-        weight = np.bincount(best.ravel(), shares.ravel(), n_expert)
-        weight[flags] = 0.0
-        order = np.argsort(-weight, kind="stable")
-        found[layer] = tuple(int(e) for e in order if weight[e] > 0.0)
-    return found

@@ -1,3 +1,4 @@
+import dataclasses
 from collections.abc import Mapping
 
 import pytest
@@ -109,3 +110,28 @@ def test_verification_writes_over_what_was_drafted(tiny) -> None:
     drafted(drafter(tiny, 1), asked)
     after = tiny.run(PROMPT[-1:], asked.cache)
     assert after.tobytes() == tiny.run(PROMPT[-1:], plain).tobytes()
+
+
+def test_it_foresees_for_others_what_it_foresees_for_itself(tiny) -> None:
+    source, asked = drafter(tiny, 2), wish(tiny, PROMPT)
+    [draft] = drafted(source, asked)
+    other = wish(tiny, PROMPT[:3])
+    wishes, tokens = [other, asked], [(), draft.tokens[:-1]]
+    short, own = source.foresee(wishes, tokens)
+    assert own == draft.foreseen
+    assert set(short) == set(own)
+    assert [part.cache.length for part in wishes] == [2, len(PROMPT) - 1]
+
+
+def test_it_foresees_no_more_than_there_is_room_for(tiny) -> None:
+    asked = wish(tiny, PROMPT, room=7)
+    [found] = drafter(tiny, 2).foresee([asked], [(1, 2, 3, 4)])
+    assert set(found) == set(tiny.model.description.moe_layers)
+
+
+def test_a_draft_ends_where_it_becomes_too_unlikely(tiny) -> None:
+    source, asked = drafter(tiny, 2), wish(tiny, PROMPT)
+    [draft] = drafted(source, asked)
+    floor = draft.chances[0] * draft.chances[1]
+    [short] = drafted(source, dataclasses.replace(asked, floor=floor))
+    assert short.tokens == draft.tokens[:2]
