@@ -3,6 +3,7 @@
 Pure; lane_drafts.py is who uses them.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -68,22 +69,28 @@ class Ahead:
 
 
 def wish_of(
-    sequence: SequenceState, drafted: tuple[int, ...], n: int
+    sequence: SequenceState, drafted: Draft | None, n: int, floor: float = 0.0
 ) -> DraftWish | None:
-    """Return the wish for drafts behind those there are, `n` in all; None for none."""
+    """Return the wish for drafts behind those there are, `n` in all; None for none.
+
+    `floor` is that of a round's plan.
+    """
     cache = sequence.cache
     if cache is None:
         return None
-    length = cache.length + len(drafted)
-    more = min(n - len(drafted), cache.capacity - length)
-    if more <= 0:
+    known = () if drafted is None else drafted.tokens
+    length = cache.length + len(known)
+    more = min(n - len(known), cache.capacity - length)
+    reached = 1.0 if drafted is None else math.prod(drafted.chances)
+    if more <= 0 or reached < floor:
         return None
     return DraftWish(
         number=sequence.number,
-        tokens=[*sequence.tokens, *drafted],
+        tokens=[*sequence.tokens, *known],
         cache=cache.view(length),
         sampling=sequence.request.sampling,
         n=more,
+        floor=floor / reached if floor else 0.0,
     )
 
 

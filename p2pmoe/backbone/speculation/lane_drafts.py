@@ -113,7 +113,7 @@ class LaneDrafts:
             return
         began = self._monotonic()
         kept = {s: self._kept(s, n, source) for s, n in round_.wanted.items()}
-        more = self._drafted(drafter, round_.wanted, kept)
+        more = self._drafted(drafter, round_.wanted, kept, round_.plan.floor)
         for sequence in round_.wanted:
             draft = joined(kept[sequence], more.get(sequence))
             if draft is not None:
@@ -137,7 +137,7 @@ class LaneDrafts:
         asked = [
             (wish, round_.tokens(sequence))
             for sequence in blind
-            if (wish := wish_of(sequence, (), max(1, len(round_.tokens(sequence)))))
+            if (wish := wish_of(sequence, None, max(1, len(round_.tokens(sequence)))))
         ]
         if foreseer is not None and asked:
             wishes, tokens = zip(*asked, strict=True)
@@ -152,11 +152,11 @@ class LaneDrafts:
         drafter: Drafter,
         wanted: Mapping[SequenceState, int],
         kept: Mapping[SequenceState, Draft | None],
+        floor: float,
     ) -> dict[SequenceState, Draft]:
         asking, wishes = [], []
         for sequence, n in wanted.items():
-            known = kept[sequence]
-            wish = wish_of(sequence, () if known is None else known.tokens, n)
+            wish = wish_of(sequence, kept[sequence], n, floor)
             if wish is not None:
                 asking.append(sequence)
                 wishes.append(wish)
@@ -219,12 +219,14 @@ class LaneDrafts:
             return None
         asking, wishes = [], []
         for sequence, draft in round_.drafts.items():
-            if len(draft.tokens) < round_.wanted[sequence]:
-                continue  # it ended by itself
+            if draft.tokens[-1] in sequence.request.stop_ids:
+                continue  # nothing comes behind it
+            if not self._guards.allow(source, sequence.number):
+                continue
             behind = len(draft.tokens) + 1  # with the guess of what comes after them
             left = sequence.request.max_tokens - sequence.n_drawn - behind - 1
             n = behind + min(round_.plan.n_drafts, left)
-            wish = wish_of(sequence, draft.tokens, n) if left > 0 else None
+            wish = wish_of(sequence, draft, n) if left > 0 else None
             if wish is not None:
                 asking.append(sequence)
                 wishes.append(wish)

@@ -1,5 +1,7 @@
 """How one round's drafts are put together and cut."""
 
+import pytest
+
 from p2pmoe.backbone.scheduling.sequence import SequenceState
 from p2pmoe.backbone.speculation.drafted import (
     Ahead,
@@ -39,19 +41,21 @@ def a_draft(*tokens: int, chance: float = 0.5, **foreseen: tuple[int, ...]) -> D
 
 def test_a_wish_begins_behind_what_was_drafted() -> None:
     sequence = a_sequence()
-    wish = wish_of(sequence, (8, 9), 5)
+    wish = wish_of(sequence, a_draft(8, 9), 5, 0.1)
     assert wish.tokens == [1, 2, 3, 8, 9]
     assert (wish.cache.length, wish.n) == (4, 3)
+    assert wish.floor == pytest.approx(0.4)  # of what is left after a chance of 1/4
     assert sequence.tokens == [1, 2, 3]
 
 
 def test_a_wish_is_for_what_the_cache_has_room_for() -> None:
     sequence = a_sequence()
-    assert wish_of(sequence, (), 100).n == 8
-    assert wish_of(sequence, (0,) * 8, 100) is None
-    assert wish_of(sequence, (8,), 1) is None
+    assert wish_of(sequence, None, 100).n == 8
+    assert wish_of(sequence, a_draft(*[0] * 8), 100) is None
+    assert wish_of(sequence, a_draft(8), 1) is None
+    assert wish_of(sequence, a_draft(8), 5, 0.51) is None
     sequence.cache = None
-    assert wish_of(sequence, (), 5) is None
+    assert wish_of(sequence, None, 5) is None
 
 
 def test_drafts_that_go_on_are_one() -> None:
