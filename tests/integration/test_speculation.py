@@ -175,10 +175,11 @@ async def run_on(
 ) -> tuple[list[list[int]], list[EngineRun]]:
     """Run requests at once; their tokens and their figures."""
     found: dict[int, tuple[list[int], EngineRun]] = {}
+    at_once = trio.CapacityLimiter(24)
 
     async def one(place: int, request: GenerationRequest) -> None:
         tokens: list[int] = []
-        async with backbone.engine.generate(request) as run:
+        async with at_once, backbone.engine.generate(request) as run:
             async for step in run:
                 tokens += step.tokens
         found[place] = tokens, run
