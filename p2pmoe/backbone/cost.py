@@ -15,8 +15,9 @@ Before the first sample the defaults below hold; the first sample replaces them.
 worker that is not asked is not measured, so plans think the better of an idle one the
 longer it is (`relax`), until it is tried again: one bad sample never decides for good.
 Deadlines and hedges go by what was measured. One call that stalls says little of the
-next, so a mean takes an outlier in as twice itself; the quantiles take it as it is. All
-times are seconds on the caller's monotonic clock.
+next, so a mean takes a lone outlier in as twice itself, and the second in a row as it
+is, as the quantiles take them all. All times are seconds on the caller's monotonic
+clock.
 """
 
 import math
@@ -59,17 +60,21 @@ class CallSample:
 class _Mean:
     """Exponentially weighted mean; plain, outliers and all, while samples are few."""
 
-    __slots__ = ("n", "value")
+    __slots__ = ("_was_outlier", "n", "value")
 
     def __init__(self, default: float) -> None:
         self.value = default
         self.n = 0
+        self._was_outlier = False
 
     def add(self, sample: float) -> None:
         """Take a sample in, at most as an outlier counts."""
         self.n += 1
-        if self.n > ENOUGH:
-            sample = min(sample, max(OUTLIER * self.value, self.value + OUTLIER_S))
+        most = max(OUTLIER * self.value, self.value + OUTLIER_S)
+        is_alone = not self._was_outlier
+        self._was_outlier = sample > most
+        if self.n > ENOUGH and is_alone:
+            sample = min(sample, most)
         self.value += max(ALPHA, 1.0 / self.n) * (sample - self.value)
 
 
@@ -157,9 +162,14 @@ class WorkerCost:
         self._sampled = False
 
     def relearn(self) -> None:
-        """Let the next samples count as much as all before them."""
-        for mean in (self._rtt, self._per_row, self._per_byte):
-            mean.n = min(mean.n, 1)
+        """Let the next sample replace what was known, as if it were the first."""
+        for mean in (self._rtt, self._per_row):
+            mean.n = 0
+
+    def forget_spread(self) -> None:
+        """Let the quantiles begin anew: what they are of is over."""
+        self._ratios.clear()
+        self._ordered = []
 
     def expected_s(self, n_rows: int, n_bytes: int) -> float:
         """Return the time that plans give a call of this size on an idle worker."""

@@ -243,6 +243,8 @@ class Fleet:
             [(worker.peer, worker.tier, worker.cost) for worker in askable],
             self._probes.slow,
         )
+        for peer in self._probes.slow.keys() - slow:
+            self.workers[peer].cost.forget_spread()
         if self._probes.update(slow, now):
             self._changed()
         for worker in askable:
@@ -266,7 +268,7 @@ class Fleet:
         return None
 
     def probed(self, peer: PeerId, now: float) -> None:
-        """Note that a slow worker was probed: what comes of it counts for much."""
+        """Note that a slow worker was probed: what comes of it will count."""
         self._probes.probed(peer, now)
         self.workers[peer].cost.relearn()
 

@@ -44,7 +44,8 @@ class DispatcherParts:
     """What a dispatcher works with; `send` queues a message and never blocks.
 
     `on_dispute` has somebody find out which of two answers is right, who then calls
-    `Dispatcher.ruled`; False if nobody will.
+    `Dispatcher.ruled`; False if nobody will. Without `hedging` no call is asked for
+    twice, and slow workers are not probed.
     """
 
     send: Callable[[PeerId, Message], None]
@@ -55,6 +56,7 @@ class DispatcherParts:
     random: Random
     checks: SpotChecks = field(default_factory=SpotChecks)
     on_dispute: Callable[[Dispute], bool] = lambda dispute: False
+    hedging: bool = True
 
 
 class Flights:

@@ -29,6 +29,8 @@ class Hedges:
 
     def sent(self, attempt: Attempt) -> None:
         """Note a dispatch that is no hedge, and when to look whether it is late."""
+        if not self._parts.hedging:
+            return
         self._budget.earn()
         fleet, layer = self._parts.fleet, attempt.progress.work.plan.layer
         tail = fleet.workers[attempt.peer].cost.tail()

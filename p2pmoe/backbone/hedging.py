@@ -9,8 +9,8 @@ pay, and never often:
   time to go than another worker needs for the whole call. A worker whose slow calls
   are only a little slower is waited for until it is slower than ever; one that stalls
   at times is hedged at its p95;
-- at most one hedge in `HEDGE_EVERY` dispatches (5 %), saved up to `HEDGE_BURST`, so that
-  an outage is not answered with twice the load.
+- at most one hedge in `HEDGE_EVERY` dispatches (5 %), saved up to `HEDGE_BURST`, so
+  that an outage is not answered with twice the load.
 """
 
 from collections.abc import Sequence

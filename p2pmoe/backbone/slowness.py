@@ -6,8 +6,9 @@ now and then a probe (hedges.py): one call that another was asked for as well. R
 
 - a worker is compared with the median of those of its tier, once enough is known of it;
 - it is slow above `SLOW` times that and `MARGIN_S`, until it is below `QUICK` times it;
-- probes come after 1 s, then in twice the time each, up to 60 s; while a worker is slow
-  what a probe shows counts more than what was known, so that a few are enough.
+- probes come after 1 s, then in twice the time each, up to 60 s. What a probe shows
+  replaces what was known: one quick answer is enough to be asked again, and whoever is
+  slow after all is soon found out, at the price of a hedge or two.
 
 Pure; times are the caller's monotonic seconds.
 """

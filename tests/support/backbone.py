@@ -91,6 +91,7 @@ class DispatchRig:
         local_allowed: bool = True,
         check_rate: float = 0.0,
         first_passes: int = 0,
+        hedging: bool = True,
     ) -> None:
         """Make workers from {worker number: experts of layer 1}, all live."""
         self.now = 100.0
@@ -117,6 +118,7 @@ class DispatchRig:
                     first_passes=first_passes,
                 ),
                 on_dispute=self._dispute,
+                hedging=hedging,
             )
         )
 
@@ -172,7 +174,6 @@ class DispatchRig:
         **waits: object,
     ) -> LayerWork:
         """Return a layer's work from {worker: {expert: rows}}, not started yet."""
-        x = np.arange(n_rows * N_EMBD, dtype=np.float32).reshape(n_rows, N_EMBD) + 1
         plan = LayerPlan(
             layer=LAYER,
             remote=tuple(
@@ -181,6 +182,18 @@ class DispatchRig:
             ),
             stranded=_calls(stranded or {}),
         )
+        return self.work_of(plan, n_rows=n_rows, deadline_s=deadline_s, **waits)
+
+    def work_of(
+        self,
+        plan: LayerPlan,
+        *,
+        n_rows: int,
+        deadline_s: float = 30.0,
+        **waits: object,
+    ) -> LayerWork:
+        """Return the work of a layer that is planned already."""
+        x = np.arange(n_rows * N_EMBD, dtype=np.float32).reshape(n_rows, N_EMBD) + 1
         return LayerWork(
             plan=plan,
             rows=ExpertInput(coded=quantize_rows(x), floats=x),

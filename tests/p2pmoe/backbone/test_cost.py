@@ -122,6 +122,8 @@ def test_one_stall_says_little_of_the_next_call() -> None:
         cost.observe(sample(0.020, 0.0))
     cost.observe(sample(0.220, 0.0))
     assert 0.020 < cost.rtt_s < 0.0231
+    cost.observe(sample(0.220, 0.0))
+    assert cost.rtt_s > 0.050  # two in a row are not by chance
     assert cost.tail()[-1] == pytest.approx(11.0)
     for _ in range(40):
         cost.observe(sample(0.220, 0.0))
