@@ -37,18 +37,27 @@ class ExplainedPass:
 
 
 def print_passes(
-    passes: Sequence[ExplainedPass], stream: IO[str] | None = None
+    passes: Sequence[ExplainedPass],
+    stream: IO[str] | None = None,
+    *,
+    n_prompt: int | None = None,
+    n_before: int = 0,
 ) -> None:
-    """Print both tables and the sums, on `stream` or stderr; nothing of no passes."""
+    """Print both tables and the sums, on `stream` or stderr; nothing of no passes.
+
+    The first `n_prompt` are the prompt's, None: up to the one that gave a token. The
+    others are numbered on from `n_before` decode passes that are not shown.
+    """
     stream = stream or sys.stderr
     if not passes:
         return
     told = [each.told for each in passes]
-    decoding = decode_passes(told)
-    n_prompt = len(told) - len(decoding)
+    if n_prompt is None:
+        n_prompt = len(told) - len(decode_passes(told))
+    decoding = told[n_prompt:]
     rows = [
-        _pass_row(number - n_prompt, each, for_eyes=stream.isatty())
-        for number, each in enumerate(passes, 1)
+        _pass_row(number, each, n_before=n_before, for_eyes=stream.isatty())
+        for number, each in enumerate(passes, 1 - n_prompt)
     ]
     layers = [_layer_row(layer, len(decoding)) for layer in summarise_layers(decoding)]
     for table in (rows, layers):
@@ -58,7 +67,9 @@ def print_passes(
         print(f"{name:<24}{text}", file=stream)
 
 
-def _pass_row(number: int, each: ExplainedPass, *, for_eyes: bool) -> dict[str, str]:
+def _pass_row(
+    number: int, each: ExplainedPass, *, n_before: int, for_eyes: bool
+) -> dict[str, str]:
     told = each.told
     waited = [layer for layer in told.layers if layer.trips]
     if for_eyes:
@@ -69,7 +80,7 @@ def _pass_row(number: int, each: ExplainedPass, *, for_eyes: bool) -> dict[str, 
         )
     why = f"failed: {told.failure}; {told.why}" if told.failure else told.why
     return {
-        "pass": "prompt" if number <= 0 else str(number),
+        "pass": "prompt" if number <= 0 else str(number + n_before),
         "text": short_text(each.text),
         "tokens": str(told.n_committed),
         "drafter": told.drafter,

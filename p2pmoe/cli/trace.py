@@ -1,21 +1,19 @@
-"""`p2pmoe trace diff A B`: name the first place where two runs deviate.
+"""`p2pmoe trace`: what runs computed, and where their time went.
 
-A and B are files of `p2pmoe run --trace`. Exit code 0 if they are equal, 1 if they
-differ, 2 if one cannot be read.
+Files are those of `p2pmoe run --trace`. `trace diff A B` names the first place where
+two runs deviate: exit code 0 if they are equal, 1 if they differ, 2 if one cannot be
+read.
 """
 
-import stat
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from p2pmoe.cli import trace_plot, trace_show
 
+if TYPE_CHECKING:
     from p2pmoe.trace.diff import TraceReport
-    from p2pmoe.trace.format import TraceRecord
 
 __all__ = ["register"]
 
@@ -27,25 +25,23 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 def register(app: typer.Typer) -> None:
     """Add the group of commands to the command line."""
     group = typer.Typer(
-        help="What two runs computed, compared row by row.",
+        help="What runs computed, compared row by row; and where their time went.",
         no_args_is_help=True,
         rich_markup_mode=None,
     )
-    group.callback()(_trace)
     group.command("diff")(_diff)
+    trace_plot.register(group)
+    trace_show.register(group)
     app.add_typer(group, name="trace")
-
-
-def _trace() -> None:
-    """Keep a single command one of a group."""
 
 
 def _diff(a: TraceA, b: TraceB, as_json: AsJson = False) -> None:
     """Name the first place where two runs deviate."""
     from p2pmoe.cli.tables import print_json, print_rows
+    from p2pmoe.cli.trace_input import open_trace
     from p2pmoe.trace.diff import compare_traces
 
-    with _records(a) as left, _records(b) as right:
+    with open_trace(a) as left, open_trace(b) as right:
         report = compare_traces(left, right)
     if as_json:
         print_json(_document(report))
@@ -58,34 +54,6 @@ def _diff(a: TraceA, b: TraceB, as_json: AsJson = False) -> None:
         print_rows(["deviates", "A", "B"], _rows(report))
     if not report.is_equal:
         raise typer.Exit(1)
-
-
-@contextmanager
-def _records(path: Path) -> "Iterator[Iterator[TraceRecord]]":
-    """Open a trace; whatever is wrong with it names the file."""
-    from p2pmoe.errors import ConfigurationError
-    from p2pmoe.trace.format import TraceUnreadable, bounded_lines, read_trace
-
-    def named(stream: BinaryIO) -> "Iterator[TraceRecord]":
-        try:
-            yield from read_trace(bounded_lines(stream))
-        except TraceUnreadable as error:
-            raise TraceUnreadable(f"{path}: {error}", advice=error.advice) from error
-        except OSError as error:
-            raise ConfigurationError(f"cannot read {path}: {_why(error)}") from error
-
-    try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise ConfigurationError(f"{path} is no file")
-        stream = path.open("rb")
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"cannot read {path}: {_why(error)}") from error
-    with stream:
-        yield named(stream)
-
-
-def _why(error: Exception) -> str:
-    return str(getattr(error, "strerror", None) or error).lower()
 
 
 def _rows(report: "TraceReport") -> list[dict[str, object]]:

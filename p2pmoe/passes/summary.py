@@ -6,8 +6,8 @@ request which shares its passes with others they are more than its own. Pure.
 """
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from statistics import median
 
 from p2pmoe.passes.values import LayerTrace, PassTrace
@@ -16,6 +16,7 @@ __all__ = [
     "LayerSummary",
     "PassSummary",
     "decode_passes",
+    "merge_passes",
     "summarise",
     "summarise_layers",
 ]
@@ -89,6 +90,29 @@ def decode_passes(passes: Sequence[PassTrace]) -> Sequence[PassTrace]:
         if told.n_committed:
             return passes[at + 1 :]
     return ()
+
+
+def merge_passes(passes: Iterable[PassTrace]) -> list[PassTrace]:
+    """Return each pass once, of requests that shared it with the sums of their tokens.
+
+    All are one backbone's: a lane begins one pass at a time.
+    """
+    found: dict[tuple[int, float, float], PassTrace] = {}
+    for told in passes:
+        key = (told.lane, told.start_s, told.seconds)
+        other = found.get(key)
+        found[key] = told if other is None else _together(told, other)
+    return list(found.values())
+
+
+def _together(told: PassTrace, other: PassTrace) -> PassTrace:
+    return replace(
+        told,
+        n_drafted=told.n_drafted + other.n_drafted,
+        n_accepted=told.n_accepted + other.n_accepted,
+        n_committed=told.n_committed + other.n_committed,
+        layers=told.layers or other.layers,
+    )
 
 
 def summarise(passes: Sequence[PassTrace]) -> PassSummary:

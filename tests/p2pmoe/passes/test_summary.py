@@ -1,10 +1,13 @@
 """A, g, acceptance and the layers that wait, from a request's passes."""
 
+from dataclasses import replace
+
 import pytest
 
 from p2pmoe.passes.summary import (
     PassSummary,
     decode_passes,
+    merge_passes,
     summarise,
     summarise_layers,
 )
@@ -54,6 +57,15 @@ def test_what_gave_the_first_token_is_the_prompts() -> None:
     assert decode_passes([*PROMPT, *DECODE]) == DECODE
     assert list(decode_passes(PROMPT)) == []
     assert list(decode_passes([])) == []
+
+
+def test_a_pass_that_two_requests_shared_is_one() -> None:
+    mine, other = DECODE[0], replace(DECODE[0], n_committed=2, n_accepted=1, layers=())
+    apart = replace(DECODE[0], lane=1)
+    (both, second) = merge_passes([mine, other, apart])
+    assert (both.n_committed, both.n_accepted, both.n_drafted) == (7, 5, 8)
+    assert both.layers == mine.layers
+    assert second == apart
 
 
 def test_sums_and_ratios() -> None:
