@@ -192,6 +192,7 @@ class Dispatcher:
             if progress.gives_up_at <= now:
                 progress.fail(progress.unavailable())
                 self._finish(progress)
+                self._audits.stopped(progress.work.trace)  # its checks are never made
         self.retry_stranded()
 
     def in_flight(self) -> Mapping[PeerId, int]:
