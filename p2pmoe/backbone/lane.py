@@ -14,6 +14,7 @@ cancelled or are overdue are gone before the next step begins (fault B20), and t
 token drawn is not run through the model: nobody would read what follows.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Condition
@@ -56,6 +57,8 @@ from p2pmoe.model.experts import ExpertCaller
 from p2pmoe.model.model import Model
 
 __all__ = ["Lane", "LaneParts"]
+
+log = logging.getLogger("p2pmoe.engine")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,6 +214,7 @@ class Lane:
             step.end()
             self.totals.add(step, ())  # its waits were paid for
             if round_ is not None and round_.drafts and not step.cancelled:
+                log.info("a pass runs again without its drafts: %s", error)
                 step.record.failure = "run again without drafts"
                 for sequence in (share.sequence for share in shares):
                     if sequence.request.explains:
