@@ -43,6 +43,10 @@ class _Cache:
         assert 0 <= length <= self.length
         self.length = length
 
+    def view(self, length: int) -> "_Cache":
+        assert 0 <= length <= self.capacity
+        return _Cache(self.capacity, self.limit, length)
+
     def grow(self, capacity: int) -> None:
         if capacity > self.limit:
             raise CacheFull(f"{capacity} is beyond {self.limit}")
@@ -68,11 +72,14 @@ class ScriptedModel:
     on_step: Callable[[int], object] = lambda _: None
     description: SimpleNamespace = field(
         default_factory=lambda: SimpleNamespace(
-            n_context=1 << 20, kv_bytes_per_token=TOKEN_BYTES
+            n_context=1 << 20, kv_bytes_per_token=TOKEN_BYTES, n_vocab=N_VOCAB
         )
     )
     steps: list[tuple[int, ...]] = field(default_factory=list)
     capacities: list[int] = field(default_factory=list)
+
+    def routers(self) -> dict[int, None]:
+        return dict.fromkeys(range(N_LAYERS))
 
     def new_cache(self, n_tokens: int, *, limit: int | None = None) -> _Cache:
         self.capacities.append(n_tokens)

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from p2pmoe.config import MissingPolicy
 from p2pmoe.errors import ExpertsUnavailable, NotFinite, RequestFailed
 from p2pmoe.model.sampler import SamplingSettings
 from p2pmoe.model.step import SequencePart
+from p2pmoe.text.stopping import CompletionText, StopRules
 from tests.support.drafters import (
     FixedChooser,
     Guess,
@@ -31,6 +33,7 @@ from tests.support.drafters import (
 )
 from tests.support.lanes import LaneRig, a_request, limits_of
 from tests.support.recalling_model import N_VOCAB, RecallingModel, cold_run
+from tests.support.scripted_model import CountingExperts, ScriptedModel, ask
 
 SAMPLED = SamplingSettings(temperature=1.5, seed=3, repetition_penalty=1.2)
 
@@ -218,6 +221,59 @@ def test_b18_a_stop_token_at_any_place_of_a_block(n: int, at: int) -> None:
     usage = end_of(sequence, FinishReason.STOP, len(rig.tokens(sequence))).usage
     assert usage.completion_tokens == len(cold_run(request))
     assert usage.accepted_draft_tokens <= usage.drafted_tokens
+
+
+STOP, PAD = 9, 63
+
+
+@pytest.mark.parametrize(
+    ("says", "max_tokens", "n_drafts", "shown", "finish", "n_counted"),
+    [
+        # The six cases of the fault, their first token drawn by the prompt's pass.
+        ([10, 11, STOP, 20, 21, 22], 5, 5, [10, 11], FinishReason.STOP, 3),
+        ([10, 11, 12, 13, 14, STOP], 5, 5, [10, 11, 12, 13, 14], "length", 5),
+        ([10, 11, 12, STOP, 20], 20, 2, [10, 11, 12], FinishReason.STOP, 4),
+        ([10, 104 - 64, 105 - 64, 33, 20], 20, 1, [10], FinishReason.STOP, 3),
+        (list(range(10, 40)), 8, 4, list(range(10, 18)), "length", 8),
+        (list(range(10, 40)), 1, 4, [10], "length", 1),
+    ],
+)
+def test_b18_its_six_cases_with_a_lane(
+    says: list[int],
+    max_tokens: int,
+    n_drafts: int,
+    shown: list[int],
+    finish: str,
+    n_counted: int,
+) -> None:
+    """Blocks of a lane through the text that a client sees; "hi" is a stop string."""
+
+    def run(n: int) -> tuple[str, int, str | None]:
+        request = replace(ask(max_tokens, stop=frozenset({STOP})), n_top_logprobs=0)
+        drafter = ScriptedDraft(right([*request.prompt_ids, *says, *[PAD] * 40]))
+        rig = LaneRig(
+            ScriptedModel([*says, *[PAD] * 40]),
+            experts=lambda step: CountingExperts(),
+            speculation=(lambda _: drafting_always(drafter, n, in_flight=False))
+            if n
+            else None,
+        )
+        sequence = rig.submit(request)
+        rules = StopRules(
+            max_tokens=max_tokens, stop_ids=request.stop_ids, stop_texts=("hi",)
+        )
+        text = CompletionText(rules, lambda token: bytes([token + 64]))
+        pieces, reason = [], None
+        while reason is None and rig.step():
+            for step in rig.steps(sequence):
+                delta = text.accept(step.tokens)
+                pieces.append(delta.text)
+                reason = reason or delta.finish
+            rig.events.clear()
+        return "".join(pieces), text.n_tokens, reason
+
+    expected = "".join(chr(token + 64) for token in shown), n_counted, finish
+    assert run(0) == run(n_drafts) == expected
 
 
 class Grammar:
