@@ -1,173 +1,240 @@
-"""The whole network at a distance: workers 20 and 100 ms away from everyone else.
+"""The whole network at a distance: few round trips, measured arm by arm.
 
-Relay, backbone and three edge workers are processes of their own on loopback; the
-workers reach the relay through a proxy that holds every byte back (injector). The
-same network, placement and requests are measured at each distance in turn, the proxy's
-delay zero for the baseline, so that distance alone differs. The disk tier is off: what
-is not at hand comes from a worker.
+    make bench-wan
+    BENCH_WAN=trips,faults make bench-wan      # some parts: see PARTS
 
-A = round trips per committed token (design, 08). A token then takes at least A x RTT:
-`share of a token's time` is how much of it that is, `trip` what one round trip really
-takes beyond the same trip without delay. The requests must give the same tokens at
-every distance, or the benchmark fails.
+Relay, backbones and workers are processes of their own on loopback; the workers reach
+the relay through a proxy that holds every byte back (injector). Each arm is a backbone
+of its own with the same half of the experts at hand, the hotter half of each layer; the
+workers hold the rest, and the disk tier is off. Arms are asked in turn, request by
+request, and must give the same tokens, or the benchmark fails.
+
+    speeds      all arms at each distance beside naive dispatch, on the pocket model
+    trips       A over the last half of 2,048 tokens at 20 and 100 ms
+    workloads   auto beside no speculation, on five kinds of text
+    large       some arms on a synthetic model of 0.25 GB
+    streams     sixteen streams beside one; a long prompt over the office link; overlap
+    faults      a worker that stalls; workers that are killed
+
+With llama.cpp's RPC back-end built (llama_rpc), `speeds` measures that beside ours: all
+its experts on its server, at the same distance, all else here.
 """
 
-import dataclasses
+import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import trio
 
-from p2pmoe.demo.network import api_of, start_backbone, wait_until_ready
-from p2pmoe.local_network.processes import Stage
-from p2pmoe.network.invite import read_invite
+from mobile_worker.arithmetic.formats.block_format import Format
+from p2pmoe.backbone.warm_up import WARM_UP_TEXT
+from p2pmoe.text.tokenizer import load_tokenizer
+from p2pmoe.weights.model_file import open_model
+from tests.benchmarks import wan_workloads
 from tests.benchmarks.figures import Figure, figure
-from tests.benchmarks.network_processes import (
-    READY_WITHIN_S,
-    ask,
-    start_relay,
-    start_worker,
-    through_port,
+from tests.benchmarks.llama_rpc import HOW_TO_BUILD, is_built, rpc_rates
+from tests.benchmarks.synthetic_moe import POCKET, SyntheticMoe, write_moe
+from tests.benchmarks.wan_arms import (
+    ARMS,
+    NOVEL,
+    Arm,
+    Workload,
+    draftable,
+    novel,
+    openings,
 )
-from tests.support.injector.conditions import NEAR, distance
-from tests.support.injector.proxy import Injector
+from tests.benchmarks.wan_backbone import BackboneSetting
+from tests.benchmarks.wan_faults import STALLING, Killing, hedging
+from tests.benchmarks.wan_network import WorkerGroup, wan_network
+from tests.benchmarks.wan_placement import Halves, halves_of
+from tests.benchmarks.wan_speeds import (
+    Distance,
+    Speeds,
+    measure_speeds,
+    speed_figures,
+)
+from tests.benchmarks.wan_streams import (
+    long_prompt,
+    overlap,
+    streams,
+    traffic_figures,
+)
+from tests.benchmarks.wan_trips import count_trips, trip_figures
+from tests.support.injector.conditions import NEAR, OFFICE, distance
 
-__all__ = ["run"]
+__all__ = ["PARTS", "notes", "run"]
 
-_RAM = "42M"  # about a third of the experts at hand
-_WORKERS, _WORKER_MEMORY = ("edge-1", "edge-2", "edge-3"), "24M"
-_RTTS_MS = (0, 20, 100)
-_PROMPT = "It was a dark night, and the old man"
-_SEEDS = (7, 8, 9)  # a round each
-_N_TOKENS, _N_SETTLING, _N_LONG = 12, 2, 96
-_A_TARGET = 2.3  # novel text, without draft-guided prefetch
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Run:
-    """One request: its tokens, and what each after the first has cost."""
-
-    tokens: tuple[int, ...]
-    token_s: float
-    trips: float  # per token
-
-    @property
-    def trip_s(self) -> float:
-        return self.token_s / self.trips
+_N_LANES, _BATCH = 2, 16
+_N_ROUNDS = 3
+_N_KILLS = 20
+_RPC_ROUNDS = 3
+_RPC_TARGET = 5.0
+_LONG_TIMES = 8  # some 1,500 tokens
+_CHUNK_CHARS = 150  # fewer tokens than a chunk
+_LARGE = SyntheticMoe(
+    format=Format.Q4_0, n_layer=9, n_embd=1024, n_ff=512, skew=1.0, n_context=2048
+)
 
 
-async def _generate(url: str, seed: int, n_tokens: int) -> _Run:
-    body = {
-        "prompt": _PROMPT,
-        "max_tokens": n_tokens,
-        "temperature": 0.8,
-        "seed": seed,
-    }
-    answer = await ask(url, body)
-    told = answer["p2pmoe"]
-    n_passes = len(told["tokens"]) - 1  # the first token is the prefill's
-    return _Run(
-        tokens=tuple(told["tokens"]),
-        token_s=answer["timings"]["decode_s"] / n_passes,
-        trips=told["round_trips"] / n_passes,
+def _asked(n_requests: int, n_tokens: int) -> tuple[Workload, ...]:
+    return draftable(n_requests, n_tokens), novel(n_requests, n_tokens)
+
+
+_DISTANCES = (
+    Distance(name="0 ms", link=NEAR, workloads=_asked(2, 64)),
+    Distance(name="3.4 ms", link=distance(0.0017), workloads=_asked(2, 64)),
+    Distance(name="office link", link=OFFICE, workloads=_asked(2, 64)),
+    Distance(name="20 ms", link=distance(0.01), workloads=_asked(2, 48)),
+    Distance(name="100 ms", link=distance(0.05), workloads=_asked(1, 24)),
+)
+_LARGE_ARMS = ("naive", "plain", "ngram", "self", "auto", "auto+prefetch")
+
+
+def _arms(*names: str) -> list[Arm]:
+    return [arm for arm in ARMS if not names or arm.name in names]
+
+
+def _halves(path: Path) -> Halves:
+    tokenizer = load_tokenizer(open_model(path))
+    prompts = [tokenizer.encode(text, bos=True) for text in openings()]
+    return halves_of(path, prompts, n_lanes=_N_LANES, batch=_BATCH)
+
+
+def _workers(halves: Halves, n_backbones: int, *names: str) -> WorkerGroup:
+    memory = (n_backbones + 1) * 2 * halves.total_bytes
+    return WorkerGroup(names=names, memory_bytes=memory)
+
+
+def _without_hedges(setting: BackboneSetting) -> BackboneSetting:
+    return replace(setting, hedge=False)
+
+
+def _long() -> str:
+    return f"{WARM_UP_TEXT} " * _LONG_TIMES
+
+
+def _one_chunk() -> str:
+    return WARM_UP_TEXT[:_CHUNK_CHARS]
+
+
+async def _speeds(halves: Halves) -> list[Figure]:
+    arms = _arms()
+    group = _workers(halves, len(arms), "edge-1", "edge-2", "edge-3")
+    async with wan_network(halves, [group]) as network:
+        speeds = await measure_speeds(network, arms, _DISTANCES, _N_ROUNDS)
+    found = speed_figures(speeds, _DISTANCES, arms)
+    plain = {"r16": "plain", "r8": "plain r8", "r32": "plain r32"}
+    found += traffic_figures(
+        {name: speeds.of("0 ms", NOVEL, arm) for name, arm in plain.items()}
     )
+    return found + await _beside_llama(speeds)
 
 
-async def _measure() -> tuple[dict[int, list[_Run]], _Run]:
-    """Return the runs by RTT in ms, and one long run without delay."""
-    with tempfile.TemporaryDirectory() as folder:
-        stage = Stage(Path(folder))
-        async with trio.open_nursery() as nursery:
-            try:
-                url, injector = await _raise(stage, nursery)
-                long = await _generate(url, _SEEDS[0], _N_LONG)
-                runs: dict[int, list[_Run]] = {rtt: [] for rtt in _RTTS_MS}
-                for seed in _SEEDS:
-                    for rtt in _RTTS_MS:
-                        injector.change(distance(rtt / 2000))
-                        await _generate(url, seed, _N_SETTLING)
-                        runs[rtt].append(await _generate(url, seed, _N_TOKENS))
-                injector.change(NEAR)
-            finally:
-                await stage.stop_all()
-            nursery.cancel_scope.cancel()
-    return runs, long
+async def _beside_llama(speeds: Speeds) -> list[Figure]:
+    """Ours over llama.cpp's RPC back-end, at the distances that have a target."""
+    found = []
+    for each in _DISTANCES if is_built() else ():
+        far = each.name in {"20 ms", "100 ms"}
+        if not far and each.name != "0 ms":
+            continue
+        n_tokens = {"0 ms": 64, "20 ms": 16, "100 ms": 4}[each.name]
+        rates = await rpc_rates(POCKET, each.link, n_tokens, _RPC_ROUNDS)
+        for workload in each.workloads:
+            for name in ("auto", "auto+prefetch"):
+                ours = [run.rate for run in speeds.of(each.name, workload.name, name)]
+                if ours:
+                    ratios = [a / b for a, b in zip(ours, rates, strict=True)]
+                    found.append(
+                        figure(
+                            f"{workload.name}, {each.name}: {name}, over llama.cpp RPC",
+                            "x",
+                            ratios,
+                            at_least=_RPC_TARGET if far else None,
+                        )
+                    )
+        found.append(figure(f"llama.cpp RPC, {each.name}", "tokens/s", rates))
+    return found
 
 
-async def _raise(stage: Stage, nursery: trio.Nursery) -> tuple[str, Injector]:
-    """Start everything without delay; return the API's URL once all is covered."""
-    invite = await start_relay(stage)
-    relay = read_invite(invite).relay
-    injector = Injector(relay.host, relay.port)
-    port = await nursery.start(injector.serve)
-    options = ["--invite", str(invite), "--disk", "off"]
-    backbone = await start_backbone(stage, "backbone", options, _RAM)
-    distant = through_port(invite, port)
-    for name in _WORKERS:
-        worker = await start_worker(stage, name, distant, _WORKER_MEMORY)
-        await worker.ready(READY_WITHIN_S)
-    api = await api_of(backbone)
-    await wait_until_ready(api, backbone, lambda _label, _share: None)
-    await api.aclose()
-    return api.url, injector
+async def _trips(halves: Halves) -> list[Figure]:
+    arms = _arms("plain", "auto", "auto+prefetch", "auto, placed")
+    found = []
+    for name, link in (("20 ms", distance(0.01)), ("100 ms", distance(0.05))):
+        group = _workers(halves, 2 * len(arms), "edge-1", "edge-2", "edge-3")
+        async with wan_network(halves, [group]) as network:
+            network.change(link)
+            found += trip_figures(name, await count_trips(network, arms))
+    return found
 
 
-def _check(runs: dict[int, list[_Run]]) -> None:
-    for near, *others in zip(*(runs[rtt] for rtt in _RTTS_MS), strict=True):
-        if any(near.tokens != other.tokens for other in others):
-            raise RuntimeError("the tokens depend on the distance")
+async def _workloads(halves: Halves) -> list[Figure]:
+    arms = _arms("plain", "auto")
+    group = _workers(halves, len(arms), "edge-1", "edge-2")
+    async with wan_network(halves, [group]) as network:
+        return await wan_workloads.measure(network, arms)
 
 
-def _figures_at(rtt: int, far: Sequence[_Run], near: Sequence[_Run]) -> list[Figure]:
-    rtt_s = rtt / 1000
-    return [
-        figure(
-            f"decode at {rtt} ms RTT",
-            "tokens/s",
-            [1 / one.token_s for one in far],
-            baseline=[1 / one.token_s for one in near],
-        ),
-        figure(
-            f"A at {rtt} ms RTT, novel text, no drafts",
-            "trips/token",
-            [one.trips for one in far],
-            baseline=[one.trips for one in near],
-            at_most=_A_TARGET,
-        ),
-        figure(
-            f"share of a token's time that is A x RTT, {rtt} ms",
-            "%",
-            [100 * one.trips * rtt_s / one.token_s for one in far],
-        ),
-        figure(
-            f"what a trip takes beyond one without delay, {rtt} ms",
-            "ms",
-            [
-                1000 * (one.token_s - beside.token_s) / one.trips
-                for one, beside in zip(far, near, strict=True)
-            ],
-            baseline=[float(rtt)],
-        ),
+async def _large(_: Halves) -> list[Figure]:
+    arms = _arms(*_LARGE_ARMS)
+    distances = [
+        Distance(name=f"{each.name}, large", link=each.link, workloads=_asked(1, 24))
+        for each in _DISTANCES
+        if each.name in {"20 ms", "100 ms", "office link"}
     ]
+    with tempfile.TemporaryDirectory() as folder:
+        halves = _halves(write_moe(Path(folder) / "large.gguf", _LARGE))
+        async with wan_network(
+            halves, [_workers(halves, len(arms), "edge-1", "edge-2")]
+        ) as network:
+            speeds = await measure_speeds(network, arms, distances, _N_ROUNDS)
+            found = speed_figures(speeds, distances, arms)
+            pair = network.backbones["plain"], network.backbones["naive"]
+            return found + await overlap(network, pair, _one_chunk(), _N_ROUNDS)
+
+
+async def _streams(halves: Halves) -> list[Figure]:
+    group = _workers(halves, 1, "edge-1", "edge-2", "edge-3")
+    async with wan_network(halves, [group]) as network:
+        plain = await network.start_backbone("plain", _arms("plain")[0].setting)
+        found = await streams(network, plain, openings(), _N_ROUNDS)
+        return found + await long_prompt(network, plain, _long(), _N_ROUNDS)
+
+
+async def _faults(halves: Halves) -> list[Figure]:
+    calm = _workers(halves, 2, "edge-1", "edge-2", "edge-3")
+    async with wan_network(halves, [calm, _workers(halves, 2, "edge-4")]) as network:
+        setting = _arms("plain")[0].setting
+        hedged = await network.start_backbone("hedged", setting)
+        bare = await network.start_backbone("bare", _without_hedges(setting))
+        network.links[0].change(distance(0.0017))
+        network.links[1].change(STALLING)
+        asked = novel(6, 64).requests
+        found = await hedging((hedged, bare), asked)
+        network.change(distance(0.0017))
+        return found + await Killing(network=network, backbone=hedged).run(_N_KILLS)
+
+
+PARTS: Mapping[str, Callable[[Halves], Awaitable[list[Figure]]]] = {
+    "speeds": _speeds,
+    "trips": _trips,
+    "workloads": _workloads,
+    "large": _large,
+    "streams": _streams,
+    "faults": _faults,
+}
 
 
 def run() -> list[Figure]:
-    """Measure; some 60 seconds where nothing else runs."""
-    runs, long = trio.run(_measure)
-    _check(runs)
-    near = runs[0]
+    """Measure all parts, or those that BENCH_WAN names; some 40 minutes for all."""
+    named = os.environ.get("BENCH_WAN", ",".join(PARTS))
+    halves = _halves(POCKET)
     return [
-        figure(
-            "decode through the relay, no delay",
-            "tokens/s",
-            [1 / one.token_s for one in near],
-        ),
-        figure(
-            f"A over {_N_LONG} tokens, no delay, novel text, no drafts",
-            "trips/token",
-            [long.trips],
-            at_most=_A_TARGET,
-        ),
-        *(found for rtt in _RTTS_MS[1:] for found in _figures_at(rtt, runs[rtt], near)),
+        found for name in named.split(",") for found in trio.run(PARTS[name], halves)
     ]
+
+
+def notes() -> list[str]:
+    """Say what could not be measured."""
+    return [] if is_built() else [HOW_TO_BUILD]

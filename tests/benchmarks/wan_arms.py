@@ -19,6 +19,7 @@ __all__ = [
     "Workload",
     "draftable",
     "novel",
+    "openings",
 ]
 
 
@@ -87,6 +88,11 @@ def draftable(n_requests: int, n_tokens: int) -> Workload:
 def novel(n_requests: int, n_tokens: int) -> Workload:
     """Return continuations drawn at temperature 0.8: nothing in them comes twice."""
     return Workload(name=NOVEL, requests=_asked(n_requests, n_tokens, _TEMPERATURE))
+
+
+def openings() -> tuple[str, ...]:
+    """Return the prompts; use is measured by continuing them otherwise."""
+    return _OPENINGS
 
 
 def _asked(n_requests: int, n_tokens: int, temperature: float) -> tuple[Asked, ...]:

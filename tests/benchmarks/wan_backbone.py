@@ -12,6 +12,7 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from p2pmoe.backbone.hedging import HedgeBudget
 from p2pmoe.backbone.placement import Placement
 from p2pmoe.cli.serve import _run_to_the_end
 from p2pmoe.config import DiskPolicy, NetworkAccess, ServeConfig, Tuning
@@ -29,7 +30,8 @@ class BackboneSetting:
 
     Without an `invite` everything is computed by itself, from its memory and its disk.
     `ram_bytes` None keeps all experts. With `by_hand` the experts at hand are the most
-    used ones, whatever placement the product would choose.
+    used ones, whatever placement the product would choose; without `hedge` no call is
+    sent twice.
     """
 
     model: str
@@ -42,6 +44,7 @@ class BackboneSetting:
     profile: str = "r16"
     overlap: bool = True
     by_hand: bool = True
+    hedge: bool = True
     batch: int = 16
     n_lanes: int = 2
     chunk_tokens: int = 64
@@ -89,6 +92,8 @@ def main(words: list[str]) -> None:
     """Serve until a signal."""
     path, _, ready_file = words
     setting = BackboneSetting(**json.loads(Path(path).read_text(encoding="utf-8")))
+    if not setting.hedge:
+        HedgeBudget.spend = lambda *_: False  # type: ignore[method-assign]
     if setting.by_hand:
         Placement.settle = lambda *_: None  # type: ignore[method-assign]
     _run_to_the_end(config_of(setting, Path(ready_file)))

@@ -38,7 +38,10 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerGroup:
-    """Workers behind one line; each offers so much memory for experts."""
+    """Workers behind one line; each offers so much memory for experts.
+
+    The market counts what a worker holds for each backbone apart.
+    """
 
     names: tuple[str, ...]
     memory_bytes: int
@@ -61,12 +64,20 @@ class WanNetwork:
     invite: Path
     links: list[Injector] = field(default_factory=list)
     workers: dict[str, Child] = field(default_factory=dict)
+    ways: dict[str, tuple[Path, str]] = field(default_factory=dict)  # invite, memory
     backbones: dict[str, Backbone] = field(default_factory=dict)
 
     def change(self, link: Link) -> None:
         """Have all workers behind such a line from now on."""
         for injector in self.links:
             injector.change(link)
+
+    async def start_worker(self, name: str) -> None:
+        """Start a worker, again after it ended; return once it has joined."""
+        (self.stage.folder / f"{name}.ready.json").unlink(missing_ok=True)
+        worker = await start_worker(self.stage, name, *self.ways[name])
+        await worker.ready(READY_WITHIN_S)
+        self.workers[name] = worker
 
     async def start_backbone(self, name: str, setting: BackboneSetting) -> Backbone:
         """Start one that has the hotter half at hand, and wait for the other half."""
@@ -136,11 +147,9 @@ async def _start_group(
     port = await nursery.start(injector.serve)
     network.links.append(injector)
     distant = through_port(network.invite, port)
-    memory = str(group.memory_bytes)
     for name in group.names:
-        worker = await start_worker(network.stage, name, distant, memory)
-        await worker.ready(READY_WITHIN_S)
-        network.workers[name] = worker
+        network.ways[name] = distant, str(group.memory_bytes)
+        await network.start_worker(name)
 
 
 async def _start(stage: Stage, name: str, setting: BackboneSetting) -> Backbone:

@@ -2,9 +2,9 @@
 
 A backbone keeps the experts that its record of use says are hot, within its budget. So
 the record is written for it: in each layer the experts by rank, as measured over a
-text, the same figures in every layer; with a budget for half of the experts these are
-then the hotter half of each. The network's market gives the others to the workers,
-since nobody else has them.
+text that the model writes itself, the same figures in every layer; with a budget for
+half of the experts these are then the hotter half of each. The network's market gives
+the others to the workers, since nobody else has them.
 """
 
 from collections.abc import Sequence
@@ -23,17 +23,17 @@ from p2pmoe.backbone.budget import (
     plan_memory,
 )
 from p2pmoe.backbone.local_side import LocalOptions, LocalSide
-from p2pmoe.backbone.scattered import ScatteredExperts
-from p2pmoe.backbone.trace import RequestTrace, StepTrace
 from p2pmoe.backbone.use import save_use
-from p2pmoe.backbone.warm_up import measure_use
 from p2pmoe.errors import RamTooSmall
 from p2pmoe.model.model import describe_model
+from p2pmoe.model.sampler import SamplingSettings
 from p2pmoe.weights.model_file import ModelFile, open_model
+from tests.support.lanes import a_request, decode_alone
 
 __all__ = ["Halves", "halves_of", "ranked", "write_use"]
 
 _SHARE = 2  # one in so many is at hand
+_MEASURED = 256  # tokens of each text
 _UNAIMED = 16  # one part of so many of the memory for experts is not chosen beforehand
 _STEP_BYTES = 1 << 16
 _MOST_BYTES = 1 << 40
@@ -44,13 +44,15 @@ class Halves:
     """A model's placement: `use` f64 [n_layer, n_expert], highest is hottest.
 
     With `ram_bytes` a backbone of `n_lanes` has room for the hotter half, and for less
-    than a tenth more; `away_bytes` is what the other half takes at the workers.
+    than a tenth more; `away_bytes` is what the other half takes at the workers, of
+    `total_bytes` of experts.
     """
 
     model: Path
     use: np.ndarray
     ram_bytes: int
     away_bytes: int
+    total_bytes: int
     n_at_hand: int
 
 
@@ -68,10 +70,12 @@ def ranked(use: np.ndarray) -> np.ndarray:
     return ranks * (use.sum(axis=1, keepdims=True) > 0)
 
 
-def halves_of(path: Path, tokens: Sequence[int], *, n_lanes: int, batch: int) -> Halves:
-    """Measure use over `tokens`, and find the budget."""
+def halves_of(
+    path: Path, prompts: Sequence[Sequence[int]], *, n_lanes: int, batch: int
+) -> Halves:
+    """Measure use while each prompt is continued, and find the budget."""
     file = open_model(path)
-    use = ranked(_measured(file, tokens))
+    use = ranked(_measured(file, prompts))
     description = describe_model(file)
     sizes = measure_sizes(file, description)
     at_hand = description.n_expert // _SHARE
@@ -92,6 +96,7 @@ def halves_of(path: Path, tokens: Sequence[int], *, n_lanes: int, batch: int) ->
         use=use,
         ram_bytes=_budget(sizes, wish, hot),
         away_bytes=sum(sizes.experts.values()) - hot,
+        total_bytes=sum(sizes.experts.values()),
         n_at_hand=at_hand * len(description.moe_layers),
     )
 
@@ -103,18 +108,12 @@ def write_use(halves: Halves, folder: Path) -> None:
     save_use(folder / f"use-{name}.bin", halves.use)
 
 
-def _measured(file: ModelFile, tokens: Sequence[int]) -> np.ndarray:
+def _measured(file: ModelFile, prompts: Sequence[Sequence[int]]) -> np.ndarray:
     with TemporaryDirectory() as folder:
         side = LocalSide(file, LocalOptions(data=Path(folder)))
-        trace = StepTrace.of(RequestTrace())
-        experts = ScatteredExperts(side.places(), trace, float("inf"))
-        measure_use(
-            side.model,
-            experts,
-            tokens,
-            monotonic=lambda: 0.0,
-            limit_s=float("inf"),
-        )
+        for seed, prompt in enumerate(prompts):
+            sampling = SamplingSettings(temperature=1.0, seed=1000 + seed)
+            decode_alone(side, a_request(prompt, _MEASURED, sampling=sampling))
         use = side.use.decayed()
         side.close()
     return use

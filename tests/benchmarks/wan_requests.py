@@ -57,6 +57,8 @@ class Run:
     n_first: int = 1  # of `tokens` came of prefill
     hedges: int = 0
     calls: int = 0
+    fetched_bytes: int = 0  # of weights
+    passes: tuple[Mapping[str, Any], ...] = ()  # the prompt's too
 
     @property
     def n_decoded(self) -> int:
@@ -158,17 +160,19 @@ def joined(runs: Sequence[Run]) -> Run:
         n_first=sum(run.n_first for run in runs),
         hedges=sum(run.hedges for run in runs),
         calls=sum(run.calls for run in runs),
+        fetched_bytes=sum(run.fetched_bytes for run in runs),
+        passes=tuple(one for run in runs for one in run.passes),
     )
 
 
 def _run_of(answer: Mapping[str, Any]) -> Run:
     told, timings = answer["p2pmoe"], answer["timings"]
-    passes = told.get("passes") or told.get("steps") or ()
+    passes = told["passes"]
     return Run(
         tokens=tuple(told["tokens"]),
         decode_s=timings["decode_s"],
         prefill_s=timings["prefill_s"],
-        n_passes=max(0, len(passes) - 1),
+        n_passes=sum(one["n_committed"] > 0 for one in passes) - 1,
         trips=told["round_trips"],
         prefill_trips=told["prefill_round_trips"],
         wait_s=told["wait_s"],
@@ -178,4 +182,6 @@ def _run_of(answer: Mapping[str, Any]) -> Run:
         bytes_down=told["bytes_down"],
         hedges=told["hedges"],
         calls=told["calls"]["hub"] + told["calls"]["edge"],
+        fetched_bytes=told.get("fetched_bytes", 0),
+        passes=tuple(passes),
     )
