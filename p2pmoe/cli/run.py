@@ -35,6 +35,8 @@ _IN_TABLE = {
     "wait_s",
 }
 
+_IN_SUMS = {"round_trips_per_token"}
+
 Prompt = Annotated[
     str, typer.Argument(metavar="PROMPT", help="The text to go on from.")
 ]
@@ -185,7 +187,8 @@ def _report(
 
             print_explained(watcher.steps)
             print_passes(watcher.passes)
-        _explain(answer, but=_IN_TABLE if watcher.steps else set())
+        but = _IN_TABLE if watcher.steps else set()
+        _explain(answer, but=but | _IN_SUMS if watcher.passes else but)
 
 
 def _document(answer: "Completion", watcher: _Watcher) -> dict[str, object]:

@@ -96,8 +96,9 @@ def _under(kept: "Sequence[KeptPasses]") -> list[str]:
     if len(kept) == 1:
         (only,) = kept
         last = only.n_skipped + len(only.passes)
+        prompt = f"first {only.n_prompt} are" if only.n_prompt > 1 else "first is"
         lines.append(
             f"passes {only.n_skipped + 1} to {last} of {only.n_all}, "
-            f"of which the first {only.n_prompt} are the prompt's"
+            f"of which the {prompt} the prompt's"
         )
     return lines

@@ -49,7 +49,7 @@ def test_one_trace(tmp_path: Path) -> None:
         "decoding: 4 tokens in 2 passes (g = 2.00), 3 waits (A = 0.75 a token), "
         "50% of drafts accepted, 20.0 ms a crossing (median)"
     ) in texts
-    assert "passes 1 to 3 of 3, of which the first 1 are the prompt's" in texts
+    assert "passes 1 to 3 of 3, of which the first is the prompt's" in texts
 
 
 def test_traces_of_lanes_at_the_same_time(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_some_passes(tmp_path: Path) -> None:
     out = tmp_path / "t.SVG"
     path = trace(tmp_path / "a", PASSES)
     plot(path, "--out", str(out), "--skip", "1", "--passes", "1")
-    assert "passes 2 to 2 of 3, of which the first 1 are the prompt's" in shown(out)
+    assert "passes 2 to 2 of 3, of which the first is the prompt's" in shown(out)
 
 
 def test_what_cannot_be_drawn_is_refused(tmp_path: Path) -> None:
