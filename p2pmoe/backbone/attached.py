@@ -49,5 +49,6 @@ async def attach(joining: Joining) -> AsyncIterator[Attached]:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(handover.run)
         nursery.start_soon(joined.side.run)
+        nursery.start_soon(joined.arbiter.run, joined.dispatcher)
         yield Attached(joined=joined, network=network)
         nursery.cancel_scope.cancel()

@@ -6,15 +6,20 @@ or the join is refused with a clear line.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from secrets import SystemRandom
 
 from ledger.spool import Spool
+from mobile_worker.arithmetic.coding import ExpertInput
+from mobile_worker.arithmetic.kernel import KernelCall
 from mobile_worker.arithmetic.self_test_digest import SELF_TEST_DIGEST
 from mobile_worker.clock import Clock
+from mobile_worker.expert_id import ExpertId
 from mobile_worker.links.node import Node
 from mobile_worker.messages import MAX_ROWS, PROTOCOL_VERSION, Hello
 from mobile_worker.session.descriptor import Services
 from mobile_worker.shards.manifest import Manifest, manifest_hash
+from p2pmoe.backbone.arbiter import Arbiter, ArbiterParts
 from p2pmoe.backbone.bookkeeper import Bookkeeper, BookkeeperParts
 from p2pmoe.backbone.counters import BackboneCounters
 from p2pmoe.backbone.dispatcher import Dispatcher, DispatcherParts, SpotChecks
@@ -47,6 +52,7 @@ class Joining:
     counters: BackboneCounters
     tuning: Tuning
     on_coverage: Callable[[], None]
+    disputes: Path | None = None  # where rows of wrong servings are kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +62,7 @@ class Joined:
     side: NetworkSide
     fleet: Fleet
     dispatcher: Dispatcher
+    arbiter: Arbiter
     settlement: Settlement
     bookkeeper: Bookkeeper
 
@@ -82,7 +89,8 @@ def join(joining: Joining) -> Joined:
         backbone=joining.node.peer_id,
     )
     settlement = Settlement(terms, joining.clock.wall_us, on_means)
-    dispatcher = _dispatcher(joining, fleet, settlement)
+    arbiter = _arbiter(joining, fleet)
+    dispatcher = _dispatcher(joining, fleet, settlement, arbiter)
     bookkeeper = _bookkeeper(joining, services, settlement)
     side = NetworkSide(
         NetworkSideParts(
@@ -103,6 +111,7 @@ def join(joining: Joining) -> Joined:
     sides.append(side)
     return Joined(
         side=side,
+        arbiter=arbiter,
         fleet=fleet,
         dispatcher=dispatcher,
         settlement=settlement,
@@ -132,7 +141,26 @@ def _hello(name: bytes, local: LocalSide) -> Hello:
     )
 
 
-def _dispatcher(joining: Joining, fleet: Fleet, settlement: Settlement) -> Dispatcher:
+def _arbiter(joining: Joining, fleet: Fleet) -> Arbiter:
+    local = joining.local
+
+    def compute(expert: ExpertId, rows: ExpertInput) -> bytes:
+        call = KernelCall(weights=local.disk.load(expert), rows=None)
+        return local.kernel.experts([call], rows, local.options.profile)[0]
+
+    return Arbiter(
+        ArbiterParts(
+            compute=compute,
+            fleet=fleet,
+            clock=joining.clock.monotonic,
+            folder=joining.disputes,
+        )
+    )
+
+
+def _dispatcher(
+    joining: Joining, fleet: Fleet, settlement: Settlement, arbiter: Arbiter
+) -> Dispatcher:
     tuning = joining.tuning
     return Dispatcher(
         DispatcherParts(
@@ -148,6 +176,7 @@ def _dispatcher(joining: Joining, fleet: Fleet, settlement: Settlement) -> Dispa
                 newcomer_passes=tuning.newcomer_passes,
                 first_passes=tuning.first_passes,
             ),
+            on_dispute=arbiter.take,
         )
     )
 

@@ -62,6 +62,7 @@ async def start_network(start: NetworkStart) -> AsyncIterator[Attached]:
                 counters=start.counters,
                 tuning=config.tuning,
                 on_coverage=start.on_coverage,
+                disputes=config.data / "disputes",
             )
             async with attach(joining) as attached:
                 yield attached

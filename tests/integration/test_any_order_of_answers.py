@@ -30,8 +30,11 @@ EXPERTS = (0, 1, 2, 3)
 N_EARNED = 60
 HOLDERS = {1: {0, 1, 2}, 2: {0, 1, 2, 3}, 3: {1, 2, 3}, 4: {0, 3}}
 
+LAYER_OF = st.sets(st.sampled_from(EXPERTS), min_size=1)
 EVENT = st.one_of(
-    st.tuples(st.just("start"), st.sets(st.sampled_from(EXPERTS), min_size=1)),
+    st.tuples(st.just("start"), LAYER_OF),
+    st.tuples(st.just("slow"), LAYER_OF),
+    st.tuples(st.just("slow"), LAYER_OF),
     st.tuples(st.just("answer"), st.integers(0, 5)),
     st.tuples(st.just("answer"), st.integers(0, 5)),
     st.tuples(st.just("answer"), st.integers(0, 5)),
@@ -76,6 +79,12 @@ class History:
         work = workers.planned(sorted(experts))
         self.works.append(work)
         self.rig.dispatcher.start(work)
+
+    def on_slow(self, experts: set[int]) -> None:
+        """Start a layer that nobody answers until it is time to hedge it."""
+        self.on_start(experts)
+        for _ in range(3):
+            self.rig.wait(0.021)
 
     def asked(self, back: int) -> tuple[int, Dispatch] | None:
         """Return a dispatch by its place from the end, answered or not."""
@@ -201,7 +210,7 @@ def test_every_layer_and_every_serving_ends_once(
     for n in WORKERS:
         rig.measured(n, 0.020)
     for _ in range(N_EARNED):
-        rig.dispatcher._hedges._budget.earn()  # noqa: SLF001 - as if so many were sent
+        rig.dispatcher._hedges._budget.earn()  # as if so many were sent
     history = History(rig)
     for what, how in events:
         history.act(what, how)
