@@ -37,6 +37,7 @@ from p2pmoe.backbone.missing import rows_over
 from p2pmoe.backbone.places import ExpertPlaces, Network
 from p2pmoe.backbone.plan import ExpertRows, LayerPlan, Tier, rows_of
 from p2pmoe.backbone.row_hashes import keep_output_hashes
+from p2pmoe.backbone.speculation.stand_in import StandIns
 from p2pmoe.backbone.trace import StepTrace
 from p2pmoe.config import DiskPolicy, MissingPolicy
 from p2pmoe.errors import Cancelled, ExpertsUnavailable, NotFinite
@@ -59,12 +60,14 @@ class StepRun:
     deadline: float
     patience_s: float | None
     operations: RowOperations
+    stand_ins: StandIns | None = None  # taught what absent experts add
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LayerInput:
-    """What one layer's experts are asked for: rows, coded once, and their experts."""
+    """What one layer's experts are asked for: rows, and coded once; their experts."""
 
+    hidden: Floats
     coded: ExpertInput
     routing: Routing
     rows: Mapping[int, Indices]  # by expert, ascending
@@ -150,6 +153,14 @@ class ScatteredPending:
         rows = self._asked.rows
         outputs = {e: (rows[e], values) for e, values in self._values.items()}
         keep_output_hashes(self._step, self._plan.layer, outputs)
+        if self._run.stand_ins is not None and not self._left_out:
+            self._run.stand_ins.teach_from(
+                self._plan.layer,
+                self._asked.hidden,
+                self._asked.routing,
+                outputs,
+                self._places.hot.layer(self._plan.layer),
+            )
         for expert in self._left_out:  # adding 0 is leaving out, to the bit
             nothing = np.zeros((len(rows[expert]), self._places.n_embd), np.float32)
             outputs[expert] = (rows[expert], nothing)

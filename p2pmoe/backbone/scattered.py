@@ -20,6 +20,7 @@ from p2pmoe.backbone.pending_layer import LayerInput, ScatteredPending, StepRun
 from p2pmoe.backbone.places import ExpertPlaces, Holders, Network
 from p2pmoe.backbone.plan import ExpertRows, LayerPlan, LayerQuestion, plan_layer
 from p2pmoe.backbone.row_hashes import keep_input_hashes
+from p2pmoe.backbone.speculation.stand_in import StandIns
 from p2pmoe.backbone.trace import StepTrace
 from p2pmoe.config import DiskPolicy
 from p2pmoe.errors import Cancelled, NotFinite
@@ -47,12 +48,15 @@ class ScatteredExperts:
         step: StepTrace,
         deadline: float,
         patience_s: float | None = None,
+        *,
+        stand_ins: StandIns | None = None,
     ) -> None:
         """Serve one step; `deadline` is monotonic seconds.
 
         A layer waits at most `patience_s` for experts that nobody holds, None until the
-        deadline.
+        deadline. `stand_ins` are taught by what absent experts answer.
         """
+        self.stand_ins = stand_ins
         self.places = places
         self.step = step
         self.deadline = deadline
@@ -145,9 +149,11 @@ class ScatteredExperts:
                 deadline=self.deadline,
                 patience_s=self.patience_s,
                 operations=self.operations,
+                stand_ins=self.stand_ins,
             ),
             plan,
             LayerInput(
+                hidden=hidden,
                 coded=self._coded(layer, hidden),
                 routing=routing,
                 rows=rows,

@@ -18,7 +18,7 @@ reference list are its tests.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import IntEnum, unique
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,7 @@ from mobile_worker.arithmetic.lanes import sum_in_lanes
 from p2pmoe.model.errors import ModelRefused
 
 __all__ = [
+    "AmongChoice",
     "AtHand",
     "Choose",
     "RouterSettings",
@@ -39,6 +40,7 @@ __all__ = [
 ]
 
 AtHand: TypeAlias = npt.NDArray[np.bool_]  # [n_expert]
+_TINY: Final = np.float32(1e-30)
 
 
 @unique
@@ -106,25 +108,57 @@ Choose: TypeAlias = Callable[
 ]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class AmongChoice:
+    """Experts at hand for rows, and the weights of those that are not.
+
+    `experts` and `weights` [n_tokens, as many as there are, at most top_k]; `absent`
+    [n_tokens, n_expert] has the weights of chosen experts that are not at hand, else 0.
+    """
+
+    experts: npt.NDArray[np.int64]
+    weights: Floats
+    absent: Floats
+
+
 def choose_among(
     logits: Floats,
     bias: Floats | None,
     settings: RouterSettings,
     at_hand: AtHand,
+    *,
+    substitutes: float,
     choose: Choose = choose,
-) -> tuple[npt.NDArray[np.int64], Floats]:
-    """Choose as `choose`, but only experts at hand; for drafts.
+) -> AmongChoice:
+    """Choose experts at hand only: for drafts, not to the bit.
 
-    Fewer than `top_k` are chosen where fewer are at hand, and none from none. Groups
-    are left out of it: what they would mask is at hand all the same.
+    Those that `choose` would take keep the weights that it gives them; the next best,
+    in the place of those that are away, get `substitutes` times what they would weigh
+    beside them. Groups mask nothing among what is at hand.
     """
+    raw = replace(settings, norm=False, scale=1.0)
+    norm = settings.norm
+    if settings.score_function is ScoreFunction.SOFTMAX_OF_CHOSEN:
+        raw, norm = replace(raw, score_function=ScoreFunction.SOFTMAX), True
+    wanted, scores = choose(logits, bias, raw)
+    unit = np.float32(1.0)
+    if norm:
+        unit = np.maximum(scores.sum(axis=1, keepdims=True), _TINY)
+    scale = np.float32(settings.scale)
+    absent = np.zeros(logits.shape, np.float32)
+    np.put_along_axis(absent, wanted, scores / unit * scale, axis=1)
+    is_wanted = absent != 0
+    absent[:, at_hand] = 0.0
     n_chosen = min(settings.top_k, int(np.count_nonzero(at_hand)))
     if n_chosen == 0:
-        n = len(logits)
-        return np.zeros((n, 0), np.int64), np.zeros((n, 0), np.float32)
+        nothing = np.zeros((len(logits), 0), np.float32)
+        return AmongChoice(nothing.astype(np.int64), nothing, absent)
     away = np.where(at_hand, np.float32(0.0), np.float32(-np.inf))
-    own = replace(settings, top_k=n_chosen, n_groups=1, n_groups_used=1)
-    return choose(logits, away if bias is None else bias + away, own)
+    own = replace(raw, top_k=n_chosen, n_groups=1, n_groups_used=1)
+    experts, scores = choose(logits, away if bias is None else bias + away, own)
+    weights = scores / unit * scale
+    weights[~np.take_along_axis(is_wanted, experts, axis=1)] *= np.float32(substitutes)
+    return AmongChoice(experts, weights, absent)
 
 
 def foreseen_ranks(

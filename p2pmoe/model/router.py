@@ -13,6 +13,7 @@ import numpy as np
 from mobile_worker.arithmetic.coding import Floats
 from mobile_worker.arithmetic.matrix import Matrix
 from p2pmoe.model.choice import (
+    AmongChoice,
     AtHand,
     RouterSettings,
     choose_among,
@@ -70,15 +71,18 @@ class Router:
         logits = (self._product or self._lay_out())(hidden)
         return logits if self._logit_bias is None else logits + self._logit_bias
 
-    def route_among(self, logits: Floats, at_hand: AtHand) -> Routing:
-        """Route rows by their logits to experts at hand alone; maybe fewer, or none.
-
-        For drafts: it is not what the model computes.
-        """
-        experts, weights = choose_among(
-            logits, self._bias, self._settings, at_hand, self._operations.choose
+    def route_among(
+        self, logits: Floats, at_hand: AtHand, substitutes: float
+    ) -> AmongChoice:
+        """Route rows by their logits to experts at hand; see `choose_among`."""
+        return choose_among(
+            logits,
+            self._bias,
+            self._settings,
+            at_hand,
+            substitutes=substitutes,
+            choose=self._operations.choose,
         )
-        return Routing(experts=experts, weights=weights)
 
     def foresee(self, logits: Floats) -> Floats:
         """Return by how much rows want each expert: selection scores, not to the bit.

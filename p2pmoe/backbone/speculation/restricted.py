@@ -8,7 +8,7 @@ would have wanted is noted by layer (`foreseen`). For one thread.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -16,16 +16,29 @@ from mobile_worker.arithmetic.coding import Floats
 from mobile_worker.arithmetic.kernel import Kernel
 from mobile_worker.arithmetic.matrix import ExpertWeights
 from mobile_worker.arithmetic.profiles import Profile
+from p2pmoe.backbone.speculation.stand_in import StandIns
 from p2pmoe.model.choice import AtHand
 from p2pmoe.model.experts import Routing
 from p2pmoe.model.native_operations import operations_for
 from p2pmoe.model.products import products_for
 from p2pmoe.model.router import Router
 
-__all__ = ["AtHandLayers", "AtHandPending", "ExpertsOfLayer", "Wanted"]
+__all__ = [
+    "ALONE",
+    "BESIDE",
+    "AtHandLayers",
+    "AtHandPending",
+    "ExpertsOfLayer",
+    "Wanted",
+]
 
 # The experts of a layer that are in memory now, by index: `HotSet.layer` is one.
 ExpertsOfLayer: TypeAlias = Callable[[int], Mapping[int, ExpertWeights]]
+
+# Part of their weight that experts in others' places get, without a stand-in for those
+# and beside one that is fully trusted (ADR 43).
+ALONE: Final = 0.5
+BESIDE: Final = 0.3
 
 
 @dataclass(slots=True)
@@ -55,14 +68,23 @@ class AtHandLayers:
     """An `ExpertCaller` and its routes, over what is in memory."""
 
     def __init__(
-        self, experts: ExpertsOfLayer, kernel: Kernel, profile: Profile
+        self,
+        experts: ExpertsOfLayer,
+        kernel: Kernel,
+        profile: Profile,
+        stand_ins: StandIns | None = None,
     ) -> None:
-        """Compute with `kernel`, results coded by `profile`."""
+        """Compute with `kernel`, results coded by `profile`.
+
+        `stand_ins` know about what absent experts would add.
+        """
         self._experts = experts
         self._profile = profile
         self._operations = operations_for(kernel)
         self._products = products_for(kernel)
+        self._stand_ins = stand_ins
         self._at_hand: dict[int, tuple[Mapping[int, ExpertWeights], AtHand]] = {}
+        self._added: Floats | None = None  # to the layer that was routed last
 
     def snapshot(self, layer: int, n_expert: int) -> AtHand:
         """Return which experts of a layer are at hand, bool [n_expert]."""
@@ -82,15 +104,23 @@ class AtHandLayers:
         logits = router.logits(hidden)
         if wanted is not None:
             wanted.add(layer, router, logits)
-        return router.route_among(logits, self.snapshot(layer, logits.shape[1]))
+        own = None if self._stand_ins is None else self._stand_ins.layer(layer)
+        trust = 0.0 if own is None else own.trust
+        substitutes = ALONE + trust * (BESIDE - ALONE)
+        at_hand = self.snapshot(layer, logits.shape[1])
+        choice = router.route_among(logits, at_hand, substitutes)
+        self._added = None if own is None else own.add(hidden, choice.absent)
+        return Routing(experts=choice.experts, weights=choice.weights)
 
     def begin(self, layer: int, hidden: Floats, routing: Routing) -> "AtHandPending":
-        """Compute one layer's experts, which are all at hand; NonFinite."""
+        """Compute the layer that was routed last; NonFinite."""
+        added, self._added = self._added, None
         if routing.experts.shape[1] == 0:
-            return AtHandPending(np.zeros(hidden.shape, np.float32))
+            return AtHandPending(np.zeros_like(hidden) if added is None else added)
         weights, _ = self._at_hand[layer]  # those that the rows were routed among
         values = self._products.routed(weights, routing.experts, hidden, self._profile)
-        return AtHandPending(self._operations.weighted_sum(values, routing.weights))
+        mixed = self._operations.weighted_sum(values, routing.weights)
+        return AtHandPending(mixed if added is None else mixed + added)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from p2pmoe.backbone.speculation.restricted import (
     ExpertsOfLayer,
     Wanted,
 )
+from p2pmoe.backbone.speculation.stand_in import StandIns
 from p2pmoe.model.experts import Routing
 from p2pmoe.model.logits import Logits
 from p2pmoe.model.model import Model
@@ -46,12 +47,11 @@ class SelfDraft:
         *,
         kernel: Kernel,
         profile: Profile = Profile.R16,
-        n_foreseen: int = N_FORESEEN,
+        stand_ins: StandIns | None = None,
     ) -> None:
         """Draft with `experts`, by layer those in memory now (`HotSet.layer`)."""
         self.model = model
-        self.layers = AtHandLayers(experts, kernel, profile)
-        self.n_foreseen = n_foreseen
+        self.layers = AtHandLayers(experts, kernel, profile, stand_ins)
 
     def begin(self, wishes: Sequence[DraftWish]) -> "SelfDrafting":
         """Begin; nothing is computed before `advance`."""
@@ -96,7 +96,7 @@ class SelfDraft:
     def _missing(self, layer: int, ranks: Floats) -> tuple[int, ...]:
         """Return those not at hand among each row's best, the likeliest first."""
         n_expert = ranks.shape[1]
-        best = np.argsort(-ranks, axis=1, kind="stable")[:, : self.n_foreseen]
+        best = np.argsort(-ranks, axis=1, kind="stable")[:, :N_FORESEEN]
         # A row's first choice weighs most, and what several rows want adds up.
         shares = np.broadcast_to(_FADE ** np.arange(best.shape[1]), best.shape)
         weight = np.bincount(best.ravel(), shares.ravel(), n_expert)

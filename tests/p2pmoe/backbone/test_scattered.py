@@ -82,6 +82,24 @@ def test_begin_and_finish_equal_the_models_own_local_experts() -> None:
     assert one.tobytes() == other.tobytes()
 
 
+def test_stand_ins_are_taught_what_absent_experts_add_and_change_nothing() -> None:
+    from p2pmoe.backbone.scattered import ScatteredExperts
+    from p2pmoe.backbone.speculation.stand_in import StandIns
+    from p2pmoe.backbone.trace import RequestTrace, StepTrace
+
+    side = local_side(POCKET, hot_share=0.4)
+    description = side.model.description
+    stand_ins = StandIns(description.n_expert, description.n_embd)
+    logits = []
+    for own in (None, stand_ins):
+        trace = StepTrace.of(RequestTrace())
+        caller = ScatteredExperts(side.places(), trace, 1e9, stand_ins=own)
+        cache = side.model.new_cache(200)
+        logits.append(side.model.forward(PROMPT * 10, cache, caller).tobytes())
+    assert logits[0] == logits[1]
+    assert stand_ins.layer(description.moe_layers[-1]) is not None
+
+
 @pytest.mark.parametrize("disk", [DiskPolicy.OFF, DiskPolicy.FALLBACK])
 @trio_test
 async def test_pocket_scattered_over_three_workers(

@@ -1,7 +1,13 @@
 import numpy as np
 import pytest
 
-from p2pmoe.model.choice import RouterSettings, ScoreFunction, choose
+from p2pmoe.model.choice import (
+    RouterSettings,
+    ScoreFunction,
+    choose,
+    choose_among,
+    foreseen_ranks,
+)
 from p2pmoe.model.errors import ModelRefused
 from tests.support import arithmetic_oracle as oracle
 
@@ -174,3 +180,75 @@ def test_what_cannot_be_chosen_is_refused(n_expert, top_k, groups, said) -> None
 def test_what_fits_is_accepted() -> None:
     settings(top_k=8).check(8)
     settings(top_k=4, groups=(4, 2)).check(8)
+
+
+AT_HAND = np.array([True, False, True, True])
+
+
+def among(logits, at_hand=AT_HAND, own=None, substitutes=0.5, bias=None):
+    return choose_among(
+        np.array([logits], np.float32),
+        None if bias is None else np.array(bias, np.float32),
+        own or settings(norm=True, scale=2.0),
+        np.array(at_hand),
+        substitutes=substitutes,
+    )
+
+
+def test_of_experts_at_hand_those_wanted_keep_their_weights() -> None:
+    _, weights = chosen([2.0, 1.0, 0.0, -1.0], own=settings(norm=True, scale=2.0))
+    choice = among([2.0, 1.0, 0.0, -1.0])
+    assert choice.experts.tolist() == [[0, 2]]
+    assert choice.weights[0, 0] == weights[0, 0]
+    # 1 is away: 2 is in its place, with half of what it would weigh beside 0 and 1.
+    total = np.exp(2.0) + np.exp(1.0)
+    assert np.allclose(choice.weights[0, 1], 0.5 * 2.0 / total)
+    assert np.allclose(choice.absent, [[0.0, 2.0 * np.exp(1.0) / total, 0.0, 0.0]])
+
+
+@pytest.mark.parametrize("function", list(ScoreFunction))
+@pytest.mark.parametrize("norm", [False, True])
+def test_with_all_at_hand_it_is_the_choice(function, norm) -> None:
+    logits = [[0.3, -1.0, 2.0, 0.1]]
+    own = settings(function, norm=norm, scale=2.5)
+    experts, weights = choose(np.array(logits, np.float32), None, own)
+    choice = among(logits[0], np.ones(4, np.bool_), own)
+    assert np.array_equal(choice.experts, experts)
+    assert np.allclose(choice.weights, weights, rtol=1e-5)
+    assert not choice.absent.any()
+
+
+def test_fewer_or_none_at_hand() -> None:
+    choice = among([2.0, 1.0, 0.0, -1.0], [False, False, False, True])
+    assert choice.experts.tolist() == [[3]]
+    assert np.allclose(choice.absent.sum(), 2.0)
+    choice = among([2.0, 1.0, 0.0, -1.0], [False] * 4)
+    assert choice.experts.shape == choice.weights.shape == (1, 0)
+    assert np.allclose(choice.absent.sum(), 2.0)
+
+
+def test_the_bias_chooses_among_what_is_at_hand_but_never_weighs() -> None:
+    own = settings(SIGMOID, norm=True)
+    choice = among([0.0, 0.0, 0.0, 0.0], own=own, bias=[0.0, 3.0, 1.0, 2.0])
+    assert choice.experts.tolist() == [[2, 3]]
+    assert np.allclose(choice.weights, [[0.25, 0.5]])  # 1 and 3 are wanted
+    assert np.allclose(choice.absent, [[0.0, 0.5, 0.0, 0.0]])
+
+
+def test_groups_mask_nothing_at_hand() -> None:
+    own = settings(top_k=2, groups=(2, 1))
+    choice = among([3.0, 2.0, 0.0, 0.0], [False, False, True, True], own)
+    assert choice.experts.tolist() == [[2, 3]]
+
+
+def test_what_rows_want_is_ranked_as_they_choose() -> None:
+    rng = np.random.default_rng(2)
+    logits = rng.standard_normal((5, 8)).astype(np.float32)
+    bias = rng.standard_normal(8).astype(np.float32)
+    for function in ScoreFunction:
+        for own_bias in (None, bias):
+            own = settings(function, top_k=3)
+            experts, _ = choose(logits, own_bias, own)
+            ranks = foreseen_ranks(logits, own_bias, own)
+            best = np.sort(np.argsort(-ranks, axis=1)[:, :3], axis=1)
+            assert np.array_equal(best, experts)
