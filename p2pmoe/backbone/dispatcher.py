@@ -13,7 +13,8 @@ changes state and calls `send`, which only queues. Rules:
 - a worker that is slow with a call is hedged (hedges.py): the first answer is taken,
   the others are called off, and compared if they come (audits.py);
 - a non-finite value (ARITH) is computed once here and never sent round again, nor
-  does it count against the worker; calls that three workers failed come here as well;
+  does it count against the worker; calls that three workers failed come here as well,
+  and are held against none of them (fault B32);
 - a layer ends with all of its calls or with an error, never in between (fault B11);
 - every serving number ends once, accepted or given back; every valid answer in time is
   paid, the losers of hedges too, unless a check or a dispute proves it wrong.
@@ -219,6 +220,8 @@ class Dispatcher:
 
     def _place(self, progress: Progress, calls: Iterable[ExpertRows]) -> None:
         plan = progress.replan(calls, self._fleet)
+        for peer in progress.excused():
+            self._fleet.excused(peer, self._parts.clock())
         progress.hand_back(plan.disk, Reason.LOST)
         for message in plan.remote:
             self._send(progress, message)

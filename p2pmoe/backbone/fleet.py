@@ -187,6 +187,13 @@ class Fleet:
         worker.until = now + wait
         self._changed()
 
+    def excused(self, peer: PeerId, now: float) -> None:
+        """Take a failure back: what was asked for was at fault; greet it at once."""
+        worker = self.workers.get(peer)
+        if worker is not None and worker.status is Status.DEMOTED:
+            worker.failures = max(0, worker.failures - 1)
+            worker.until = now
+
     def succeeded(self, peer: PeerId) -> None:
         """Clear a worker's record after a valid answer."""
         worker = self.workers.get(peer)

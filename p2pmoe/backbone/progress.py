@@ -60,6 +60,7 @@ class Progress:
 
     __slots__ = (
         "_checks",
+        "_excused",
         "_failed_on",
         "_out",
         "_taken",
@@ -88,6 +89,7 @@ class Progress:
         self._checks: list[CheckTicket] = []
         self._tried: dict[int, set[PeerId]] = {}
         self._failed_on: dict[int, set[PeerId]] = {}
+        self._excused: set[PeerId] = set()
         self._out: dict[int, frozenset[int]] = {}  # experts by request
         self._taken: dict[int, Taken] = {}
 
@@ -173,11 +175,20 @@ class Progress:
         wanted: list[ExpertRows] = []
         poisoned: list[ExpertRows] = []
         for call in self.uncovered(calls):
-            failures = len(self._failed_on.get(call.expert, ()))
-            (poisoned if failures >= MAX_FAILED_WORKERS else wanted).append(call)
+            failures = self._failed_on.get(call.expert, set())
+            if len(failures) >= MAX_FAILED_WORKERS:
+                poisoned.append(call)
+                self._excused |= failures
+            else:
+                wanted.append(call)
         self.hand_back(poisoned, Reason.ERROR)
         local = DiskPolicy.FALLBACK if self.work.local_allowed else DiskPolicy.OFF
         return self._plan(wanted, fleet, local)
+
+    def excused(self) -> set[PeerId]:
+        """Return once who failed a call that all fail: it was not their fault."""
+        excused, self._excused = self._excused, set()
+        return excused
 
     def plan_hedge(
         self, calls: Sequence[ExpertRows], fleet: Fleet, slow: PeerId

@@ -5,6 +5,7 @@ refused, late, doubled and foreign answers, lost and busy workers, cancelled ste
 checks and disputes.
 """
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,11 +21,16 @@ from p2pmoe.backbone.exchange import (
     LayerWork,
     Reply,
 )
+from p2pmoe.backbone.fleet import Status
 from p2pmoe.backbone.hedging import HEDGE_EVERY
+from p2pmoe.backbone.servings import Means
+from p2pmoe.backbone.settlement import Settlement, SettlementTerms
 from relay.keys import PeerId
 from tests.support.backbone import DispatchRig, peer_id
+from tests.support.money import NOW_US, Money
 from tests.support.simulated_workers import SimulatedWorkers
 
+MONEY = Money()
 WORKERS = (1, 2, 3, 4)
 EXPERTS = (0, 1, 2, 3)
 N_EARNED = 60
@@ -172,6 +178,7 @@ def right_rows(work: LayerWork, expert: int) -> np.ndarray:
 
 
 def check_end(history: History) -> None:
+    """Check what holds at the end of every history, whatever the accounts are."""
     rig = history.rig
     for at, work in enumerate(history.works):
         replies = history.replies[at]
@@ -186,11 +193,11 @@ def check_end(history: History) -> None:
             for expert, value in ends[0].values.items():
                 is_right = bool((value == right_rows(work, expert)).all())
                 assert is_right or history.liars
-    assert rig.accounts.add_up()
     assert rig.dispatcher.next_time() is None
     assert rig.dispatcher.in_flight() == {}
     assert all(w.cost.in_flight_rows == 0 for w in rig.fleet.workers.values())
-    assert set(rig.accounts.withheld) <= history.liars
+    banned = {p for p, w in rig.fleet.workers.items() if w.status is Status.DROPPED}
+    assert banned <= history.liars
     n_sent = sum(isinstance(m, Dispatch) for _, m in rig.sent)
     n_hedges = sum(rig.counters.hedges.values())
     assert n_hedges * HEDGE_EVERY <= N_EARNED + n_sent - n_hedges
@@ -206,6 +213,14 @@ def test_every_layer_and_every_serving_ends_once(
     events: list[tuple[str, object]], has_disk: bool, check_rate: float
 ) -> None:
     rig = DispatchRig(HOLDERS, local_allowed=has_disk, check_rate=check_rate)
+    history = lived(rig, events)
+    check_end(history)
+    assert rig.accounts.add_up()
+    assert set(rig.accounts.withheld) <= history.liars
+
+
+def lived(rig: DispatchRig, events: list[tuple[str, object]]) -> History:
+    """Let events happen to a rig, and everything come to its end."""
     rig.is_judged = True
     for n in WORKERS:
         rig.measured(n, 0.020)
@@ -215,4 +230,54 @@ def test_every_layer_and_every_serving_ends_once(
     for what, how in events:
         history.act(what, how)
     history.end()
+    return history
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(EVENT, max_size=40), st.sampled_from([4, 12, 64]))
+def test_floats_and_ceilings_of_the_real_accounts_come_out_even(
+    events: list[tuple[str, object]], float_leaves: int
+) -> None:
+    """What is at risk at the end is what was accepted, and nothing else."""
+    settlement, means = accounts_of(float_leaves)
+    rig = DispatchRig(HOLDERS, accounts=settlement)
+    means.append(rig)
+    history = lived(rig, events)
     check_end(history)
+    n_accepted = Counter[PeerId]()
+    for served in settlement.fresh:
+        n_accepted[served.slot.peer] += served.slot.n
+    numbers = [
+        (served.slot.peer, served.slot.first + at)
+        for served in settlement.fresh
+        for at in range(served.slot.n)
+    ]
+    assert len(set(numbers)) == len(numbers)  # one receipt a serving at most
+    for n in WORKERS:
+        account = settlement._accounts[peer_id(n)]
+        assert account.at_risk == n_accepted[peer_id(n)]
+    assert settlement.totals().accepted == len(numbers)
+
+
+def accounts_of(float_leaves: int) -> tuple[Settlement, list[DispatchRig]]:
+    """Return accounts with a tab and a grant for every worker; rigs hear of means."""
+    rigs: list[DispatchRig] = []
+
+    def on_means(peer: PeerId, means: Means) -> None:
+        for rig in rigs:
+            rig.fleet.set_means(peer, means)
+
+    terms = SettlementTerms(
+        network=MONEY.network,
+        manifest_hash=MONEY.manifest_hash,
+        profile=0,
+        backbone=PeerId(MONEY.backbone.peer_id),
+    )
+    settlement = Settlement(terms, lambda: NOW_US, on_means)
+    prices = MONEY.prices()
+    settlement.priced(prices)
+    grant = MONEY.grant(prices, float_leaves=float_leaves)
+    for n in WORKERS:
+        settlement.greeted(peer_id(n), bytes([n]) * 8)
+        settlement.granted(peer_id(n), grant.content_hash, grant)
+    return settlement, rigs

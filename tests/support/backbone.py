@@ -17,7 +17,7 @@ from p2pmoe.backbone.dispatcher import Dispatcher, DispatcherParts, SpotChecks
 from p2pmoe.backbone.exchange import LayerWork, Reply
 from p2pmoe.backbone.fleet import Fleet
 from p2pmoe.backbone.plan import ExpertRows, LayerPlan, Tier, WorkerCalls
-from p2pmoe.backbone.servings import Means, Served, ServingSlot
+from p2pmoe.backbone.servings import Accounts, Means, Served, ServingSlot
 from p2pmoe.backbone.trace import RequestTrace, StepTrace
 from relay.keys import PeerId
 
@@ -92,6 +92,7 @@ class DispatchRig:
         check_rate: float = 0.0,
         first_passes: int = 0,
         hedging: bool = True,
+        accounts: Accounts | None = None,
     ) -> None:
         """Make workers from {worker number: experts of layer 1}, all live."""
         self.now = 100.0
@@ -108,7 +109,7 @@ class DispatchRig:
             DispatcherParts(
                 send=self._send,
                 fleet=self.fleet,
-                accounts=self.accounts,
+                accounts=accounts or self.accounts,
                 counters=self.counters,
                 clock=lambda: self.now,
                 random=Random(1),

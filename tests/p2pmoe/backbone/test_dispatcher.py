@@ -285,6 +285,11 @@ def test_b32_a_call_that_three_workers_fail_comes_here() -> None:
     replies = rig.replies(work)
     assert any(isinstance(r, ComputeHere) for r in replies)
     assert sum(len(rig.dispatches(n)) for n in (1, 2, 3, 4, 5)) == 3
+    failed = [n for n in (1, 2, 3, 4, 5) if rig.dispatches(n)]
+    assert sorted(rig.fleet.to_greet(rig.now)) == [peer_id(n) for n in failed]
+    for n in failed:  # none of them loses standing
+        assert rig.fleet.workers[peer_id(n)].failures == 0
+    assert rig.accounts.add_up()
 
 
 def test_not_held_takes_the_experts_from_the_worker_only() -> None:
