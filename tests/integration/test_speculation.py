@@ -6,12 +6,15 @@ preempted in between. All must say what plain decoding says.
 """
 
 import functools
+import math
 import random
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 import trio
 
@@ -24,8 +27,9 @@ from p2pmoe.backbone.speculation.ngram import NgramDraft
 from p2pmoe.backbone.speculation.rounds import RoundPlan
 from p2pmoe.backbone.speculation.self_draft import SelfDraft
 from p2pmoe.backbone.speculation.speculation import Speculation, SpeculationMaker
+from p2pmoe.backbone.trace import RequestTrace, StepTrace
 from p2pmoe.config import DiskPolicy
-from p2pmoe.model.sampler import SamplingSettings
+from p2pmoe.model.sampler import SamplingSettings, log_probabilities
 from tests.integration.test_batch_invariance import text_ids
 from tests.support.backbone_model import (
     POCKET,
@@ -221,3 +225,50 @@ async def test_drafts_change_no_token_with_workers_for_200_prompts(
     tmp_path: Path,
 ) -> None:
     await check_with_workers(tmp_path, requests_of(200, 12))
+
+
+# In distribution.
+
+N_SEEDS, TOP_K = 1000, 3
+
+
+def chances(side: LocalSide, tokens: list[int], temperature: float) -> dict[int, float]:
+    """Return the model's own distribution of what follows, of its likeliest tokens."""
+    experts = ScatteredExperts(side.places(), StepTrace.of(RequestTrace()), math.inf)
+    cache = side.model.new_cache(len(tokens))
+    (logits,) = side.model.forward(tokens, cache, experts)
+    scores = log_probabilities(logits)
+    best = np.argsort(-scores, kind="stable")[:TOP_K]
+    weights = np.exp((scores[best] - scores[best[0]]) / temperature)
+    return dict(zip(best.tolist(), (weights / weights.sum()).tolist(), strict=True))
+
+
+@pytest.mark.slow
+def test_sampled_blocks_have_the_models_own_distribution() -> None:
+    """Three tokens from each of many seeds, those after the first drafted by itself.
+
+    Chi-square over 27 outcomes: with 26 degrees of freedom it is above 64 in one world
+    of 50,000. The seeds are fixed, so it is always the same.
+    """
+    side, prompt = local_side(POCKET, hot_share=0.5), text_ids()[5000:5012]
+    expected = {}
+    for a, p in chances(side, prompt, 1.0).items():
+        for b, q in chances(side, [*prompt, a], 1.0).items():
+            for c, r in chances(side, [*prompt, a, b], 1.0).items():
+                expected[a, b, c] = p * q * r * N_SEEDS
+    requests = [
+        a_request(
+            prompt,
+            3,
+            sampling=SamplingSettings(temperature=1.0, top_k=TOP_K, seed=seed),
+        )
+        for seed in range(N_SEEDS)
+    ]
+    made: list[Speculation] = []
+    counts: Counter[tuple[int, ...]] = Counter(
+        map(tuple, run_all(side, requests, maker(side, DraftSource.SELF, 2, made)))
+    )
+    assert counts.keys() <= expected.keys()
+    accepted = made[0].counts.n_accepted[DraftSource.SELF]
+    assert 0 < accepted < made[0].counts.n_drafted[DraftSource.SELF]
+    assert sum((counts[o] - n) ** 2 / n for o, n in expected.items()) < 64.0
