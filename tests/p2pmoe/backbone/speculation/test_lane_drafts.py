@@ -548,6 +548,87 @@ def test_a_draft_is_cut_at_the_floor_and_behind_a_stop_token() -> None:
     assert {len(step.tokens) for step in rig.steps(sequence)[1:-1]} == {3}
 
 
+# Weights that are fetched ahead.
+
+
+class Fetching:
+    """A `Prefetching` that keeps what it is asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[dict[int, tuple[int, ...]]]] = []
+        self.deadlines: set[float] = set()
+
+    def fetch(self, foreseen, step: StepTrace, deadline: float) -> None:
+        assert step.n_rows >= 1
+        self.asked.append(list(foreseen))
+        self.deadlines.add(deadline)
+
+
+class Foreseeing(ScriptedDraft):
+    """Foresees an expert for each row that it is asked about."""
+
+    def foresee(self, wishes, drafts):
+        self.rows = [1 + len(tokens) for tokens in drafts]
+        return [{0: tuple(range(n))} for n in self.rows]
+
+
+def prefetching(drafter: ScriptedDraft, others: Sequence[ScriptedDraft] = ()):
+    plan = RoundPlan(source=drafter.source, n_drafts=2, prefetch=True)
+    fetching = Fetching()
+    own = Speculation(
+        drafters=(drafter, *others), chooser=FixedChooser(plan), prefetch=fetching
+    )
+    return LaneRig(RecallingModel(), speculation=lambda _: own), fetching
+
+
+def test_what_drafts_foresee_is_fetched_before_their_pass() -> None:
+    request = a_request([1, 2], 8)
+    drafter = ScriptedDraft(knowing([request], "right"), foreseen={3: (7, 8)})
+    rig, fetching = prefetching(drafter)
+    rig.submit(request)
+    rig.run()
+    assert fetching.asked[0] == [{3: (7, 8)}]
+    assert fetching.deadlines == {rig.now + 600.0}
+    assert rig.lanes[0].speculation.chooser.questions[0].can_prefetch
+
+
+def test_drafts_of_others_are_looked_at_by_who_foresees() -> None:
+    request = a_request([1, 2], 8)
+    drafter = ScriptedDraft(knowing([request], "right"))
+    foreseeing = Foreseeing(lambda wish: [], source=DraftSource.SELF)
+    rig, fetching = prefetching(drafter, [foreseeing])
+    sequence = rig.submit(request)
+    rig.run()
+    assert fetching.asked[:2] == [[{0: (0, 1, 2)}]] * 2
+    assert rig.tokens(sequence) == cold_run(request)
+
+
+def test_nothing_is_fetched_for_a_plan_that_does_not_say_so() -> None:
+    request = a_request([1, 2], 8)
+    drafter = ScriptedDraft(knowing([request], "right"), foreseen={3: (7, 8)})
+    fetching = Fetching()
+    own = replace(drafting_always(drafter, 2), prefetch=fetching)
+    rig = LaneRig(RecallingModel(), speculation=lambda _: own)
+    rig.submit(request)
+    rig.run()
+    assert fetching.asked == []
+
+
+def test_who_foresees_and_fails_does_no_harm(caplog: pytest.LogCaptureFixture) -> None:
+    class Blind(Foreseeing):
+        def foresee(self, wishes, drafts):
+            raise RuntimeError("nothing is to be seen")
+
+    request = a_request([1, 2], 8)
+    drafter = ScriptedDraft(knowing([request], "right"))
+    rig, fetching = prefetching(drafter, [Blind(lambda wish: [])])
+    sequence = rig.submit(request)
+    rig.run()
+    assert rig.tokens(sequence) == cold_run(request)
+    assert fetching.asked == []
+    assert "nothing is foreseen for a round" in caplog.text
+
+
 # In flight.
 
 
