@@ -300,6 +300,9 @@ class Lane:
                 over.append((sequence, verified.error))
         own_parts = [found.get(share.sequence, NOTHING) for share in shares]
         self.totals.add(step, [len(own.tokens) for own in own_parts])
+        self.totals.rejected(
+            step, [own.n_drafted - own.n_accepted for own in own_parts]
+        )
         with self._parts.lock:
             kept = [
                 Share(share.sequence, share.n_rows + own.n_accepted)

@@ -21,6 +21,7 @@ class PassTotals:
         "crossing_s",
         "n_committed",
         "n_passes",
+        "n_rejected_servings",
         "n_sequences",
         "n_trips",
         "wait_s",
@@ -32,6 +33,7 @@ class PassTotals:
         self.n_sequences = 0
         self.n_committed = 0
         self.n_trips = 0
+        self.n_rejected_servings = 0
         self.wait_s = 0.0
         self.crossing_s = 0.0
 
@@ -48,3 +50,10 @@ class PassTotals:
         for is_decoding, n in zip(step.decoding, committed, strict=False):
             if is_decoding:
                 self.n_committed += n
+
+    def rejected(self, step: StepTrace, drafts: Sequence[int]) -> None:
+        """Count servings that were for rejected drafts alone: so many of each part.
+
+        They are accepted and paid as any other (design, 05), and told apart.
+        """
+        self.n_rejected_servings += step.n_remote_for(drafts)

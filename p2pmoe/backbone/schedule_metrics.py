@@ -32,6 +32,9 @@ def schedule_page(engine: Engine) -> str:
         "p2pmoe_decode_steps_total": sum(own.n_passes for own in passes),
         "p2pmoe_decode_sequence_steps_total": sum(own.n_sequences for own in passes),
         "p2pmoe_decode_tokens_total": sum(own.n_committed for own in passes),
+        "p2pmoe_rejected_draft_servings_total": sum(
+            own.n_rejected_servings for own in passes
+        ),
         "p2pmoe_decode_trips_total": sum(own.n_trips for own in passes),
         "p2pmoe_decode_wait_seconds_total": sum(own.wait_s for own in passes),
         "p2pmoe_decode_crossing_seconds_total": sum(own.crossing_s for own in passes),

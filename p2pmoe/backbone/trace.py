@@ -45,6 +45,7 @@ class StepTrace:
         "_hashes",
         "_monotonic",
         "_owner",
+        "_remote",
         "_started_s",
         "_stopped",
         "ahead",
@@ -82,6 +83,7 @@ class StepTrace:
         self.n_rows = len(self._owner)
         self._before = [_spent(trace) for trace in self.traces]
         self._hashes: dict[int, list[TracedHash]] = {}
+        self._remote: list[ExpertRows] = []  # calls that workers computed
         self._stopped = False
         self.n_cold = 0  # expert calls that had to read from disk, each once
         self._monotonic = monotonic
@@ -113,6 +115,9 @@ class StepTrace:
 
     def called(self, tier: Tier, calls: Iterable[ExpertRows]) -> None:
         """Count expert calls that were computed."""
+        calls = tuple(calls)
+        if tier in {Tier.HUB, Tier.EDGE}:
+            self._remote += calls
         for trace in self._each(calls):
             trace.calls[tier] += 1
 
@@ -262,6 +267,16 @@ class StepTrace:
         ended_s = self._monotonic() if self._ended_s is None else self._ended_s
         seconds = ended_s - self._started_s
         return self.record.told(seconds, self.n_rows, len(self.traces))
+
+    def n_remote_for(self, last_rows: Sequence[int]) -> int:
+        """Return how many calls of workers had only some of each part's last rows."""
+        ends = [*self._first[1:], self.n_rows]
+        rows = {
+            row
+            for end, n in zip(ends, last_rows, strict=True)
+            for row in range(end - n, end)
+        }
+        return sum(rows.issuperset(call.rows) for call in self._remote) if rows else 0
 
     def hashes(self, part: int) -> tuple[TracedHash, ...]:
         """Return a traced request's hashes by position, layer, and expert.

@@ -2,7 +2,7 @@
 
 from p2pmoe.backbone.pass_record import PassRecord
 from p2pmoe.backbone.pass_totals import PassTotals
-from p2pmoe.backbone.plan import ExpertRows
+from p2pmoe.backbone.plan import ExpertRows, Tier
 from p2pmoe.backbone.trace import RequestTrace, StepTrace
 
 
@@ -42,3 +42,22 @@ def test_waits_of_a_pass_that_failed_were_paid_for() -> None:
     totals = PassTotals()
     totals.add(step(True, waits=2), ())
     assert (totals.n_trips, totals.n_committed) == (2, 0)
+
+
+def test_servings_for_rejected_drafts_alone_are_told_apart() -> None:
+    parts = [(request(decodes=True), 4), (request(decodes=True), 1)]
+    taken = StepTrace(parts)  # a token and three drafts; another one's token
+    calls = [
+        ExpertRows(expert=0, rows=(0,)),
+        ExpertRows(expert=1, rows=(1, 2)),
+        ExpertRows(expert=2, rows=(2, 3)),
+        ExpertRows(expert=3, rows=(3,)),
+        ExpertRows(expert=4, rows=(3, 4)),
+    ]
+    taken.called(Tier.EDGE, calls)
+    taken.called(Tier.RAM, [ExpertRows(expert=5, rows=(3,))])
+    totals = PassTotals()
+    totals.rejected(taken, [2, 0])  # the first draft was right
+    assert totals.n_rejected_servings == 2
+    totals.rejected(taken, [0, 0])
+    assert totals.n_rejected_servings == 2
