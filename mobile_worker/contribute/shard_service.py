@@ -89,6 +89,6 @@ def _reader(shard: bytes) -> ReadRange:
     def read(name: str, offset: int, length: int) -> tuple[int, bytes]:
         if offset < 0:
             raise ShardMissing(f"nothing at {offset} of {name[:8]}")
-        return len(shard), shard[offset : offset + length]
+        return len(shard), bytes(shard[offset : offset + length])
 
     return read

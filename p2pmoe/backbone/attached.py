@@ -14,6 +14,7 @@ import trio
 
 from p2pmoe.backbone.handover import Handover
 from p2pmoe.backbone.joining import Joined, Joining, join
+from p2pmoe.backbone.prefetch.fetch_work import Fetching
 from p2pmoe.backbone.scattered import Network
 
 __all__ = ["Attached", "attach"]
@@ -38,12 +39,17 @@ async def attach(joining: Joining) -> AsyncIterator[Attached]:
     handover = Handover()
     joined = join(joining)
     await joined.bookkeeper.restore()
-    dispatcher = joined.dispatcher
+    dispatcher, fetcher = joined.dispatcher, joined.fetcher
     network = Network(
         fleet=joined.fleet,
         submit=lambda work: handover.call(functools.partial(dispatcher.start, work)),
         report=lambda ticket, passed: handover.call(
             functools.partial(dispatcher.checked, ticket, passed=passed)
+        ),
+        fetching=Fetching(
+            start=lambda work: handover.call(functools.partial(fetcher.start, work)),
+            stop=lambda work: handover.call(functools.partial(fetcher.stop, work)),
+            manifest=joining.manifest,
         ),
     )
     async with trio.open_nursery() as nursery:

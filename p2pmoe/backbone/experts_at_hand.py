@@ -220,6 +220,20 @@ class HotSet:
                 return False
             return self._add(expert, weights)
 
+    def has_place(self, expert: ExpertId) -> bool:
+        """Whether `adopt` would keep an expert that is not here; changes nothing."""
+        with self._lock:
+            lacking = self._n_bytes + self.sizes[expert] - self.budget_bytes
+            if expert in self._resident:
+                return False
+            if self._ranks is None:
+                is_aimed = self._aim is None or expert in self._aim
+                return is_aimed and lacking <= 0
+            return lacking <= 0 or (
+                self.sizes[expert] <= self.budget_bytes
+                and bool(self._ranks.victims(expert, lacking, wanted=False))
+            )
+
     def plan(
         self,
         use: Counts,

@@ -28,6 +28,7 @@ from p2pmoe.backbone.journal import Journal
 from p2pmoe.backbone.local_side import LocalSide
 from p2pmoe.backbone.market_client import MarketClient, MarketTerms
 from p2pmoe.backbone.network_side import NetworkSide, NetworkSideParts
+from p2pmoe.backbone.prefetch.fetching import Fetcher, FetcherParts
 from p2pmoe.backbone.servings import Means
 from p2pmoe.backbone.settlement import Settlement, SettlementTerms
 from p2pmoe.backbone.shard_reader import ShardReader
@@ -65,6 +66,7 @@ class Joined:
     arbiter: Arbiter
     settlement: Settlement
     bookkeeper: Bookkeeper
+    fetcher: Fetcher
 
 
 def join(joining: Joining) -> Joined:
@@ -92,6 +94,7 @@ def join(joining: Joining) -> Joined:
     arbiter = _arbiter(joining, fleet)
     dispatcher = _dispatcher(joining, fleet, settlement, arbiter)
     bookkeeper = _bookkeeper(joining, services, settlement)
+    fetcher = _fetcher(joining)
     side = NetworkSide(
         NetworkSideParts(
             node=joining.node,
@@ -105,6 +108,7 @@ def join(joining: Joining) -> Joined:
             bookkeeper=bookkeeper,
             market_client=_market_client(joining, name),
             shards=ShardReader(joining.local.model_file, joining.manifest, name),
+            fetcher=fetcher,
             on_coverage=joining.on_coverage,
         )
     )
@@ -116,6 +120,7 @@ def join(joining: Joining) -> Joined:
         dispatcher=dispatcher,
         settlement=settlement,
         bookkeeper=bookkeeper,
+        fetcher=fetcher,
     )
 
 
@@ -177,6 +182,17 @@ def _dispatcher(
                 first_passes=tuning.first_passes,
             ),
             on_dispute=arbiter.take,
+        )
+    )
+
+
+def _fetcher(joining: Joining) -> Fetcher:
+    return Fetcher(
+        FetcherParts(
+            send=joining.node.send,
+            entries={entry.expert: entry for entry in joining.manifest.experts},
+            clock=joining.clock.monotonic,
+            random=SystemRandom(),
         )
     )
 

@@ -7,6 +7,7 @@
     market      notices and demand when due
     ledger      vouchers, grants and filings, one at a time (bookkeeper.py)
     shards      GET answered from the model file, on a thread
+    weights     BLOBs that prefetching asked workers for (prefetch/fetching.py)
 
 Peers' nonsense is logged and changes nothing else. Queues between the reader and the
 slower tasks are bounded: what does not fit is dropped, and its sender asks again.
@@ -40,6 +41,7 @@ from p2pmoe.backbone.bookkeeper import Bookkeeper
 from p2pmoe.backbone.dispatcher import Dispatcher
 from p2pmoe.backbone.fleet import Fleet
 from p2pmoe.backbone.market_client import MarketClient
+from p2pmoe.backbone.prefetch.fetching import Fetcher
 from p2pmoe.backbone.settlement import Settlement
 from p2pmoe.backbone.shard_reader import ShardReader
 from relay.keys import PeerId
@@ -73,6 +75,7 @@ class NetworkSideParts:
     bookkeeper: Bookkeeper
     market_client: MarketClient
     shards: ShardReader
+    fetcher: Fetcher
     on_coverage: Callable[[], None]
 
 
@@ -159,6 +162,8 @@ class NetworkSide:
                 self._parts.fleet.draining(peer, self._now())
             case messages.Get():
                 self._queue_get(peer, message)
+            case messages.Blob():
+                self._parts.fetcher.on_blob(peer, message)
             case messages.Voucher():
                 if self._parts.settlement.knows(peer):
                     self._queue_money(self._vouchers, peer, message, n_bytes)
@@ -183,8 +188,12 @@ class NetworkSide:
         elif peer in self._parts.fleet.workers:
             log.info("worker %s is lost: %s", peer.hex()[:8], reason)
             self._parts.settlement.lost(peer)
-            self._parts.dispatcher.on_lost(peer)
-            self._parts.on_coverage()
+            self._gone(peer)
+
+    def _gone(self, peer: PeerId) -> None:
+        self._parts.dispatcher.on_lost(peer)
+        self._parts.fetcher.on_lost(peer)
+        self._parts.on_coverage()
 
     def _back(self, peer: PeerId) -> None:
         """Try what waits for the market or the ledger: it may be listening again."""
@@ -198,8 +207,7 @@ class NetworkSide:
             return
         if reason in {UndeliveredReason.NOT_HERE, UndeliveredReason.LOST}:
             self._parts.settlement.lost(peer)
-        self._parts.dispatcher.on_lost(peer)
-        self._parts.on_coverage()
+        self._gone(peer)
 
     def _greeted(self, peer: PeerId, hello: messages.Hello) -> None:
         """Take a worker's HELLO or HELLO_ACK; refuse other arithmetic or models."""

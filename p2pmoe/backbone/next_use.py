@@ -96,3 +96,8 @@ class NextUse:
         at = expert.layer, expert.index
         mixed = self._slow[at] + FAST_SHARE * self._fast[at]
         return float(min(1.0, mixed / (1.0 + FAST_SHARE)))
+
+    def mean_chance(self, layer: int) -> float:
+        """Return the mean of that chance over the experts of a layer."""
+        mixed = self._slow[layer] + FAST_SHARE * self._fast[layer]
+        return float(mixed.mean()) / (1.0 + FAST_SHARE)

@@ -11,6 +11,7 @@ from p2pmoe.backbone.disk_experts import DiskExperts
 from p2pmoe.backbone.exchange import CheckTicket, LayerWork
 from p2pmoe.backbone.experts_at_hand import HotSet
 from p2pmoe.backbone.plan import Holder
+from p2pmoe.backbone.prefetch.fetch_work import Fetching
 from p2pmoe.backbone.prefetch.prefetching import Prefetching
 from p2pmoe.backbone.use import UseCounts
 from p2pmoe.config import DiskPolicy, MissingPolicy
@@ -29,11 +30,15 @@ class Holders(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """The way to remote experts; both callables may be called from any thread."""
+    """The way to remote experts; both callables may be called from any thread.
+
+    `fetching` is the way to their weights; None: they cannot be had.
+    """
 
     fleet: Holders
     submit: Callable[[LayerWork], None]
     report: Callable[[CheckTicket, bool | None], None]  # None: it could not be compared
+    fetching: Fetching | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from mobile_worker import messages
 from mobile_worker.arithmetic.kernel import Kernel
 from mobile_worker.arithmetic.self_test_digest import SELF_TEST_DIGEST
 from mobile_worker.clock import SystemClock
+from mobile_worker.contribute.shard_service import ShardService
 from mobile_worker.expert_id import ExpertId
 from mobile_worker.links.events import Arrived
 from mobile_worker.links.memory import MemoryNetwork, MemoryNode
@@ -29,6 +30,7 @@ from mobile_worker.servings.grants import GrantReader
 from mobile_worker.servings.settling import Settling
 from mobile_worker.session.descriptor import NetworkDescriptor, sign_descriptor
 from mobile_worker.session.identity import Identity
+from mobile_worker.shards.errors import ShardMissing
 from mobile_worker.shards.manifest import Manifest
 from relay.keys import PeerId, SigningKey
 from relay.tokens import Role
@@ -228,8 +230,10 @@ class MemoryWorker:
         self.identity = Identity.generate()
         self.node: MemoryNode
         self.n_dispatches = 0
+        self.n_gets = 0
+        self.spoil = lambda blob: blob  # what a hostile one does to its answers
         self._kernel = kernel
-        held = HeldExperts(1 << 30)
+        held = self._held = HeldExperts(1 << 30)
         self._model = held.learn(world.digest, world.manifest)
         for expert, shard in shards.items():
             held.hold(self._model, expert, shard)
@@ -271,8 +275,10 @@ class MemoryWorker:
                     ledger=self.world.ledger_identity.peer_id,
                     clock=self.world.clock,
                 )
+                self.gets = ShardService(self, held=self._held.shard, stored=_nothing)
                 nursery.start_soon(server.run)
                 nursery.start_soon(settling.run)
+                nursery.start_soon(self.gets.run)
                 task_status.started()
                 async for event in self.node.arrivals():
                     if isinstance(event, Arrived):
@@ -291,6 +297,9 @@ class MemoryWorker:
                 server.dispatched(peer, message)
             case messages.Cancel(request=request):
                 server.cancelled(peer, request)
+            case messages.Get():
+                self.n_gets += 1
+                self.gets.asked(peer, message)
             case messages.Grant():
                 self.accounts.granted(peer, message)
             case messages.Accept():
@@ -303,6 +312,16 @@ class MemoryWorker:
             case messages.Draining():
                 self.accounts.close()
                 settling.wake()
+
+    def send(self, peer: PeerId, blob: messages.Blob) -> None:
+        """Send a piece of a shard, spoiled or not; None: nothing."""
+        spoiled = self.spoil(blob)
+        if spoiled is not None:
+            self.node.send(peer, spoiled)
+
+    def waiting_bytes(self, peer: PeerId) -> int:
+        """What waits to be sent to a peer."""
+        return self.node.waiting_bytes(peer)
 
     def _greet(self, peer: PeerId, hello: messages.Hello) -> None:
         tab = self.accounts.greeted(peer, hello.manifest_hash, hello.profile, hello.tab)
@@ -320,6 +339,10 @@ class MemoryWorker:
     def _find(self, peer: PeerId, tab_id: bytes) -> object:
         tab = self.accounts.find(peer, tab_id)
         return None if tab is None else (tab, self._model)
+
+
+def _nothing(name: str, offset: int, length: int) -> tuple[int, bytes]:
+    raise ShardMissing(name)
 
 
 def split(experts: Iterable[ExpertId], n: int) -> list[set[ExpertId]]:

@@ -241,3 +241,23 @@ def test_what_does_not_pay_is_neither_moved_nor_fetched() -> None:
     table = use(e_1_0=9, e_1_1=2, e_2_0=30)
     assert hot.plan(table, pays=lambda uses: uses > 50) == Moves()
     assert hot.plan(table, pays=lambda uses: uses > 20).load == (ExpertId(2, 0),)
+
+
+def test_there_is_place_for_what_would_be_adopted() -> None:
+    one, other, third = ExpertId(1, 0), ExpertId(1, 1), ExpertId(2, 2)
+    next_use = NextUse(3, 4)
+    hot = HotSet(SIZES, 100, lambda expert: None, next_use=next_use)
+    assert hot.has_place(one)
+    assert hot.adopt(one, object())
+    assert not hot.has_place(one), "it is here already"
+    for _ in range(9):
+        next_use.add(1, np.array([[1]], np.int64))
+    assert hot.has_place(other), "it is needed sooner than the one that is here"
+    assert hot.resident() == (one,), "asking changes nothing"
+    assert hot.adopt(other, object())
+    assert not hot.has_place(third), "nobody uses it"
+    assert not HotSet(SIZES, 99, lambda expert: None).has_place(one)
+    aimed = HotSet(SIZES, 100, lambda expert: None)
+    aimed.aim(use(e_1_1=5))
+    assert aimed.has_place(other)
+    assert not aimed.has_place(one)

@@ -25,6 +25,7 @@ from mobile_worker.links.events import (
 from mobile_worker.session.identity import Identity
 from p2pmoe.backbone.fleet import Status
 from p2pmoe.backbone.network_side import MAX_OF_WORKER, NetworkSide
+from p2pmoe.backbone.prefetch.fetch_work import FetchWork, Lack, Wanted
 from relay.keys import PeerId
 from tests.support.backbone_model import (
     POCKET,
@@ -241,3 +242,20 @@ async def test_gets_of_one_peer_leave_room(tmp_path: Path) -> None:
         for _ in range(300):
             rig.say(get, Identity.generate().peer_id if len(said) > 100 else None)
         assert len(said) == 101  # the rest were of others, and wait
+
+
+@trio_test
+async def test_weights_come_by_hash_and_a_lost_worker_is_told(tmp_path: Path) -> None:
+    async with rig_of(tmp_path) as r:
+        fetching = r.backbone.places.network.fetching
+        wanted = tuple(Wanted(expert=e, peer=r.peer) for e in sorted(HELD))
+        work, lost = FetchWork(wanted=wanted), FetchWork(wanted=wanted)
+        await trio.to_thread.run_sync(fetching.start, work)
+        replies = [await trio.to_thread.run_sync(work.replies.get) for _ in wanted]
+        shards = shards_of(POCKET, HELD)
+        assert {r.wanted.expert: bytes(r.shard) for r in replies} == shards
+        r.worker.spoil = lambda blob: None
+        await trio.to_thread.run_sync(fetching.start, lost)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        r.side.take(PeerLost(r.peer, LostReason.GONE))
+        assert [lost.replies.get().why for _ in wanted] == [Lack.LOST] * 2

@@ -90,3 +90,13 @@ def test_chances_are_chances_and_distances_at_least_one(
         for index in range(N_EXPERT):
             assert 0 <= use.chance(ExpertId(layer, index)) <= 1
     use.add(0, np.zeros((0, 2), np.int64))  # a step without rows changes nothing
+
+
+def test_the_mean_chance_is_that_of_a_layers_experts() -> None:
+    use = NextUse(2, 4)
+    assert use.mean_chance(1) == 0.0
+    for index in (0, 1, 1, 2):
+        use.add(1, np.array([[index]], np.int64))
+    chances = [use.chance(ExpertId(1, index)) for index in range(4)]
+    assert use.mean_chance(1) == pytest.approx(sum(chances) / 4)
+    assert use.mean_chance(0) == 0.0
