@@ -49,6 +49,7 @@ from p2pmoe.backbone.metrics import engine_page, local_page, network_page, path_
 from p2pmoe.backbone.readiness import ReadinessGate, with_damage
 from p2pmoe.backbone.residency import Residency, keep_resident
 from p2pmoe.backbone.scattered import Network, ScatteredExperts
+from p2pmoe.backbone.speculation.making import draft_ground, speculation_maker
 from p2pmoe.backbone.start_files import make_folder, open_configured_model
 from p2pmoe.backbone.start_report import StartReport
 from p2pmoe.backbone.trace import StepTrace
@@ -274,7 +275,8 @@ class Service:
     def _engine_parts(self, local: LocalSide, network: Network | None) -> EngineParts:
         tuning = self.config.tuning
         places = replace(local.places(network), overlap=tuning.overlap)
-        joined = self._joined
+        joined, wish = self._joined, self.config.speculation
+        ground = draft_ground(wish, local, places)
 
         def cancel(step: StepTrace) -> None:
             if joined is not None:
@@ -282,7 +284,9 @@ class Service:
 
         return EngineParts(
             model=local.model,
-            experts=functools.partial(ScatteredExperts, places),
+            experts=functools.partial(
+                ScatteredExperts, places, stand_ins=ground.stand_ins
+            ),
             cancel=cancel,
             counters=self.counters,
             monotonic=self._clock.monotonic,
@@ -297,6 +301,7 @@ class Service:
             max_queued=tuning.max_queued_requests,
             deadline_s=tuning.request_deadline_s,
             chunk_tokens=tuning.prefill_chunk_tokens,
+            speculation=speculation_maker(wish, ground),
             prefill_steps=self._prefill_steps(local, network),
         )
 

@@ -6,6 +6,7 @@ it. Times are seconds; nothing here reads a clock.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Protocol
 
 from p2pmoe.backbone.speculation.drafts import DraftSource
@@ -39,13 +40,14 @@ class RoundPlan:
     Without a source the round decodes plainly. A sequence's draft ends before the token
     at which the product of its `Draft.chances` falls below `floor`: such a token is not
     worth its row. `prefetch`: the weights of foreseen experts are fetched before the
-    pass.
+    pass, waiting no longer than `prefetch_s`.
     """
 
     source: DraftSource | None = None
     n_drafts: int = 0
     floor: float = 0.0
     prefetch: bool = False
+    prefetch_s: float = inf
     why: str = ""
 
 
