@@ -207,7 +207,8 @@ class LaneDrafts:
         """Fetch the weights that the round foresees, if its plan says so."""
         fetching = self.speculation.prefetch
         if fetching is not None and round_.foreseen:
-            fetching.fetch(round_.foreseen, step, deadline)
+            until = self._monotonic() + round_.plan.prefetch_s
+            fetching.fetch(round_.foreseen, step, min(deadline, until))
 
     def begin_in_flight(self, round_: Round) -> InFlight | None:
         """Begin to draft behind the drafts; None where there is nothing to do."""
