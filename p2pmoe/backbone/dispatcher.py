@@ -196,6 +196,11 @@ class Dispatcher:
                 self._audits.stopped(progress.work.trace)  # its checks are never made
         self.retry_stranded()
 
+    @property
+    def n_open(self) -> int:
+        """How many dispatches may still be answered, those called off among them."""
+        return len(self._flights) + len(self._withdrawn)
+
     def in_flight(self) -> Mapping[PeerId, int]:
         """Return the number of unanswered dispatches by worker."""
         return self._flights.n_by_worker()
