@@ -7,6 +7,7 @@
     decoded    what the kernel may keep beside that: nothing (native), copies (wasm), or
                unpacked codes as f32, 4.125 bytes a weight (numpy)
     disk       experts on their way from the disk: read, and not computed or kept yet
+    ahead      weights fetched from workers for the passes of all lanes (prefetch)
     hot        resident routed experts, in the file's own bytes
 
 Base and working are fixed. The pool of keys and values gets a quarter of what is left
@@ -15,9 +16,11 @@ sequences that may run at once. Of what is left after it, the disk's share is a
 sixteenth, at most 64 MiB but never less than an expert for each lane and one more,
 unless it is given (`--disk-cache`). The base matrices as the kernel keeps them come
 next (every token needs all of them) if they leave a fifth of it and the disk's share,
-else the kernel unpacks as it goes within a sixteenth; the hot set gets the rest. The
-items add up to `--ram` exactly. Without it all routed experts are resident, and the
-pool is a quarter of the weights' bytes, within the same bounds.
+else the kernel unpacks as it goes within a sixteenth. Of what is left then, unless all
+experts fit, weights that are fetched ahead get an eighth, at most 256 MiB, or a quarter
+as long as that is below 8 MiB; the hot set gets the rest. The items add up to `--ram`
+exactly. Without it all routed experts are resident, and the pool is a quarter of the
+weights' bytes, within the same bounds.
 
 `--ram` is the memory for the model: what the process takes before it opens one (the
 interpreter, its libraries, the vocabulary) comes on top, and is measured. Pure.
@@ -47,6 +50,8 @@ __all__ = [
 DECODED_PER_WEIGHT = 4.125
 DECODED_SHARE = 0.8
 SERVING_BYTES = 8 << 20
+_AHEAD_BYTES = 256 << 20
+_LEAST_AHEAD_BYTES = 8 << 20
 _KV_SHARE = 4  # the pool gets this part of what is left
 _WORKING_ROWS = 80  # of a prefill chunk and a batch beside it
 _WORKING_COPIES = 16  # of a row, on its way through a layer
@@ -78,6 +83,7 @@ class MemoryWish:
     n_lanes: int = 1
     n_sequences: int = 1
     disk_bytes: int | None = None
+    prefetches: bool = False  # weights may be fetched from workers before a pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +96,7 @@ class MemoryPlan:
     decoded: int
     disk: int
     hot: int | None
+    ahead: int = 0
     window: int  # of `disk`: what a lane may have on its way, and what is read ahead
 
     def items(self) -> dict[str, int]:
@@ -100,6 +107,7 @@ class MemoryPlan:
             "working": self.working,
             "decoded": self.decoded,
             "disk": self.disk,
+            "ahead": self.ahead,
             "hot": self.hot or 0,
         }
 
@@ -163,6 +171,7 @@ def plan_memory(sizes: ModelSizes, wish: MemoryWish) -> MemoryPlan:
             decoded=0 if wish.keeps is Keeps.NOTHING else DEFAULT_DECODED_BYTES,
             disk=wish.disk_bytes or ways * largest,
             hot=None,
+            ahead=_LEAST_AHEAD_BYTES * wish.n_lanes if wish.prefetches else 0,
             window=max(largest, (wish.disk_bytes or 0) // ways),
         )
     left = wish.ram_bytes - sizes.base - working
@@ -175,15 +184,24 @@ def plan_memory(sizes: ModelSizes, wish: MemoryWish) -> MemoryPlan:
     wanted = _base_kept(sizes, wish.keeps)
     fits = wanted <= min(left * DECODED_SHARE, left - disk)
     decoded = wanted if fits else min(left // 16, left - disk)
+    left -= decoded + disk
+    is_short = left < sum(sizes.experts.values())
+    ahead = _ahead(left) if wish.prefetches and is_short else 0
     return MemoryPlan(
         base=sizes.base,
         kv=kv,
         working=working,
         decoded=decoded,
         disk=disk,
-        hot=left - decoded - disk,
+        hot=left - ahead,
+        ahead=ahead,
         window=disk // ways,
     )
+
+
+def _ahead(left: int) -> int:
+    """Return the bytes for weights fetched ahead, of what is left for experts."""
+    return min(max(left // 8, min(left // 4, _LEAST_AHEAD_BYTES)), _AHEAD_BYTES)
 
 
 def _pool(left: int, one: int, n_sequences: int) -> int:

@@ -20,6 +20,7 @@ from p2pmoe.backbone.warm_up import WARM_UP_TEXT
 from p2pmoe.config import ServeConfig
 from p2pmoe.evaluate.evidence import checked_configuration
 from p2pmoe.model.errors import ModelRefused
+from p2pmoe.speculating import PrefetchPolicy, SpeculationPolicy, SpeculationWish
 from p2pmoe.text.errors import TemplateError
 from p2pmoe.text.template import BrokenTemplate, ChatTemplate, load_template
 from p2pmoe.text.tokenizer import Tokenizer, load_tokenizer
@@ -152,7 +153,14 @@ def _options(config: ServeConfig) -> LocalOptions:
         drop_bound=config.drop_bound,
         kernel=config.kernel,
         n_threads=config.n_threads,
+        prefetches=in_network and _foresees(config.speculation),
     )
+
+
+def _foresees(wish: SpeculationWish) -> bool:
+    """Whether somebody foresees experts whose weights may be fetched."""
+    foresees = wish.policy in {SpeculationPolicy.AUTO, SpeculationPolicy.SELF}
+    return foresees and wish.prefetch is PrefetchPolicy.AUTO
 
 
 def _check_vocabulary(tokenizer: Tokenizer, local: LocalSide) -> None:

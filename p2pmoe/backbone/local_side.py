@@ -10,7 +10,7 @@ model's fingerprint.
 import logging
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mobile_worker.arithmetic.candidates import kernel_candidates
@@ -33,6 +33,8 @@ from p2pmoe.backbone.foresight import Foresight, routes_of
 from p2pmoe.backbone.free_memory import free_memory, resident_bytes
 from p2pmoe.backbone.path_times import PathTimes  # noqa: TC001 - a field's type
 from p2pmoe.backbone.placement import PassShape, Placement
+from p2pmoe.backbone.prefetch.opening import open_prefetch
+from p2pmoe.backbone.prefetch.prefetch import Prefetch  # noqa: TC001 - a field's type
 from p2pmoe.backbone.scattered import ExpertPlaces, Network, ScatteredExperts
 from p2pmoe.backbone.trace import RequestTrace, StepTrace
 from p2pmoe.backbone.use import Counts, UseCounts, load_use, save_use
@@ -77,6 +79,7 @@ class LocalOptions:
     drop_bound: float = 0.0
     kernel: str | None = None
     n_threads: int = 1
+    prefetches: bool = False  # weights may be fetched from workers before a pass
 
 
 class LocalSide:
@@ -109,6 +112,7 @@ class LocalSide:
                 n_lanes=options.n_lanes,
                 n_sequences=options.n_sequences,
                 disk_bytes=options.disk_cache_bytes,
+                prefetches=options.prefetches,
             ),
         )
         model_file.past_cache = self._is_short(sizes)
@@ -134,6 +138,7 @@ class LocalSide:
         shape = PassShape(top_k=description.top_k)
         self.placement = Placement(sizes.experts, aimed or 0, shape)
         self.disk: DiskExperts = self._open_disk()
+        self.prefetch: Prefetch | None = None
         self.remote_times: PathTimes | None = None  # of calls, once there is a network
         self._in_network = False
         self._recalled = False
@@ -180,7 +185,7 @@ class LocalSide:
 
     def places(self, network: Network | None = None) -> ExpertPlaces:
         """Return everything that can compute an expert."""
-        return ExpertPlaces(
+        places = ExpertPlaces(
             kernel=self.kernel,
             profile=self.options.profile,
             n_embd=self.model.description.n_embd,
@@ -194,6 +199,9 @@ class LocalSide:
             missing=self.options.missing,
             drop_bound=self.options.drop_bound,
         )
+        buffer_bytes = self.plan.ahead // self.options.n_lanes
+        self.prefetch = open_prefetch(places, buffer_bytes, lambda: self.remote_times)
+        return replace(places, prefetch=self.prefetch)
 
     @property
     def _aims(self) -> bool:
@@ -329,9 +337,8 @@ class LocalSide:
 
     def _measure(self, tokens: Sequence[int], monotonic: Callable[[], float]) -> None:
         """Run a short text from the local disk to see which experts it uses."""
-        experts = ScatteredExperts(
-            self.places(), StepTrace.of(RequestTrace()), float("inf")
-        )
+        step = StepTrace.of(RequestTrace())
+        experts = ScatteredExperts(self.places(), step, float("inf"))
         n = measure_use(
             self.model, experts, tokens, monotonic=monotonic, limit_s=WARM_UP_S
         )
@@ -360,11 +367,8 @@ class LocalSide:
             log.warning("the hot set stays as it is from now on: %s", error)
             self._unreadable = True
             return False
-        log.info(
-            "use has changed: %d experts into memory, %d out of it",
-            len(moves.load),
-            len(moves.evict),
-        )
+        n_in, n_out = len(moves.load), len(moves.evict)
+        log.info("use has changed: %d experts into memory, %d out of it", n_in, n_out)
         return True
 
     def save(self) -> None:

@@ -38,6 +38,7 @@ def local_page(local: LocalSide) -> str:
             render_metric("p2pmoe_disk_cache_hits_total", [({}, disk.n_hits)]),
             render_metric("p2pmoe_disk_lost_shards", [({}, len(disk.lost))]),
             disk.samples(),
+            "" if local.prefetch is None else local.prefetch.samples(),
         )
     )
 

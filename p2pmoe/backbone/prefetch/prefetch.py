@@ -55,6 +55,7 @@ class PrefetchParts:
     """What prefetching works with.
 
     `row_bytes` is what one (expert, row) pair of a dispatch adds to both directions;
+    `weighs_disk`: the disk has the experts, and may be what a layer without them takes;
     `pays` says whether an expert with this decayed count of uses is worth its fetch.
     """
 
@@ -65,6 +66,7 @@ class PrefetchParts:
     fetching: Fetching
     row_bytes: int
     buffer_bytes: int
+    weighs_disk: bool = False
     pays: Callable[[float], bool]
     monotonic: Callable[[], float]
 
@@ -154,15 +156,19 @@ class Prefetch:
         return found
 
     def _trip_s(self, layer: int, experts: Sequence[int]) -> float:
-        """Return what a trip for some of these experts takes, about."""
-        holders = self._parts.fleet.holders(layer)
-        n_bytes = _ROWS * self._parts.row_bytes
+        """Return what a layer takes, about, that lacks some of these experts."""
+        parts = self._parts
+        holders, n_bytes = parts.fleet.holders(layer), _ROWS * parts.row_bytes
         times = [
             min(h.cost.expected_s(_ROWS, n_bytes) * h.cost.risk for h in own)
             for index in experts
             if (own := holders.get(index))
         ]
-        return sum(times) / len(times) if times else 0.0
+        trip_s = sum(times) / len(times) if times else 0.0
+        if not parts.weighs_disk:
+            return trip_s
+        size = parts.hot.sizes[ExpertId(layer, experts[0])]
+        return min(trip_s, parts.cost.disk_s(_ROWS, size))
 
     def _wait_for(
         self,

@@ -195,3 +195,20 @@ def test_sizes_are_those_of_the_files_own_bytes(tmp_path: Path) -> None:
         plain = [t for t in tensors if len(t.shape) == 2 and "_exps." not in t.name]
         n_weights = sum(t.shape[0] * t.shape[1] for t in plain)
         assert sizes.base_decoded == int(n_weights * 4.125)
+
+
+def test_weights_fetched_ahead_get_an_eighth_within_their_bounds() -> None:
+    small = sizes_of(decoded=0, n=4096)
+    for ram, share in ((40 * MIB, 4), (120 * MIB, 8)):
+        plan = planned(small, ram, prefetches=True)
+        left = plan.ahead + (plan.hot or 0)
+        assert total(plan) == ram
+        assert plan.ahead == left // share or plan.ahead == 8 * MIB
+    assert planned(small, 4000 * MIB, prefetches=True).ahead == 256 * MIB
+    assert planned(small, 120 * MIB).ahead == 0
+
+
+def test_nothing_is_fetched_ahead_where_all_experts_fit() -> None:
+    assert planned(sizes_of(n=8), 200 * MIB, prefetches=True).ahead == 0
+    assert planned(sizes_of(), None, n_lanes=2).ahead == 0
+    assert planned(sizes_of(), None, n_lanes=2, prefetches=True).ahead == 16 * MIB
