@@ -21,7 +21,7 @@ from mobile_worker.arithmetic.coding import Floats
 from p2pmoe.model.errors import SamplingRefused
 from p2pmoe.model.noise import gumbel
 
-__all__ = ["SamplingSettings", "log_probabilities", "sample"]
+__all__ = ["SamplingSettings", "log_probabilities", "sample", "sample_closely"]
 
 F64 = npt.NDArray[np.float64]
 _COLD: Final = 1e-6  # below it noise decides nothing, and quotients overflow in the end
@@ -85,17 +85,46 @@ def sample(
         history: The tokens that penalties count, in any order.
         position: Where the drawn token will stand.
     """
+    kept, scores = _contest(logits, settings, history, position)
+    best = int(np.argmax(scores))
+    return best if kept is None else int(kept[best])
+
+
+def sample_closely(
+    logits: Floats, settings: SamplingSettings, history: Sequence[int], position: int
+) -> tuple[int, float]:
+    """Return what `sample` does, and by how much it won: in logits, at least 0.
+
+    The larger, the likelier that somewhat other logits would have drawn the same.
+    """
+    kept, scores = _contest(logits, settings, history, position)
+    best = int(np.argmax(scores))
+    token = best if kept is None else int(kept[best])
+    if len(scores) == 1:
+        return token, math.inf
+    winner = scores[best]
+    scores[best] = -math.inf
+    unit = 1.0 if kept is None else settings.temperature
+    return token, float(winner - scores.max()) * unit
+
+
+def _contest(
+    logits: Floats, settings: SamplingSettings, history: Sequence[int], position: int
+) -> tuple[npt.NDArray[np.int64] | None, F64]:
+    """Return who can be drawn and with which scores; the largest is. None: all can.
+
+    Cold, scores are logits; else logits over the temperature, with noise.
+    """
     scores = logits.astype(np.float64)
     if settings.penalizes and history:
         _penalize(scores, settings, history)
     if settings.logit_bias:
         _bias(scores, settings)
     if settings.temperature < _COLD:
-        return int(np.argmax(scores))
+        return None, scores
     scores /= settings.temperature
     kept = _kept(scores, settings)
-    noisy = scores[kept] + gumbel(settings.seed, position, kept)
-    return int(kept[np.argmax(noisy)])
+    return kept, scores[kept] + gumbel(settings.seed, position, kept)
 
 
 def log_probabilities(logits: Floats) -> F64:

@@ -1,10 +1,16 @@
+import math
 from collections import Counter
 
 import numpy as np
 import pytest
 
 from p2pmoe.model.errors import SamplingRefused
-from p2pmoe.model.sampler import SamplingSettings, log_probabilities, sample
+from p2pmoe.model.sampler import (
+    SamplingSettings,
+    log_probabilities,
+    sample,
+    sample_closely,
+)
 
 LOGITS = np.log(np.array([0.5, 0.25, 0.15, 0.1], np.float32))
 
@@ -124,3 +130,22 @@ def test_biases_are_added_before_the_draw() -> None:
 def test_biases_have_bounds(bias: tuple[int, float]) -> None:
     with pytest.raises(SamplingRefused, match="logit_bias"):
         SamplingSettings(logit_bias=(bias,))
+
+
+def test_by_how_much_a_token_won() -> None:
+    own = SamplingSettings(temperature=0.0)
+    token, margin = sample_closely(LOGITS, own, (), 0)
+    assert (token, round(margin, 5)) == (0, round(float(np.log(2.0)), 5))
+    assert sample_closely(LOGITS, SamplingSettings(top_k=1), (), 0) == (0, math.inf)
+
+
+def test_what_is_drawn_closely_is_what_is_drawn() -> None:
+    """The runner-up comes once the winner has lost as much, in logits."""
+    for seed in range(40):
+        own = SamplingSettings(temperature=0.6, seed=seed)
+        token, margin = sample_closely(LOGITS, own, (), 9)
+        assert token == sample(LOGITS, own, (), 9)
+        for more, same in ((-1e-3, True), (1e-3, False)):
+            other = LOGITS.copy()
+            other[token] -= margin + more
+            assert (sample(other, own, (), 9) == token) is same

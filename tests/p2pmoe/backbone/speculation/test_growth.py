@@ -1,13 +1,16 @@
+import math
+
 import numpy as np
 import pytest
 
 from p2pmoe.backbone.speculation.drafts import DraftWish
-from p2pmoe.backbone.speculation.growth import Growth
+from p2pmoe.backbone.speculation.growth import Growth, chance_of
 from p2pmoe.model.kv_cache import KvCache
 from p2pmoe.model.sampler import SamplingSettings, sample
 
 GREEDY = SamplingSettings(temperature=0.0)
 LIKELY = np.log(np.array([0.1, 0.6, 0.3], np.float32))
+MARGIN = float(np.float64(LIKELY[1]) - np.float64(LIKELY[2]))
 
 
 def wish(n=4, floor=0.0, sampling=GREEDY, tokens=(1, 2)) -> DraftWish:
@@ -26,16 +29,17 @@ def test_it_ends_at_what_was_wished_and_at_the_room() -> None:
         while growth.wants_more:
             growth.draw(LIKELY)
         assert growth.drawn == [1, 1]
-        assert growth.chances == pytest.approx([0.6, 0.6])
+        assert growth.chances == [chance_of(MARGIN)] * 2
         assert growth.last == [1]
     assert not Growth(wish(), 0).wants_more
 
 
 def test_it_ends_before_a_token_that_is_too_unlikely() -> None:
-    growth = Growth(wish(floor=0.3), 9)
+    chance = chance_of(MARGIN)
+    growth = Growth(wish(floor=chance**2 - 1e-6), 9)
     while growth.wants_more:
         growth.draw(LIKELY)
-    assert growth.drawn == [1, 1]  # 0.36, and 0.216 is below
+    assert growth.drawn == [1, 1]
 
 
 def test_it_draws_as_the_request_does() -> None:
@@ -48,7 +52,17 @@ def test_it_draws_as_the_request_does() -> None:
     assert growth.drawn == tokens[2:]
 
 
-def test_a_token_that_can_hardly_come_has_a_chance_all_the_same() -> None:
-    growth = Growth(wish(sampling=SamplingSettings(logit_bias=((0, 100.0),))), 9)
-    growth.draw(np.array([-50.0, 0.0, 40.0], np.float32))
-    assert 0.0 <= growth.chances[0] < 1e-30
+def test_the_more_a_token_won_by_the_likelier_it_is_accepted() -> None:
+    chances = [chance_of(margin) for margin in (0.0, 0.5, 1.0, 5.0, 1e300, math.inf)]
+    assert chances == sorted(chances)
+    assert 0.3 < chances[0] < 0.6
+    assert chances[-1] == pytest.approx(1.0)
+
+
+def test_the_noise_of_a_sampled_draft_counts() -> None:
+    chances = set()
+    for seed in range(5):
+        growth = Growth(wish(sampling=SamplingSettings(seed=seed)), 9)
+        growth.draw(LIKELY)
+        chances.add(growth.chances[0])
+    assert len(chances) == 5
