@@ -62,7 +62,7 @@ class Tuning:
     park_after_s: float = 1.0  # a batch waits no longer for an expert that nobody holds
     request_deadline_s: float = 600.0
     prefill_chunk_tokens: int = 64
-    prefill_chunks: int = 4  # of a lane's prompts, at most, while workers are awaited
+    prefill_chunks: int = 3  # of a lane's prompts, at most, while workers are awaited
     overlap: bool = True  # False: a lane does one thing at a time, to be measured
     demand_interval_s: float = 3.0
     rebalance_interval_s: float = 30.0

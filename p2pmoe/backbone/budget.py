@@ -3,7 +3,9 @@
     base       everything but routed experts, in the file's own bytes
     kv         a pool for the keys and values of all sequences
     working    activations, logits and buffers of all lanes, and the 8 MiB by which a
-               process grows when it begins to serve
+               process grows when it begins to serve. Chunks of prompts that wait for
+               workers take the room of logits, which prompts have few of, and more if
+               that is too little
     decoded    what the kernel may keep beside that: nothing (native), copies (wasm), or
                unpacked codes as f32, 4.125 bytes a weight (numpy)
     disk       experts on their way from the disk: read, and not computed or kept yet
@@ -42,7 +44,6 @@ __all__ = [
     "MemoryPlan",
     "MemoryWish",
     "ModelSizes",
-    "chunks_in_working",
     "measure_sizes",
     "plan_memory",
 ]
@@ -55,6 +56,8 @@ _LEAST_AHEAD_BYTES = 8 << 20
 _KV_SHARE = 4  # the pool gets this part of what is left
 _WORKING_ROWS = 80  # of a prefill chunk and a batch beside it
 _WORKING_COPIES = 16  # of a row, on its way through a layer
+_WAITING_ROWS = 64  # of a prefill chunk that waits for workers
+_WAITING_COPIES = 4  # of such a row, beside what experts gave for it
 _MIB = 1 << 20
 
 
@@ -66,6 +69,8 @@ class ModelSizes:
     base_decoded: int
     kv_per_token: int
     working: int  # one lane's
+    waiting: int = 0  # a chunk's that waits for workers
+    logits: int = 0  # of `working`: those of a chunk
     experts: dict[ExpertId, int]  # shard sizes
 
 
@@ -74,13 +79,15 @@ class MemoryWish:
     """What memory is there for.
 
     `ram_bytes` None has room for all; `keeps` is what the kernel keeps beside the
-    file's own bytes; `n_sequences` may run at once; `disk_bytes` None as the rules say.
+    file's own bytes; `n_sequences` may run at once; a lane has up to `n_chunks` of its
+    prompts under way; `disk_bytes` None as the rules say.
     """
 
     ram_bytes: int | None
     keeps: Keeps
     n_context: int
     n_lanes: int = 1
+    n_chunks: int = 1
     n_sequences: int = 1
     disk_bytes: int | None = None
     prefetches: bool = False  # weights may be fetched from workers before a pass
@@ -136,19 +143,13 @@ def measure_sizes(model_file: ModelFile, description: ModelDescription) -> Model
         working=_WORKING_ROWS
         * 4
         * (_WORKING_COPIES * description.n_embd + description.n_vocab),
+        waiting=_WAITING_ROWS
+        * 4
+        * (_WAITING_COPIES + description.top_k)
+        * description.n_embd,
+        logits=_WAITING_ROWS * 4 * description.n_vocab,
         experts=experts,
     )
-
-
-def chunks_in_working(description: ModelDescription, most: int) -> int:
-    """Return how many chunks of prompts may be under way on a lane, 1 to `most`.
-
-    `working` has room for the logits of all rows of a step, and prompts ask for those
-    of a few: chunks that wait for workers take that room. One that waits keeps four
-    copies of its rows, and what experts gave for them.
-    """
-    waiting = (4 + description.top_k) * description.n_embd
-    return max(1, min(most, 1 + description.n_vocab // waiting))
 
 
 def plan_memory(sizes: ModelSizes, wish: MemoryWish) -> MemoryPlan:
@@ -159,7 +160,8 @@ def plan_memory(sizes: ModelSizes, wish: MemoryWish) -> MemoryPlan:
             there, or `wish.disk_bytes` leaves no room or holds no expert.
     """
     one = wish.n_context * sizes.kv_per_token
-    working = wish.n_lanes * sizes.working + SERVING_BYTES
+    waiting = max(0, (wish.n_chunks - 1) * sizes.waiting - sizes.logits)
+    working = wish.n_lanes * (sizes.working + waiting) + SERVING_BYTES
     largest = max(sizes.experts.values(), default=0)
     ways = wish.n_lanes + 1  # of experts from the disk: each lane's, and those ahead
     if wish.ram_bytes is None:

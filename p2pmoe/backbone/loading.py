@@ -138,14 +138,16 @@ def _template(
 
 def _options(config: ServeConfig) -> LocalOptions:
     in_network = config.access is not None
-    n_lanes = config.tuning.n_lanes or (2 if in_network else 1)
+    tuning = config.tuning
+    n_lanes = tuning.n_lanes or (2 if in_network else 1)
     return LocalOptions(
         data=config.data,
         ram_bytes=config.ram_bytes,
         disk_cache_bytes=config.disk_cache_bytes,
         disk_access=config.disk_access,
         n_lanes=n_lanes,
-        n_sequences=config.tuning.max_batch * n_lanes,
+        n_chunks=tuning.prefill_chunks if in_network and tuning.overlap else 1,
+        n_sequences=tuning.max_batch * n_lanes,
         n_context=config.n_context,
         profile=Profile[config.profile.upper()],
         policy=config.disk,

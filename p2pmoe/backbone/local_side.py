@@ -10,17 +10,14 @@ model's fingerprint.
 import logging
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
 from mobile_worker.arithmetic.candidates import kernel_candidates
-from mobile_worker.arithmetic.profiles import Profile
 from mobile_worker.arithmetic.select import KernelChoice, choose_kernel
 from mobile_worker.expert_id import ExpertId
 from mobile_worker.large_pages import keep_warm
 from p2pmoe.backbone.budget import (
     MemoryPlan,
-    MemoryWish,
     ModelSizes,
     measure_sizes,
     plan_memory,
@@ -31,6 +28,7 @@ from p2pmoe.backbone.disk_experts import DiskExperts  # noqa: TC001 - asked for 
 from p2pmoe.backbone.experts_at_hand import HotSet
 from p2pmoe.backbone.foresight import Foresight, routes_of
 from p2pmoe.backbone.free_memory import free_memory, resident_bytes
+from p2pmoe.backbone.local_options import LocalOptions
 from p2pmoe.backbone.path_times import PathTimes  # noqa: TC001 - a field's type
 from p2pmoe.backbone.placement import PassShape, Placement
 from p2pmoe.backbone.prefetch.opening import open_prefetch
@@ -39,7 +37,7 @@ from p2pmoe.backbone.scattered import ExpertPlaces, Network, ScatteredExperts
 from p2pmoe.backbone.trace import RequestTrace, StepTrace
 from p2pmoe.backbone.use import Counts, UseCounts, load_use, save_use
 from p2pmoe.backbone.warm_up import measure_use
-from p2pmoe.config import DiskAccess, DiskPolicy, MissingPolicy
+from p2pmoe.config import DiskAccess, DiskPolicy
 from p2pmoe.errors import ConfigurationError
 from p2pmoe.model.model import Model, describe_model, load_model
 from p2pmoe.weights.errors import ModelFileError
@@ -55,31 +53,6 @@ WARM_UP_S = 10.0
 SMALL_BYTES = 32 << 20  # a model to be read whole before anything is asked
 _UNAIMED_SHARE = 16  # of memory for experts, in a network, keeps what calls read
 MEASURED_TOKENS = 128  # whose use of experts says which are hot
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalOptions:
-    """How much of the machine to use; `n_context` 0 means the model's own.
-
-    `n_sequences` may run at once, on `n_lanes`; see budget.py for what they take.
-    `kernel` names the one to compute with, None the best here; `n_threads` share an
-    expert call.
-    """
-
-    data: Path
-    ram_bytes: int | None = None
-    disk_cache_bytes: int | None = None
-    disk_access: DiskAccess = DiskAccess.READ
-    n_lanes: int = 1
-    n_sequences: int = 16
-    n_context: int = 0
-    profile: Profile = Profile.R16
-    policy: DiskPolicy = DiskPolicy.FALLBACK
-    missing: MissingPolicy = MissingPolicy.WAIT
-    drop_bound: float = 0.0
-    kernel: str | None = None
-    n_threads: int = 1
-    prefetches: bool = False  # weights may be fetched from workers before a pass
 
 
 class LocalSide:
@@ -103,18 +76,8 @@ class LocalSide:
             raise _beyond(self.n_context, description.n_context)
         self.chosen = _choose(options)
         sizes = measure_sizes(model_file, description)
-        self.plan: MemoryPlan = plan_memory(
-            sizes,
-            MemoryWish(
-                ram_bytes=options.ram_bytes,
-                keeps=self.chosen.keeps,
-                n_context=self.n_context,
-                n_lanes=options.n_lanes,
-                n_sequences=options.n_sequences,
-                disk_bytes=options.disk_cache_bytes,
-                prefetches=options.prefetches,
-            ),
-        )
+        wish = options.wish(self.chosen.keeps, self.n_context)
+        self.plan: MemoryPlan = plan_memory(sizes, wish)
         model_file.past_cache = self._is_short(sizes)
         keep_warm(self.plan.disk)
         self.kernel = self.chosen.open(self.plan.decoded)

@@ -33,7 +33,6 @@ from mobile_worker.shards.manifest import Manifest
 from p2pmoe.api.app import ApiParts
 from p2pmoe.api.keys import ApiKeys
 from p2pmoe.api.server import ListenAddress, serve_api
-from p2pmoe.backbone.budget import chunks_in_working
 from p2pmoe.backbone.counters import BackboneCounters
 from p2pmoe.backbone.engine import Engine, EngineParts, open_engine
 from p2pmoe.backbone.generation import (
@@ -302,14 +301,8 @@ class Service:
             deadline_s=tuning.request_deadline_s,
             chunk_tokens=tuning.prefill_chunk_tokens,
             speculation=speculation_maker(wish, ground),
-            prefill_steps=self._prefill_steps(local, network),
+            prefill_steps=1 if network is None else local.options.n_chunks,
         )
-
-    def _prefill_steps(self, local: LocalSide, network: Network | None) -> int:
-        tuning = self.config.tuning
-        if network is None or not tuning.overlap:
-            return 1  # there is nothing to fill
-        return chunks_in_working(local.model.description, tuning.prefill_chunks)
 
     # What others look at.
 

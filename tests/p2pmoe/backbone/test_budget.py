@@ -1,8 +1,8 @@
 """Budgets are in bytes, every item is counted, and their sum never passes --ram."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import example, given, settings
@@ -15,13 +15,13 @@ from p2pmoe.backbone.budget import (
     MemoryPlan,
     MemoryWish,
     ModelSizes,
-    chunks_in_working,
     measure_sizes,
     plan_memory,
 )
 from p2pmoe.errors import RamTooSmall
 from p2pmoe.model.model import describe_model
 from p2pmoe.weights.model_file import open_model
+from tests.support.backbone_model import POCKET
 from tests.support.mini_m3 import write_mini_m3
 
 MIB = 1 << 20
@@ -119,21 +119,12 @@ def test_the_disks_share_may_be_given() -> None:
         planned(sizes_of(), 200 * MIB, disk_bytes=199 * MIB)
 
 
-@pytest.mark.parametrize(
-    ("n_vocab", "n_embd", "top_k", "most", "n"),
-    [
-        (4096, 256, 4, 4, 3),  # the pocket model
-        (200_064, 6144, 8, 4, 3),
-        (151_936, 2048, 8, 4, 4),
-        (32, 256, 4, 4, 1),
-        (151_936, 2048, 8, 1, 1),
-    ],
-)
-def test_chunks_that_wait_take_the_room_of_logits_that_are_not_wanted(
-    n_vocab: int, n_embd: int, top_k: int, most: int, n: int
-) -> None:
-    sizes = SimpleNamespace(n_vocab=n_vocab, n_embd=n_embd, top_k=top_k)
-    assert chunks_in_working(sizes, most) == n
+def test_chunks_that_wait_take_the_room_of_logits_and_more_if_they_must() -> None:
+    sizes = replace(sizes_of(), waiting=MIB, logits=2 * MIB)
+    rooms = [planned(sizes, None, n_chunks=n, n_lanes=2).working for n in (1, 3, 5)]
+    assert [room - SERVING_BYTES for room in rooms] == [2 * MIB, 2 * MIB, 6 * MIB]
+    pocket = measure_sizes(open_model(POCKET), describe_model(open_model(POCKET)))
+    assert pocket.logits >= 2 * pocket.waiting  # it needs no more for three of them
 
 
 def test_too_little_is_refused_with_what_is_needed() -> None:
