@@ -16,6 +16,7 @@ from mobile_worker.arithmetic.errors import NonFinite
 from mobile_worker.arithmetic.matrix import ExpertWeights
 from p2pmoe.backbone.places import ExpertPlaces
 from p2pmoe.backbone.row_hashes import keep_output_hashes
+from p2pmoe.backbone.speculation.stand_in import StandIns
 from p2pmoe.backbone.trace import StepTrace
 from p2pmoe.errors import NotFinite
 from p2pmoe.model.experts import Routing
@@ -37,6 +38,7 @@ class LayerAtHand:
     hidden: Floats
     routing: Routing
     weights: Mapping[int, ExpertWeights]  # of the experts that are asked for
+    stand_ins: StandIns | None = None  # taught what experts add that were fetched
 
     def compute(self) -> None:
         """Leave it to `finish`."""
@@ -66,6 +68,11 @@ class LayerAtHand:
         self.step.computed_here(chosen)
         if self.step.is_traced:
             self._keep_hashes(values)
+        if self.stand_ins is not None:  # some may be here for this pass alone
+            resident = places.hot.layer(self.layer)
+            self.stand_ins.teach_values(
+                self.layer, self.hidden, self.routing, values, resident
+            )
         return self.operations.weighted_sum(values, self.routing.weights)
 
     def _keep_hashes(self, values: Floats) -> None:

@@ -129,6 +129,7 @@ class ScatteredExperts:
             places=self.places,
             products=self.products,
             operations=self.operations,
+            stand_ins=self.stand_ins,
         )
 
     def _scattered(

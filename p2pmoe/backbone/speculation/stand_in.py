@@ -16,7 +16,7 @@ For any thread. Memory is taken once, when a layer is first taught: see `n_bytes
 """
 
 import threading
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Container, Mapping
 from typing import Final, Self
 
 import numpy as np
@@ -109,6 +109,26 @@ class StandIns:
             weights = routing.weights[rows, slots]
             absent[rows, expert] = weights
             added[rows] += weights[:, None] * values
+        self.teach(layer, hidden, absent, added)
+
+    def teach_values(
+        self,
+        layer: int,
+        hidden: Floats,
+        routing: Routing,
+        values: Floats,
+        at_hand: Collection[int],
+    ) -> None:
+        """Take in a layer's results: `values` [n, top_k, n_embd] in routing's order."""
+        is_here = np.zeros(self._sizes[0], np.bool_)
+        is_here[list(at_hand)] = True
+        away = ~is_here[routing.experts]
+        if not away.any():
+            return
+        weights = np.where(away, routing.weights, np.float32(0.0))
+        absent = np.zeros((len(hidden), self._sizes[0]), np.float32)
+        np.put_along_axis(absent, routing.experts, weights, axis=1)
+        added = np.matmul(weights[:, None, :], values)[:, 0]
         self.teach(layer, hidden, absent, added)
 
 

@@ -90,7 +90,7 @@ def test_values_that_cannot_be_are_left_out(bad: float) -> None:
 
 
 def test_layers_are_taught_from_the_results_of_a_pass() -> None:
-    known, other = StandIns(N_EXPERT, N_EMBD), StandIns(N_EXPERT, N_EMBD)
+    known, other, third = (StandIns(N_EXPERT, N_EMBD) for _ in range(3))
     assert known.layer(5) is None
     for seed in range(20):
         hidden, absent, _ = rows(64, seed)
@@ -101,15 +101,23 @@ def test_layers_are_taught_from_the_results_of_a_pass() -> None:
         outputs = {1: (everyone, hidden), 3: (everyone, values)}
         routing = Routing(experts=experts, weights=weights)
         known.teach_from(5, hidden, routing, outputs, at_hand={0, 1})
+        both = np.stack([hidden, values], axis=1)
+        third.teach_values(5, hidden, routing, both, at_hand={0, 1})
+        third.teach_values(5, hidden, routing, both, at_hand={1, 3})  # all at hand
         only = np.zeros_like(absent)
         only[:, 3] = absent[:, 3]
         other.teach(5, hidden, only, only[:, 3:] * values)
     mine, theirs = known.layer(5), other.layer(5)
+    same = third.layer(5)
+    assert same is not None
     assert mine is not None
     assert theirs is not None
     said = mine.add(hidden, only)
     assert said is not None
     assert np.array_equal(said, theirs.add(hidden, only))
+    answer = same.add(hidden, only)
+    assert answer is not None
+    assert np.allclose(said, answer, rtol=1e-4, atol=1e-5)
 
 
 def test_memory_is_what_was_promised_and_bounded() -> None:
