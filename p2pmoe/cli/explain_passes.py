@@ -63,6 +63,7 @@ def print_passes(
     for table in (rows, layers):
         if table:
             _print(table, stream)
+    print(file=stream)
     for name, text in _sums(summarise(decoding)):
         print(f"{name:<24}{text}", file=stream)
 

@@ -5,6 +5,7 @@ elsewhere: tokens, drafts, the request's waits and the lane's.
 """
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from mobile_worker.expert_id import ExpertId
@@ -13,6 +14,8 @@ from p2pmoe.passes.summary import decode_passes, summarise, summarise_layers
 from p2pmoe.trace.timeline import Kind, arrange
 from p2pmoe.trace.timeline_svg import draw_timeline
 from tests.integration.test_speculation import halves, requests_of
+from tests.integration.test_trace_diff import asking, call, invoke
+from tests.support.backbone_model import POCKET
 from tests.support.trio_test import trio_test
 
 
@@ -55,3 +58,24 @@ async def test_passes_tell_what_was_counted(tmp_path: Path) -> None:
     n_waits = sum(bar.kind is Kind.AWAY and bool(bar.label) for bar in timeline.bars)
     assert n_waits == sum(told.trips for told in passes)
     assert draw_timeline(timeline, "run").endswith("</svg>\n")
+
+
+@trio_test
+async def test_the_commands_show_them_over_the_api(tmp_path: Path) -> None:
+    async with asking(tmp_path, POCKET) as backbone:
+        run = await backbone.run("a")
+        assert run.exit_code == 0, run.stderr
+    passes = run.stderr.split("\n\n")[1].splitlines()
+    assert passes[0].startswith("pass\ttext\ttokens\t")
+    assert [line.split("\t")[0] for line in passes[1:7]] == ["prompt", *"12345"]
+    assert "tokens per pass         1.000" in run.stderr
+    trace, picture = str(tmp_path / "a"), tmp_path / "a.svg"
+    shown = await call(partial(invoke, ["trace", "show", trace]))
+    table, sums = shown.stdout.strip().split("\n\n")  # no layer waits here
+    assert len(table.splitlines()) == 1 + 6
+    assert sums.startswith("trips per token         0.000\n")
+    plotted = await call(
+        partial(invoke, ["trace", "plot", trace, "--out", str(picture)])
+    )
+    assert plotted.exit_code == 0, plotted.stderr
+    assert "5 tokens in 5 passes (g = 1.00)" in picture.read_text()

@@ -60,7 +60,7 @@ class Terminal(io.StringIO):
 def test_in_a_pipe_there_are_two_tables_and_the_sums() -> None:
     out = io.StringIO()
     print_passes(PASSES, out)
-    passes, layers_and_sums = out.getvalue().lstrip("\n").split("\n\n")
+    passes, layers, sums = out.getvalue().lstrip("\n").split("\n\n")
     header, *rows = [line.split("\t") for line in passes.splitlines()]
     found = [dict(zip(header, row, strict=True)) for row in rows]
     assert [row["pass"] for row in found] == ["prompt", "prompt", "1", "2", "3"]
@@ -70,14 +70,13 @@ def test_in_a_pipe_there_are_two_tables_and_the_sums() -> None:
     assert third["waited"] == "2:4,9;6:9"
     assert third["why"] == "4 drafts: 61 tokens/s"
     assert found[3]["why"].startswith("failed: nobody holds 9")
-    lines = layers_and_sums.splitlines()
-    header, first, second = [line.split("\t") for line in lines[:3]]
+    header, first, second = [line.split("\t") for line in layers.splitlines()]
     row = dict(zip(header, second, strict=True))
     assert first[:3] == ["2", "1", "3"]
     assert (row["layer"], row["waits"], row["of"]) == ("6", "3", "3")
     assert (row["wait_ms"], row["crossing_ms"]) == ("15.0", "20.0")
     assert row["experts"] == "9x3"
-    assert lines[3:] == [
+    assert sums.splitlines() == [
         "trips per token         1.000",
         "tokens per pass         1.333",
         "acceptance              0.500 (self 2 of 4)",

@@ -17,15 +17,15 @@ def show(*arguments: str) -> str:
 
 def test_tables_and_sums(tmp_path: Path) -> None:
     path = trace(tmp_path / "a", PASSES)
-    passes, layers = show(path).lstrip("\n").split("\n\n")
+    passes, _, sums = show(path).lstrip("\n").split("\n\n")
     assert [line.split("\t")[0] for line in passes.splitlines()] == [
         "pass",
         "prompt",
         "1",
         "2",
     ]
-    assert "trips per token         0.750" in layers
-    passes, _ = show(path, "--skip", "2").lstrip("\n").split("\n\n")
+    assert "trips per token         0.750" in sums
+    passes, *_ = show(path, "--skip", "2").lstrip("\n").split("\n\n")
     assert [line.split("\t")[0] for line in passes.splitlines()] == ["pass", "2"]
 
 
