@@ -120,7 +120,7 @@ class Audits:
         Returns the first difference; if there is none, whoever agrees with a worker
         that is well known has passed a check.
         """
-        rivals = set()
+        rivals: set[PeerId] = set()
         for serving, result in enumerate(results, start=attempt.slot.first):
             before = taken.get(result.call.expert)
             if before is None or before.peer == attempt.peer:
@@ -134,8 +134,9 @@ class Audits:
                     sides=(before, mine),
                 )
             rivals.add(before.peer)
-        if rivals:
-            self._counters.hedge_audits["agreed"] += 1
+        if not rivals:
+            return None
+        self._counters.hedge_audits["agreed"] += 1
         mine_known = self._fleet.workers[attempt.peer]
         for peer in rivals:
             rival = self._fleet.workers[peer]

@@ -177,16 +177,16 @@ class WorkerCost:
 
     def measured_s(self, n_rows: int, n_bytes: int) -> float:
         """Return the time a call of this size took on this worker, when last asked."""
-        return self.expected_s(n_rows, n_bytes) + self._rtt.value - self.rtt_s
+        per_byte, per_row = self._per_byte.value, self._per_row.value
+        return self._rtt.value + n_bytes * per_byte + n_rows * per_row
 
     def queue_s(self) -> float:
         """Return the compute of our own that the worker has not answered yet."""
         return self.in_flight_rows * self.per_row_s
 
-    def quantile_s(self, q: float, n_rows: int, n_bytes: int) -> float:
-        """Return the q-quantile (0 to 1) of a call's time, queueing included."""
-        expected = self.measured_s(n_rows, n_bytes) + self.queue_s()
-        return expected * self._spread(q)
+    def loaded_s(self, n_rows: int, n_bytes: int) -> float:
+        """Return `measured_s` behind what the worker has not answered yet."""
+        return self.measured_s(n_rows, n_bytes) + self.queue_s()
 
     def trip_s(self) -> float:
         """Return the p95 of a round trip without any work, queueing left out."""
@@ -202,17 +202,21 @@ class WorkerCost:
         ordered = self._in_order()
         return ordered[math.ceil(0.95 * len(ordered)) - 1 :]
 
-    def deadline_s(self, n_rows: int, n_bytes: int) -> float:
+    def p95(self) -> float | None:
+        """Return the p95 of elapsed / expected; None while samples are too few."""
+        return self._spread(0.95) if self.is_known else None
+
+    def deadline_s(self, loaded_s: float) -> float:
         """Return how long to wait for a call before it goes elsewhere.
 
-        From this worker's own p99, with a floor against jitter and a ceiling that
-        keeps a stall below 2 s unless the call itself is expected to be longer.
+        `loaded_s` is what it is expected to take. From this worker's own p99, with a
+        floor against jitter and a ceiling that keeps a stall below 2 s unless the call
+        itself is expected to be longer.
         """
-        expected = self.measured_s(n_rows, n_bytes) + self.queue_s()
-        ceiling = max(DEADLINE_CEILING_S, DEFAULT_SPREAD * expected)
+        ceiling = max(DEADLINE_CEILING_S, DEFAULT_SPREAD * loaded_s)
         if not self.is_known:
             return ceiling
-        wanted = DEADLINE_MARGIN * self.quantile_s(0.99, n_rows, n_bytes)
+        wanted = DEADLINE_MARGIN * loaded_s * self._spread(0.99)
         return min(max(wanted, DEADLINE_FLOOR_S), ceiling)
 
     @property

@@ -359,8 +359,10 @@ class Dispatcher:
     def _finish(self, progress: Progress) -> None:
         """Call off what is out in vain, and end the layer if it is complete."""
         for request in progress.out():
-            attempt = self._flights.get(request)
-            if attempt is not None and not progress.wanted_of(request):
+            attempt = None
+            if not progress.wanted_of(request):
+                attempt = self._flights.get(request)
+            if attempt is not None:
                 self._withdraw(attempt)
         progress.finish_if_complete()
 

@@ -163,6 +163,7 @@ class Flights:
             return None
         now, cost = parts.clock(), worker.cost
         n_bytes = payload_bytes(progress.work, message.calls)
+        expected_s = cost.loaded_s(n_rows, n_bytes)
         left = max(0.001, progress.work.deadline - now)
         self._last_request += 1
         return Attempt(
@@ -174,8 +175,8 @@ class Flights:
             slot=slot,
             nonce=parts.random.randbytes(8),
             sent_at=now,
-            deadline=now + min(cost.deadline_s(n_rows, n_bytes), left),
-            expected_s=cost.measured_s(n_rows, n_bytes) + cost.queue_s(),
+            deadline=now + min(cost.deadline_s(expected_s), left),
+            expected_s=expected_s,
             n_bytes_up=n_bytes,
             progress=progress,
         )

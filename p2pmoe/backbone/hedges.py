@@ -33,10 +33,12 @@ class Hedges:
             return
         self._budget.earn()
         fleet, layer = self._parts.fleet, attempt.progress.work.plan.layer
-        tail = fleet.workers[attempt.peer].cost.tail()
+        p95 = fleet.workers[attempt.peer].cost.p95()
+        if p95 is None:
+            return
         holders = fleet.holders(layer)
-        if tail and all(len(holders.get(c.expert, ())) > 1 for c in attempt.calls):
-            after = max(HEDGE_FLOOR_S, tail[0] * attempt.expected_s)
+        if all(len(holders.get(call.expert, ())) > 1 for call in attempt.calls):
+            after = max(HEDGE_FLOOR_S, p95 * attempt.expected_s)
             self._flights.look_at(attempt.request, attempt.sent_at + after)
 
     def look(self, attempt: Attempt, now: float) -> None:
@@ -101,4 +103,4 @@ class Hedges:
     def _expected_s(self, attempt: Attempt, message: WorkerCalls) -> float:
         cost = self._parts.fleet.workers[message.peer].cost
         n_bytes = payload_bytes(attempt.progress.work, message.calls)
-        return cost.measured_s(message.n_rows, n_bytes) + cost.queue_s()
+        return cost.loaded_s(message.n_rows, n_bytes)

@@ -9,7 +9,7 @@ not sent elsewhere.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from mobile_worker.arithmetic.coding import Floats
 from p2pmoe.backbone.cost import LocalCost
@@ -41,8 +41,7 @@ __all__ = ["Progress", "Taken"]
 MAX_FAILED_WORKERS = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Taken:
+class Taken(NamedTuple):
     """An answer for one call: whose it was, its serving number, its coded bytes."""
 
     slot: ServingSlot
@@ -138,7 +137,7 @@ class Progress:
                 continue
             del self.open[expert]
             self._values[expert] = result.values
-            self._taken[expert] = Taken(slot=slot, serving=serving, coded=result.coded)
+            self._taken[expert] = Taken(slot, serving, result.coded)
             fresh.append(result)
         return fresh
 

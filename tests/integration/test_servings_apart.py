@@ -33,6 +33,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hedge at the first look, at once, and as often as there is somebody to ask."""
     monkeypatch.setattr(hedges, "HEDGE_FLOOR_S", 0.0)
     monkeypatch.setattr(hedges, "hedge_after", lambda tail, expected_s, other_s: 0.0)
+    monkeypatch.setattr(WorkerCost, "p95", lambda self: 0.0)
     monkeypatch.setattr(WorkerCost, "tail", lambda self: (0.0,))
     monkeypatch.setattr(HedgeBudget, "spend", lambda self, n: True)
 
