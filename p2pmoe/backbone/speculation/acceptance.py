@@ -7,8 +7,9 @@ in which a token is drafted at all so deep (a draft may end early). Pure.
 """
 
 from collections.abc import Sequence
+from math import exp
 
-__all__ = ["Chain", "DepthAcceptance", "MatchAcceptance"]
+__all__ = ["Calibration", "Chain", "DepthAcceptance", "MatchAcceptance"]
 
 Chain = tuple[list[float], list[float]]  # accepted down to a depth, drafted there
 
@@ -22,6 +23,11 @@ _CLASSES = (0, 0, 1, 2, 3, 4, 4, 5, 5, 6, 6, 6, 7)
 _BELIEFS = (0.0, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 _MATCH_WEIGHT = 2.0
 _MATCH_DECAY = 0.92
+
+_FIRST_POWER = 0.5  # a draft's token is right more often than its own probability
+_POWERS = (0.1, 4.0)
+_POWER_RATE = 0.05
+_LEAST_CHANCE = 1e-6
 
 
 class DepthAcceptance:
@@ -150,3 +156,30 @@ class MatchAcceptance:
         at = _CLASSES[min(match, len(_CLASSES) - 1)]
         self._tries[at] = self._tries[at] * _MATCH_DECAY + 1.0
         self._hits[at] = self._hits[at] * _MATCH_DECAY + was_right
+
+
+class Calibration:
+    """How what a drafter says of its tokens relates to how often they are accepted.
+
+    A power of it, so that a product of chances is one of acceptance as well: with the
+    power p, tokens of which a drafter says q are accepted as often as q ** p.
+    """
+
+    __slots__ = ("power",)
+
+    def __init__(self) -> None:
+        """Begin with a belief."""
+        self.power = _FIRST_POWER
+
+    def observe(self, chances: Sequence[float], n_accepted: int) -> None:
+        """Take in a draft: those accepted, and the first that was not."""
+        for at, said in enumerate(chances[: n_accepted + 1]):
+            chance: float = min(1.0, max(_LEAST_CHANCE, said)) ** self.power
+            off = chance - (at < n_accepted)
+            low, high = _POWERS
+            self.power = min(high, max(low, self.power * exp(_POWER_RATE * off)))
+
+    def said(self, chance: float) -> float:
+        """Return what a drafter says of tokens that are accepted so often."""
+        said: float = chance ** (1.0 / self.power)
+        return said

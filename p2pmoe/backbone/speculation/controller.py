@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from p2pmoe.backbone.speculation.acceptance import (
+    Calibration,
     Chain,
     DepthAcceptance,
     MatchAcceptance,
@@ -24,6 +25,7 @@ from p2pmoe.backbone.speculation.drafts import DraftSource
 from p2pmoe.backbone.speculation.options import (
     Option,
     Way,
+    larger,
     quickest,
     why,
     why_plain,
@@ -38,12 +40,13 @@ from p2pmoe.backbone.speculation.rounds import (
 __all__ = ["Controller"]
 
 _FIRST = 3  # plain rounds before anything is drafted
-_FIRST_MOST = 12  # if they differ much
+_FIRST_MOST = 8  # if they differ much
 _SURE = 0.15  # how far off, relative, what a plain round takes may be
 _PROBE = 48  # rounds after which one decodes plainly, as the measure
 _MARGIN = 1.02  # times as quick as plain decoding: less cannot be told
 _HOPE = 1.1  # times as quick as the best known, to be worth a try
 _HOPE_SHARE = 0.5  # of the allowance may be lost by a try
+_TRY = 3  # rounds for each that tries more drafts than were seen to be the best
 _PAUSE = 8  # rounds for which a way that does not pay is not looked at again
 _BELIEFS = {DraftSource.SELF: 0.65, DraftSource.MODEL: 0.5, DraftSource.MTP: 0.6}
 _BELIEF_WEIGHT = 10.0
@@ -54,7 +57,8 @@ _OTHER_STEP = 0.3
 _STALL = 2.0  # times as long as expected: what is longer is nobody's fault
 _PREFETCH_TRIPS = 2.0  # waits of a pass whose experts were fetched, until measured
 _PREFETCH_ROW = 0.1  # of such a pass, for each further row, waits and all
-_HIGHEST_FLOOR = 0.2  # a drafter's chances are no more than its own estimates
+_HIGHEST_FLOOR = 0.25  # of chances: what is cut is never seen to have been right
+_FLOOR_TRIES = 8.0
 _AT_ONCE = (DraftSource.NGRAM, None)  # which are drafted at once, if at all
 
 
@@ -70,6 +74,7 @@ class Controller:
             source: DepthAcceptance(belief, _BELIEF_WEIGHT, most)
             for source, belief in _BELIEFS.items()
         }
+        self._calibrations = {source: Calibration() for source in _BELIEFS}
         self._matches = MatchAcceptance()
         self._draft_s: dict[tuple[DraftSource | None, bool], float] = {}
         self._allowance = Allowance()
@@ -103,7 +108,7 @@ class Controller:
             n_drafts=best.n_drafts,
             prefetch=best.way.prefetch,
             prefetch_s=self._longest_fetch(best, plain),
-            floor=min(_HIGHEST_FLOOR, best.rate * best.row_s),
+            floor=self._floor(best),
             why=why(best, plain),
         )
 
@@ -111,7 +116,7 @@ class Controller:
         self, question: RoundQuestion, plain: Option, needed: float
     ) -> Option | None:
         """Return the option to take; None if none is better than `needed`."""
-        best = hope = refused = None
+        best = hope = refused = larger_one = None
         round_ = question.n_sequences, question.n_sequences + question.n_other_rows
         left = self._allowance.seconds
         for way, chain in self._ways(question):
@@ -131,10 +136,23 @@ class Controller:
                 hope = option if hope is None or option.rate > hope.rate else hope
             elif best is None or option.rate > best.rate:
                 best = option
+                larger_one = larger(option, chain, round_, pass_s)
         self._refused = refused or self._refused
         if hope is not None and (best is None or hope.rate > _HOPE * best.rate):
             return hope
+        if larger_one is not None and self._is_worth_a_try(larger_one, plain):
+            return larger_one
         return best
+
+    def _is_worth_a_try(self, option: Option, plain: Option) -> bool:
+        """Whether to look what a pass takes that is larger than those chosen."""
+        cost = self._fetched if option.way.prefetch else self._plain
+        loses = option.seconds - plain.seconds
+        return (
+            self._n_rounds % _TRY == 0
+            and cost.n_of(option.rows) < _FIRST
+            and loses <= self._allowance.seconds * _HOPE_SHARE
+        )
 
     def _ways(self, question: RoundQuestion) -> Iterator[tuple[Way, Chain]]:
         """Yield the ways to look at, and how far each is accepted."""
@@ -194,6 +212,17 @@ class Controller:
             return _STALL * best.seconds
         covered = self._allowance.seconds + plain.seconds - best.seconds
         return max(0.0, covered) + self._plain.trip_s
+
+    def _floor(self, best: Option) -> float:
+        """Return which chance a further draft must have to be worth its row."""
+        source = best.way.source
+        known = None if source is None else self._depths.get(source)
+        if source is None or known is None or best.way.is_hope:
+            return 0.0
+        if known.tries < _FLOOR_TRIES:
+            return 0.0  # what is not drafted teaches nothing
+        chance = min(_HIGHEST_FLOOR, best.rate * best.row_s)
+        return self._calibrations[source].said(chance)
 
     def _meet(self, numbers: Sequence[int], plain_s: float) -> None:
         """Note which sequences a round is about: another request begins anew."""
@@ -258,8 +287,9 @@ class Controller:
                 own.n_accepted if copies else 0,
                 was_guessed=own.was_guessed,
             )
-            if drafter is not None:
+            if drafter is not None and plan.source is not None:
                 drafter.observe(plan.n_drafts, own.n_drafted, own.n_accepted)
+                self._calibrations[plan.source].observe(own.chances, own.n_accepted)
         for known in self._depths.values():
             if known is not drafter:
                 known.rest()

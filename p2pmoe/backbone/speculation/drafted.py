@@ -41,6 +41,11 @@ class Round:
         draft = self.drafts.get(sequence)
         return () if draft is None else draft.tokens
 
+    def chances(self, sequence: SequenceState) -> tuple[float, ...]:
+        """Return what its drafter said of each of those tokens."""
+        draft = self.drafts.get(sequence)
+        return () if draft is None else draft.chances
+
     def give_up(self) -> None:
         """Go on without drafts."""
         self.drafts.clear()

@@ -271,6 +271,7 @@ class LaneDrafts:
                     source=round_.plan.source if own.n_drafted else None,
                     n_drafted=own.n_drafted,
                     n_accepted=own.n_accepted,
+                    chances=round_.chances(sequence)[: own.n_drafted],
                     match=guess.match,
                     was_guessed=was_guessed,
                 )

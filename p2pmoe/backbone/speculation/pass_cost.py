@@ -24,6 +24,7 @@ _HOPEFUL = 0.3  # of that belief
 _UNKNOWN = 0.5  # how far off what was seen once may be
 _FURTHER = 0.1  # and more, what was seen of another size
 _SLOPE_WEIGHT = 1.0  # of that belief
+_APART = 0.5  # of the trips that rows would add if they missed independently
 _POOL_WEIGHT = 6.0  # of what all sizes say, in passes, against what one says
 
 
@@ -84,9 +85,10 @@ class PassCost:
         self._settle()
         return self._trip_s
 
-    def knows(self, n_rows: int) -> bool:
-        """Whether passes of about so many rows were seen."""
-        return _knot(n_rows) in self._sizes
+    def n_of(self, n_rows: float) -> int:
+        """Return how many passes of about so many rows were seen."""
+        size = self._sizes.get(_knot(n_rows))
+        return 0 if size is None else size.n
 
     def error(self, n_rows: int) -> float:
         """Return how far `seconds` is likely off for such passes, relative."""
@@ -141,7 +143,9 @@ class PassCost:
             share = (n_rows - low) / (high - low)
             return ys[right - 1] + (ys[right] - ys[right - 1]) * share
         compute_s = slope * (n_rows - xs[at])
-        trips = self._curve(n_rows) - self._curve(xs[at])
+        # Rows miss together more than apart, and some layers never.
+        share = 0.0 if hopeful else _APART
+        trips = share * (self._curve(n_rows) - self._curve(xs[at]))
         return max(0.2 * ys[at], ys[at] + compute_s + trips * self._trip_s)
 
     def compute_s(self, n_rows: float) -> float:
@@ -182,7 +186,8 @@ class PassCost:
         self._ys = [self._seconds_of(size) for size in known]
 
     def _seconds_of(self, size: _Size) -> float:
-        weight, n = _POOL_WEIGHT, min(size.n, _TRIPS_MEMORY)
+        kept: float = self._kept**size.rows
+        weight, n = _POOL_WEIGHT * kept**2, min(size.n, _TRIPS_MEMORY)
         trips = (size.trips * n + self._curve(size.rows) * weight) / (n + weight)
         seen = min(size.trip.n, _MEMORY)
         trip_s = (size.trip.value * seen + self._trip_s) / (seen + 1.0)

@@ -64,6 +64,7 @@ class SequenceOutcome:
     source: DraftSource | None
     n_drafted: int
     n_accepted: int
+    chances: Sequence[float] = ()  # what their drafter said of those drafted
     match: int = 0  # the n-gram's length
     was_guessed: bool | None = None
 

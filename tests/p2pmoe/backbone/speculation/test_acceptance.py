@@ -4,7 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from p2pmoe.backbone.speculation.acceptance import DepthAcceptance, MatchAcceptance
+from p2pmoe.backbone.speculation.acceptance import (
+    Calibration,
+    DepthAcceptance,
+    MatchAcceptance,
+)
 
 
 def test_beliefs_come_first() -> None:
@@ -81,6 +85,18 @@ def test_sequences_without_a_match_draft_nothing() -> None:
     assert drafted == [1.0, 1.0, 1.0]
     assert accepted[0] > 0.0
     assert MatchAcceptance().chain((0,), 1) == ([0.0], [0.0])
+
+
+def test_a_drafter_that_is_too_modest_is_understood() -> None:
+    """It says 0.3 of tokens that are right in 7 of 10 times."""
+    known = Calibration()
+    for n in range(400):
+        known.observe((0.3,), n % 10 < 7)
+    assert 0.3**known.power == pytest.approx(0.7, abs=0.1)
+    assert known.said(0.7) == pytest.approx(0.3, abs=0.1)
+    known.observe((0.0, 2.0), 2)
+    known.observe((), 0)
+    assert 0.0 < known.power < 4.0
 
 
 ROUNDS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9)))

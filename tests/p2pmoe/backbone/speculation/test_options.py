@@ -6,6 +6,7 @@ from p2pmoe.backbone.speculation.drafts import DraftSource
 from p2pmoe.backbone.speculation.options import (
     Option,
     Way,
+    larger,
     quickest,
     why,
     why_plain,
@@ -38,6 +39,25 @@ def test_what_is_not_covered_is_not_taken() -> None:
 
 def test_without_a_chain_there_is_no_option() -> None:
     assert quickest(SELF, ([], []), (1, 1), lambda rows: 0.1, 9.0) == (None, None)
+
+
+def test_a_dip_does_not_hide_what_is_behind_it() -> None:
+    """As where a single size of pass happened to be slow."""
+
+    def pass_s(rows: float) -> float:
+        return 0.5 if rows == 4.0 else 0.1
+
+    best, _ = quickest(SELF, CHAIN, (1, 1), pass_s, 9.0)
+    assert best is not None
+    assert best.n_drafts > 4
+
+
+def test_twice_as_many_can_be_asked_for() -> None:
+    option = Option(SELF, 3, 2.0, 0.1)
+    more = larger(option, CHAIN, (1, 1), lambda rows: 0.1)
+    assert more is not None
+    assert (more.n_drafts, more.rows) == (6, 7.0)
+    assert larger(Option(SELF, 16, 2.0, 0.1), CHAIN, (1, 1), lambda rows: 0.1) is None
 
 
 def test_times_of_nothing_are_no_rate() -> None:

@@ -15,7 +15,7 @@ PASSES = st.lists(
 def test_nothing_is_known_at_first() -> None:
     cost = PassCost(7)
     assert (cost.n, cost.seconds(4), cost.compute_s(4)) == (0, 0.0, 0.0)
-    assert not cost.knows(1)
+    assert cost.n_of(1) == 0
 
 
 def test_what_was_seen_is_told_again() -> None:
@@ -36,7 +36,8 @@ def test_trips_end_at_every_layer() -> None:
     cost = PassCost(7)
     for _ in range(3):
         cost.observe(1, 0.550, 0.550, 5)
-    assert 7 * 0.11 * 0.98 < cost.seconds(60) <= 7 * 0.11 * 1.001
+    assert 5 * 0.11 < cost.seconds(60) <= 7 * 0.11
+    assert cost.seconds(60, hopeful=True) == pytest.approx(0.55)
 
 
 def test_without_waits_rows_are_a_line() -> None:
@@ -80,7 +81,7 @@ def test_sizes_that_are_not_seen_are_forgotten() -> None:
     cost.observe(16, 1.0, 0.0, 0)
     for _ in range(1100):
         cost.observe(1, 0.01, 0.0, 0)
-    assert not cost.knows(16)
+    assert cost.n_of(16) == 0
     assert cost.seconds(16) < 0.2
     assert cost.n_changes == 0
 
