@@ -12,6 +12,7 @@ from p2pmoe.backbone.free_memory import resident_bytes
 from p2pmoe.backbone.local_side import LocalSide
 from p2pmoe.backbone.path_times import PathTimes
 from p2pmoe.backbone.schedule_metrics import schedule_page
+from p2pmoe.backbone.speculation_metrics import speculation_page
 from p2pmoe.prometheus import render_metric
 
 if TYPE_CHECKING:
@@ -50,8 +51,9 @@ def _taken(local: LocalSide) -> list[tuple[dict[str, str], float]]:
 
 
 def engine_page(engine: Engine, counters: BackboneCounters) -> str:
-    """Return requests, tokens, expert calls and what went wrong with them."""
-    return counters.render() + schedule_page(engine)
+    """Return requests, tokens, expert calls, drafts, and what went wrong with them."""
+    drafts = speculation_page(lane.speculation for lane in engine.lanes)
+    return counters.render() + schedule_page(engine) + drafts
 
 
 def path_page(*measured: PathTimes) -> str:
