@@ -101,3 +101,9 @@ class NextUse:
         """Return the mean of that chance over the experts of a layer."""
         mixed = self._slow[layer] + FAST_SHARE * self._fast[layer]
         return float(mixed.mean()) / (1.0 + FAST_SHARE)
+
+    def ranked(self, layer: int) -> list[int]:
+        """Return the experts of a layer, the likeliest first, ties by index."""
+        mixed = self._slow[layer] + FAST_SHARE * self._fast[layer]
+        ordered: list[int] = np.argsort(-mixed, kind="stable").tolist()
+        return ordered

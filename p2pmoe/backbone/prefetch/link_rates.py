@@ -1,13 +1,16 @@
 """How fast weights come from each worker, as earlier fetches took. Pure.
 
-The round trip is that of dispatches (cost.py); what bytes add to it is measured here,
-among the other fetches that shared the link at the time. Rules:
+The round trip is that of dispatches (cost.py), or, where there are none any more since
+everything is fetched, most of the time until the first shard came; what bytes add to it
+is measured here, among the other fetches that shared the link at the time. Rules:
 
 - a worker that was never measured is not waited for: a small fetch that nobody waits
   for (`is_due`) measures it first, and again, less and less often, while nothing else
   is fetched from it, so that a link that has become faster is noticed;
-- no fetch is more than four times as large as the largest that came in time: what a
+- no fetch is more than sixteen times as large as the largest that came in time: what a
   small one took says little about credit and queues;
+- a quicker sample counts more than a slower one: a fetch that is tried in vain corrects
+  the estimate, one that is not tried never does;
 - a fetch that was late makes bytes twice as dear, and halves what is asked for;
 - a worker that fails is left alone for a while, from 1 s doubling to 60 s; one that
   sent other bytes than the shard's is never asked again.
@@ -24,12 +27,14 @@ from relay.keys import PeerId
 __all__ = ["LinkRates", "Source"]
 
 _ALPHA: Final = 0.3
-_GROWTH: Final = 4
+_QUICKER_ALPHA: Final = 0.5
+_GROWTH: Final = 16
 _FIRST_PAUSE_S: Final = 1.0
 _LAST_PAUSE_S: Final = 60.0
 _FIRST_PROBE_S: Final = 2.0  # after a measurement
 _LAST_PROBE_S: Final = 120.0
 _MAX_PEERS: Final = 4096
+_TRIP_SHARE: Final = 0.8  # of the time until a first shard came
 _LEAST_SECONDS: Final = 1e-6
 
 
@@ -46,6 +51,7 @@ class Source:
 @dataclass(slots=True)
 class _Link:
     per_byte_s: float | None = None
+    first_s: float | None = None
     most_bytes: int = 0
     pause_s: float = 0.0
     paused_until: float = -math.inf
@@ -68,10 +74,24 @@ class LinkRates:
             return None
         return Source(
             peer=peer,
-            rtt_s=rtt_s,
+            rtt_s=self.rtt_s(peer, rtt_s),
             per_byte_s=link.per_byte_s,
             most_bytes=link.most_bytes,
         )
+
+    def rtt_s(self, peer: PeerId, told_s: float) -> float:
+        """Return a worker's round trip; `told_s` is that of dispatches, of late."""
+        link = self._links.get(peer)
+        if link is None or link.first_s is None:
+            return told_s
+        return max(told_s, _TRIP_SHARE * link.first_s)
+
+    def answered(self, peer: PeerId, seconds: float) -> None:
+        """Note after which time the first shard of a fetch came."""
+        if 0.0 <= seconds < math.inf:
+            link = self._link(peer)
+            before = seconds if link.first_s is None else link.first_s
+            link.first_s = before + _ALPHA * (seconds - before)
 
     def is_due(self, peer: PeerId, now: float) -> bool:
         """Whether a worker should be measured by a fetch that nobody waits for."""
@@ -97,6 +117,8 @@ class LinkRates:
         sample = max(seconds - rtt_s, _LEAST_SECONDS) / n_bytes
         if link.per_byte_s is None:
             link.per_byte_s = sample
+        elif sample < link.per_byte_s:
+            link.per_byte_s += _QUICKER_ALPHA * (sample - link.per_byte_s)
         else:  # a large fetch says more than a small one
             weight = _ALPHA if 2 * n_bytes >= link.most_bytes // _GROWTH else _ALPHA / 4
             link.per_byte_s += weight * (sample - link.per_byte_s)

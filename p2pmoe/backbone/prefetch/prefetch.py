@@ -12,9 +12,17 @@ answer costs one wait of bounded length. Memory: `buffer_bytes` for each pass un
 and a few experts that come behind. Safe to use from several decode threads.
 """
 
+import math
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from dataclasses import dataclass, replace
 from queue import Empty
 from typing import Final
 
@@ -22,6 +30,7 @@ from mobile_worker.arithmetic.matrix import ExpertWeights
 from mobile_worker.expert_id import ExpertId
 from p2pmoe.backbone.cost import LocalCost
 from p2pmoe.backbone.experts_at_hand import HotSet
+from p2pmoe.backbone.next_use import NextUse
 from p2pmoe.backbone.places import Holders
 from p2pmoe.backbone.plan import Holder
 from p2pmoe.backbone.prefetch.behind import Behind, BehindParts
@@ -103,13 +112,14 @@ class Prefetch:
         self, foreseen: Sequence[Foreseen], step: StepTrace, deadline: float
     ) -> None:
         """Fetch what pays, onto `step.ahead`; see `Prefetching`."""
-        lists = merge_lists(foreseen, self._parts.hot)
+        parts = self._parts
+        lists = merge_lists(foreseen, parts.hot, parts.use.next_use)
         if not lists or step.cancelled:
             return
         now = self._parts.monotonic()
         with self._lock:
             self._behind.go_on(now)
-            sources = self._sources(lists, now)
+            sources = self._sources(lists, now, deadline - now)
             choice = choose(self._question(lists, sources))
             if choice.wanted:
                 for peer in {wanted.peer for wanted in choice.wanted}:
@@ -142,7 +152,10 @@ class Prefetch:
             compute_s=parts.cost.compute_s(1) + largest * self._check_s,
         )
 
-    def _sources(self, lists: Lists, now: float) -> dict[ExpertId, tuple[Source, ...]]:
+    def _sources(
+        self, lists: Lists, now: float, within_s: float
+    ) -> dict[ExpertId, tuple[Source, ...]]:
+        """Return who can give what, and how much of it within a time."""
         found = {}
         for layer, experts in lists.items():
             holders = self._parts.fleet.holders(layer)
@@ -151,7 +164,7 @@ class Prefetch:
                     self._rates.source(holder.peer, holder.cost.rtt_s, now)
                     for holder in holders.get(index, ())
                 )
-                kept = tuple(source for source in own if source is not None)
+                kept = tuple(_in_time(s, within_s) for s in own if s is not None)
                 found[ExpertId(layer, index)] = kept
         return found
 
@@ -160,7 +173,7 @@ class Prefetch:
         parts = self._parts
         holders, n_bytes = parts.fleet.holders(layer), _ROWS * parts.row_bytes
         times = [
-            min(h.cost.expected_s(_ROWS, n_bytes) * h.cost.risk for h in own)
+            min(self._call_s(holder, n_bytes) for holder in own)
             for index in experts
             if (own := holders.get(index))
         ]
@@ -169,6 +182,11 @@ class Prefetch:
             return trip_s
         size = parts.hot.sizes[ExpertId(layer, experts[0])]
         return min(trip_s, parts.cost.disk_s(_ROWS, size))
+
+    def _call_s(self, holder: Holder, n_bytes: int) -> float:
+        cost = holder.cost
+        rtt_s = self._rates.rtt_s(holder.peer, cost.rtt_s)
+        return (cost.expected_s(_ROWS, n_bytes) - cost.rtt_s + rtt_s) * cost.risk
 
     def _wait_for(
         self,
@@ -261,28 +279,43 @@ class Prefetch:
             return self.figures.render()
 
 
+def _in_time(source: Source, within_s: float) -> Source:
+    """Return a source that is asked for no more than it can send in a time."""
+    if within_s == math.inf:
+        return source
+    n_bytes = max(0.0, within_s - source.rtt_s) / source.per_byte_s
+    return replace(source, most_bytes=int(min(source.most_bytes, n_bytes)))
+
+
 def merge_lists(
-    foreseen: Sequence[Foreseen], hot: HotSet
+    foreseen: Sequence[Foreseen], hot: HotSet, next_use: NextUse
 ) -> dict[int, tuple[int, ...]]:
     """Return one list a layer of what several drafts foresee, by rank.
 
-    What is resident, or no expert of the model, is left out; so are layers of which
-    nothing is left.
+    Behind it come as many others of the layer, by use: where bytes are cheap, a layer
+    whose cold experts are all fetched needs no trip for certain. What is resident, or
+    no expert of the model, is left out; so are layers of which nothing is left.
     """
     lists: dict[int, tuple[int, ...]] = {}
     for layer in sorted({layer for one in foreseen for layer in one}):
         own = [one[layer] for one in foreseen if layer in one]
         longest = max(len(experts) for experts in own)
         ranked = [e[rank] for rank in range(longest) for e in own if rank < len(e)]
-        resident = hot.layer(layer)
-        left = tuple(
-            index
-            for index in dict.fromkeys(ranked)
-            if index not in resident and ExpertId(layer, index) in hot.sizes
-        )
-        if left:
-            lists[layer] = left
+        likely = _cold(layer, ranked, hot)
+        if likely:
+            every = _cold(layer, [*likely, *next_use.ranked(layer)], hot)
+            lists[layer] = every[: 2 * len(likely)]
     return lists
+
+
+def _cold(layer: int, experts: Iterable[int], hot: HotSet) -> tuple[int, ...]:
+    """Return the experts that the model has and memory has not, each once."""
+    resident = hot.layer(layer)
+    return tuple(
+        index
+        for index in dict.fromkeys(experts)
+        if index not in resident and ExpertId(layer, index) in hot.sizes
+    )
 
 
 def _by_rank(lists: Lists) -> Iterator[ExpertId]:

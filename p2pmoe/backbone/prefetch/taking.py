@@ -29,6 +29,7 @@ class _Asked:
 
     n_bytes: int = 0
     came_bytes: int = 0
+    first_at: float | None = None
     last_at: float = 0.0
     n_lacking: int = 0
 
@@ -66,6 +67,8 @@ class Taking:
             return None
         asked = self._asked[peer]
         asked.came_bytes += len(reply.shard)
+        if asked.first_at is None:
+            asked.first_at = reply.at
         asked.last_at = max(asked.last_at, reply.at)
         self.came_bytes += len(reply.shard)
         try:
@@ -92,6 +95,8 @@ class Taking:
         """
         for peer, asked in self._asked.items():
             seconds = asked.last_at - self._started_at
+            if asked.first_at is not None:
+                rates.answered(peer, asked.first_at - self._started_at)
             if peer in self._wrong:
                 rates.wrong(peer)
             elif asked.n_lacking:

@@ -30,7 +30,20 @@ def test_nobody_waits_for_a_link_that_was_never_measured() -> None:
     source = rates.source(PEER, RTT_S, 3.0)
     assert source is not None
     assert source.per_byte_s == pytest.approx(1e-7)
-    assert source.most_bytes == 400_000
+    assert source.most_bytes == 1_600_000
+
+
+def test_a_trip_is_known_where_nothing_is_dispatched_any_more() -> None:
+    rates = LinkRates()
+    assert rates.rtt_s(PEER, 0.03) == 0.03
+    for seconds in (0.1, 0.1, float("nan"), -1.0):
+        rates.answered(PEER, seconds)
+    assert rates.rtt_s(PEER, 0.03) == pytest.approx(0.08)
+    assert rates.rtt_s(PEER, 0.09) == 0.09
+    rates.took(PEER, 1000, 0.2, RTT_S)
+    source = rates.source(PEER, 0.0, 0.0)
+    assert source is not None
+    assert source.rtt_s == pytest.approx(0.08)
 
 
 def test_probes_come_less_often_until_a_fetch_measures_again() -> None:
@@ -60,7 +73,7 @@ def test_a_late_fetch_makes_bytes_dearer_and_the_next_smaller() -> None:
     again = rates.source(PEER, RTT_S, 0.0)
     assert again is not None
     assert again.per_byte_s < after.per_byte_s
-    assert again.most_bytes == 8_000_000
+    assert again.most_bytes == 32_000_000
 
 
 def test_a_worker_that_fails_is_left_alone_longer_and_longer() -> None:

@@ -89,11 +89,19 @@ def test_what_never_comes_costs_one_bounded_wait() -> None:
     assert rig.prefetch.figures.lacks[Lack.LATE] == 4
 
 
+def test_what_would_not_be_there_in_time_is_not_asked_for() -> None:
+    rig = measured()
+    assert rig.fetch(ALL, deadline=rig.now + 0.05).record.n_trips == 0
+    assert rig.fetch(ALL, deadline=rig.now + 0.2).record.n_fetched == 8
+
+
 def test_a_deadline_and_a_cancelled_step_end_the_wait() -> None:
     rig = measured()
     rig.answers = lambda w: None
     rig.look_s = 0.01
-    rig.fetch(ALL, deadline=rig.now + 0.02)
+    start = rig.now
+    rig.fetch(ALL, deadline=rig.now + 0.13)
+    assert rig.now - start < 0.2
     assert rig.stopped == rig.works
     rig = measured()
     rig.answers = lambda w: None
@@ -138,13 +146,14 @@ def test_hits_and_misses_are_counted_and_what_repeats_is_kept() -> None:
     assert rig.hot.resident() == (ExpertId(1, 2),)
 
 
-def test_lists_of_several_drafts_become_one_by_rank() -> None:
+def test_lists_of_several_drafts_become_one_by_rank_and_use_fills_it() -> None:
     rig = PrefetchRig(hot_bytes=SIZE)
     rig.hot.adopt(ExpertId(1, 3), object())
-    lists = merge_lists(
-        [{1: (0, 3, 2)}, {}, {1: (2, 1), 2: (99,), 0: (1,), 7: ()}], rig.hot
-    )
-    assert lists == {1: (0, 2, 1)}
+    foreseen = [{1: (0, 3), 2: (1,)}, {}, {1: (2,), 0: (1,), 7: (), 2: (99,)}]
+    for _ in range(3):
+        rig.use.add(2, np.array([[3]], np.int64))
+    lists = merge_lists(foreseen, rig.hot, rig.use.next_use)
+    assert lists == {1: (0, 2, 1), 2: (1, 3)}
 
 
 def test_lanes_may_fetch_at_the_same_time() -> None:
