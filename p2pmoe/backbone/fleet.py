@@ -8,6 +8,7 @@ replaced, never changed in place (`holders`). Rules:
 - what it holds counts as covered while its float is full, too: that passes in a moment;
 - every failure demotes it for a while, doubling from 1 s to 60 s; a demoted worker is
   greeted again when the time is over and must answer before it gets work (fault B28);
+- one that is beaten by a hedge four times on end, and says nothing, counts as failed;
 - only a valid answer clears its record, never a greeting;
 - a worker that is slow beside its peers (slowness.py) is asked for what nobody else
   holds, and probed now and then;
@@ -30,6 +31,7 @@ FIRST_DEMOTION_S = 1.0
 LONGEST_DEMOTION_S = 60.0
 MAX_DOUBLINGS = 10  # failures have no bound, the exponent of a float has
 GREETING_TIMEOUT_S = 5.0
+MAX_BEATEN = 4  # half of the hedges that can be saved up
 
 
 class Status(StrEnum):
@@ -46,6 +48,7 @@ class WorkerState:
     """One worker; fields are written by the trio side only."""
 
     __slots__ = (
+        "beaten",
         "cost",
         "experts",
         "failures",
@@ -71,6 +74,7 @@ class WorkerState:
         self.status = Status.GONE
         self.until = 0.0
         self.failures = 0
+        self.beaten = 0  # by hedges, since its last valid answer
         self.n_refused = 0
         self.n_calls = 0  # accepted
         self.passes = 0
@@ -199,6 +203,15 @@ class Fleet:
         worker = self.workers.get(peer)
         if worker is not None:
             worker.failures = 0
+            worker.beaten = 0
+
+    def beaten(self, peer: PeerId, now: float) -> None:
+        """Note that a hedge was quicker: a worker that fell silent shows by this."""
+        worker = self.workers[peer]
+        worker.beaten += 1
+        if worker.beaten >= MAX_BEATEN:
+            worker.beaten = 0
+            self.failed(peer, now)
 
     def lost(self, peer: PeerId, now: float) -> None:
         """Note that a worker's link or process is gone, or that it drains."""

@@ -81,7 +81,7 @@ class History:
                     self.tickets += [(work, ticket) for ticket in reply.checks]
 
     def on_start(self, experts: set[int]) -> None:
-        workers = SimulatedWorkers(self.rig, lambda n, dispatch: None)
+        workers = SimulatedWorkers(self.rig, lambda n, dispatch: 0.0)
         work = workers.planned(sorted(experts))
         self.works.append(work)
         self.rig.dispatcher.start(work)

@@ -9,6 +9,7 @@ from random import Random
 import pytest
 
 from mobile_worker.messages import Dispatch
+from p2pmoe.backbone.fleet import Status
 from tests.support.backbone import DispatchRig, peer_id
 from tests.support.simulated_workers import Delay, SimulatedWorkers
 
@@ -32,11 +33,6 @@ def stalling(rtt_s: float, seed: int, share: float = 0.02) -> Delay:
         return rtt_s * (1.0 + 0.1 * random.random()) + stall
 
     return delay
-
-
-def silenced(delays: Delay, dead: set[int]) -> Delay:
-    """Return delays of workers of which some never answer any more."""
-    return lambda n, dispatch: None if n in dead else delays(n, dispatch)
 
 
 def percentile(waits: list[float], q: float) -> float:
@@ -97,12 +93,11 @@ def test_b11_a_worker_that_falls_silent_stalls_a_layer_less_than_two_seconds(
     """Twenty times of twenty, without any sign from its link, in mid-layer."""
     for seed in range(20):
         rig = four_workers()
-        random, dead = Random(seed), set[int]()
-        delays = stalling(rtt_s, seed, share=0.0)
-        workers = SimulatedWorkers(rig, silenced(delays, dead))
+        random = Random(seed)
+        workers = SimulatedWorkers(rig, stalling(rtt_s, seed, share=0.0))
         for _ in range(random.randrange(0, 60)):
             workers.run_layer(random.sample(range(N_EXPERTS), 6))
-        dead.add(random.choice([1, 2, 3, 4]))
+        workers.silent.add(random.choice([1, 2, 3, 4]))
         for _ in range(10):
             experts = random.sample(range(N_EXPERTS), 6)
             (done,) = workers.run_layer(experts)
@@ -139,3 +134,18 @@ def test_a_worker_that_gets_slow_is_left_out_probed_and_taken_back() -> None:
     assert len(rig.dispatches(1)) - before > 30
     workers.settle()
     assert rig.accounts.add_up()
+
+
+def test_silence_shows_by_hedges_before_any_deadline() -> None:
+    """A worker with replicas that falls silent costs milliseconds, not its deadline."""
+    rig = four_workers()
+    workers = SimulatedWorkers(rig, stalling(0.0034, 1, share=0.0))
+    random = Random(5)
+    for _ in range(100):
+        workers.run_layer(random.sample(range(N_EXPERTS), 6))
+    workers.silent.add(2)
+    for _ in range(100):
+        workers.run_layer(random.sample(range(N_EXPERTS), 6))
+    assert max(workers.waits) < 0.010
+    assert rig.fleet.workers[peer_id(2)].status is not Status.LIVE
+    assert rig.counters.hedges["won"] <= 8

@@ -17,8 +17,8 @@ from tests.support.backbone import LAYER, N_EMBD, DispatchRig
 
 __all__ = ["Delay", "SimulatedWorkers"]
 
-# What a dispatch takes a worker, from its sending to its answer; None: for ever.
-Delay = Callable[[int, Dispatch], float | None]
+# What a dispatch takes a worker, from its sending to its answer.
+Delay = Callable[[int, Dispatch], float]
 
 
 class SimulatedWorkers:
@@ -29,6 +29,7 @@ class SimulatedWorkers:
         self.rig = rig
         self.delay = delay
         self.waits: list[float] = []
+        self.silent: set[int] = set()  # they answer nothing any more
         self._seen = 0
         self._order = count()
         self._answers: list[tuple[float, int, int, Dispatch]] = []
@@ -74,11 +75,10 @@ class SimulatedWorkers:
         """Go on to the next thing that happens."""
         rig = self.rig
         for peer, message in rig.sent[self._seen :]:
-            if isinstance(message, Dispatch):
+            if isinstance(message, Dispatch) and peer[0] not in self.silent:
                 after = self.delay(peer[0], message)
-                if after is not None:
-                    entry = (rig.now + after, next(self._order), peer[0], message)
-                    heapq.heappush(self._answers, entry)
+                entry = (rig.now + after, next(self._order), peer[0], message)
+                heapq.heappush(self._answers, entry)
         self._seen = len(rig.sent)
         looks_at = rig.dispatcher.next_time()
         arrives_at = self._answers[0][0] if self._answers else None
@@ -92,6 +92,15 @@ class SimulatedWorkers:
         if rig.now - self._relaxed >= 0.25:
             self._relaxed = rig.now
             rig.fleet.relax(rig.now)
+            self._greet()
+
+    def _greet(self) -> None:
+        """Greet who is due, as the network side does; the silent do not answer."""
+        fleet = self.rig.fleet
+        for peer in fleet.to_greet(self.rig.now):
+            fleet.greeting(peer, self.rig.now)
+            if peer[0] not in self.silent:
+                fleet.greeted(peer)
 
     def settle(self) -> None:
         """Let all that is out come to its end."""
