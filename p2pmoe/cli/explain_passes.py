@@ -26,6 +26,7 @@ __all__ = ["ExplainedPass", "print_passes"]
 
 _MOST_EXPERTS: Final = 6
 _LEFT: Final = frozenset({"text", "drafter", "waited", "why", "experts"})
+_FOLDED: Final = frozenset({"waited", "experts"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +62,10 @@ def print_passes(
     ]
     layers = [_layer_row(layer, len(decoding)) for layer in summarise_layers(decoding)]
     for table in (rows, layers):
-        if table:
-            _print(table, stream)
+        if table and stream.isatty():
+            _print_table(table, stream)
+        elif table:
+            _print_columns(table, stream)
     print(file=stream)
     for name, text in _sums(summarise(decoding)):
         print(f"{name:<24}{text}", file=stream)
@@ -74,7 +77,7 @@ def _pass_row(
     told = each.told
     waited = [layer for layer in told.layers if layer.trips]
     if for_eyes:
-        layers = " ".join(str(layer.layer) for layer in waited)
+        layers = _ranges([layer.layer for layer in waited])
     else:
         layers = ";".join(
             f"{layer.layer}:{','.join(map(str, layer.missing))}" for layer in waited
@@ -135,35 +138,63 @@ def _sums(found: PassSummary) -> list[tuple[str, str]]:
     return lines
 
 
+def _ranges(numbers: Sequence[int]) -> str:
+    """Return numbers with those that follow each other as one: 1-4 6."""
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return " ".join(f"{a}-{b}" if b > a else f"{a}" for a, b in ranges)
+
+
 def _ms(seconds: float) -> str:
     return f"{seconds * 1000:.1f}"
 
 
-def _print(rows: Sequence[dict[str, str]], stream: IO[str]) -> None:
+def _print_columns(rows: Sequence[dict[str, str]], stream: IO[str]) -> None:
     print(file=stream)
-    if not stream.isatty():
-        print("\t".join(rows[0]), file=stream)
-        for row in rows:
-            print("\t".join(row.values()), file=stream)
-        return
+    print("\t".join(rows[0]), file=stream)
+    for row in rows:
+        print("\t".join(row.values()), file=stream)
+
+
+def _print_table(rows: Sequence[dict[str, str]], stream: IO[str]) -> None:
+    """Print for eyes; why passes were chosen stands below where there is no room."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    console = Console(file=stream)
     shown = [name for name in rows[0] if any(_tells(row[name]) for row in rows)]
+    widths = [max(len(name), *(len(row[name]) for row in rows)) for name in shown]
+    is_wide = sum(widths) + 2 * len(widths) > console.width
+    if is_wide and "why" in shown:
+        shown.remove("why")
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
     for name in shown:
         is_text = name in _LEFT
         table.add_column(
             name,
             justify="left" if is_text else "right",
-            no_wrap=not is_text or name == "text",
+            no_wrap=name not in _FOLDED,
             overflow="fold",
         )
     for row in rows:
         table.add_row(*(Text(row[name]) for name in shown))
-    Console(file=stream).print(table)
+    console.print()
+    console.print(table)
+    if is_wide and any(row.get("why") for row in rows):
+        _print_reasons(rows, console.width, stream)
+
+
+def _print_reasons(rows: Sequence[dict[str, str]], width: int, stream: IO[str]) -> None:
+    print(f"\n{'pass':>6}  why", file=stream)
+    for row in rows:
+        if row["why"]:
+            print(f"{row['pass']:>6}  {row['why']}"[:width], file=stream)
 
 
 def _tells(text: str) -> bool:

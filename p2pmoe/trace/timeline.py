@@ -22,6 +22,7 @@ __all__ = ["MAX_ROWS", "Bar", "Kind", "Mark", "Timeline", "arrange"]
 
 MAX_ROWS: Final = 40
 _PASSES_A_ROW: Final = 6
+_ROUND: Final = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 20.0)
 _ROUNDING_S: Final = 1e-6  # of moments that were written and read
 
 
@@ -123,9 +124,7 @@ def _row_seconds(passes: Sequence[PassTrace]) -> float:
         until_s = max(until_s, _ended(told))
     least = max(busy_s / (MAX_ROWS - 1), min(busy_s, usual * _PASSES_A_ROW), 1e-6)
     scale = 10.0 ** math.floor(math.log10(least))
-    return next(
-        step * scale for step in (1.0, 2.0, 5.0, 10.0, 20.0) if step * scale >= least
-    )
+    return next(step * scale for step in _ROUND if step * scale >= least)
 
 
 def _strips(passes: Sequence[PassTrace]) -> tuple[tuple[int, ...], list[int]]:

@@ -99,6 +99,26 @@ def test_on_a_terminal_columns_of_nothing_are_left_out(monkeypatch) -> None:
     assert max(map(len, plain.splitlines())) <= 100
 
 
+def test_why_stands_below_a_table_that_has_no_room_for_it(monkeypatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    line = "     1  4 drafts: 61 tokens/s"
+    for columns in ("70", "160"):
+        monkeypatch.setenv("COLUMNS", columns)
+        out = Terminal()
+        print_passes(PASSES, out)
+        assert out.getvalue().count("4 drafts: 61 tokens/s") == 1
+        assert (line in out.getvalue().splitlines()) == (columns == "70")
+        assert "failed: nobody holds 9" in out.getvalue()
+
+
+def test_layers_that_follow_each_other_are_one_range(monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    out = Terminal()
+    waits = told(1, *(layer(number, 1) for number in (0, 2, 3, 4, 6, 7)))
+    print_passes([ExplainedPass(text="", told=waits)], out)
+    assert " 0 2-4 6-7 " in out.getvalue()
+
+
 def test_of_no_passes_nothing_is_said() -> None:
     out = io.StringIO()
     print_passes([], out)

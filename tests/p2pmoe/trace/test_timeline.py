@@ -83,7 +83,7 @@ def test_idle_time_takes_no_rows() -> None:
     early = [a_pass(50.0 + n / 10) for n in range(12)]
     late = [a_pass(9000.0 + n / 10) for n in range(12)]
     found = arrange([*early, *late])
-    assert found.row_s == 1.0
+    assert found.row_s == 0.8
     assert len(found.rows) <= 5
     assert found.n_left_out == 0
 
