@@ -15,6 +15,7 @@ scale. A softmax is exp(fl(logit - most)), summed in eight lanes (lane id % 8, o
 reference list are its tests.
 """
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import IntEnum, unique
@@ -136,29 +137,39 @@ def choose_among(
     in the place of those that are away, get `substitutes` times what they would weigh
     beside them. Groups mask nothing among what is at hand.
     """
-    raw = replace(settings, norm=False, scale=1.0)
-    norm = settings.norm
-    if settings.score_function is ScoreFunction.SOFTMAX_OF_CHOSEN:
-        raw, norm = replace(raw, score_function=ScoreFunction.SOFTMAX), True
+    n_chosen = min(settings.top_k, int(np.count_nonzero(at_hand)))
+    raw, own, norm = _raw(settings, n_chosen)
     wanted, scores = choose(logits, bias, raw)
-    unit = np.float32(1.0)
+    unit = np.float32(settings.scale)
     if norm:
-        unit = np.maximum(scores.sum(axis=1, keepdims=True), _TINY)
-    scale = np.float32(settings.scale)
+        unit = unit / np.maximum(scores.sum(axis=1, keepdims=True), _TINY)
+    rows = np.arange(len(logits))[:, None]
     absent = np.zeros(logits.shape, np.float32)
-    np.put_along_axis(absent, wanted, scores / unit * scale, axis=1)
+    absent[rows, wanted] = scores * unit
     is_wanted = absent != 0
     absent[:, at_hand] = 0.0
-    n_chosen = min(settings.top_k, int(np.count_nonzero(at_hand)))
     if n_chosen == 0:
         nothing = np.zeros((len(logits), 0), np.float32)
         return AmongChoice(nothing.astype(np.int64), nothing, absent)
     away = np.where(at_hand, np.float32(0.0), np.float32(-np.inf))
-    own = replace(raw, top_k=n_chosen, n_groups=1, n_groups_used=1)
     experts, scores = choose(logits, away if bias is None else bias + away, own)
-    weights = scores / unit * scale
-    weights[~np.take_along_axis(is_wanted, experts, axis=1)] *= np.float32(substitutes)
+    weights = scores * unit
+    weights[~is_wanted[rows, experts]] *= np.float32(substitutes)
     return AmongChoice(experts, weights, absent)
+
+
+@functools.lru_cache(maxsize=256)
+def _raw(
+    settings: RouterSettings, n_chosen: int
+) -> tuple[RouterSettings, RouterSettings, bool]:
+    """Return how to choose with plain scores, of all and of what is at hand.
+
+    And whether scores are to be divided by the sum of those of all.
+    """
+    raw, norm = replace(settings, norm=False, scale=1.0), settings.norm
+    if settings.score_function is ScoreFunction.SOFTMAX_OF_CHOSEN:
+        raw, norm = replace(raw, score_function=ScoreFunction.SOFTMAX), True
+    return raw, replace(raw, top_k=n_chosen, n_groups=1, n_groups_used=1), norm
 
 
 def foreseen_ranks(

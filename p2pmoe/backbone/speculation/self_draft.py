@@ -7,8 +7,9 @@ as the two distributions do. Keys and values go behind the committed ones throug
 of the sequence's own cache, where verification overwrites them.
 """
 
+import functools
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -136,10 +137,31 @@ class SelfDrafting:
                 source=DraftSource.SELF,
                 tokens=tuple(each.growth.drawn),
                 chances=tuple(each.growth.chances),
-                foreseen=self._drafter.missing(each.wanted),
+                foreseen=_Foreseen(self._drafter, each.wanted),
             )
             for each in self._growing
         ]
+
+
+class _Foreseen(Mapping[int, tuple[int, ...]]):
+    """`Draft.foreseen`, found out when somebody looks: most rounds fetch nothing."""
+
+    def __init__(self, drafter: SelfDraft, wanted: Wanted) -> None:
+        self._drafter = drafter
+        self._wanted = wanted
+
+    @functools.cached_property
+    def _found(self) -> Mapping[int, tuple[int, ...]]:
+        return self._drafter.missing(self._wanted)
+
+    def __getitem__(self, layer: int) -> tuple[int, ...]:
+        return self._found[layer]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
 
 
 class _Growing:

@@ -23,7 +23,7 @@ def test_a_layer_sees_what_is_in_memory_when_it_is_routed() -> None:
     assert np.array_equal(routing.experts, router.route(hidden).experts)
     mixed = layers.begin(layer, hidden, routing).finish()
     plain = tiny.experts.begin(layer, hidden, router.route(hidden))
-    assert mixed.tobytes() == plain.finish().tobytes()
+    assert np.allclose(mixed, plain.finish(), rtol=1e-5, atol=1e-6)
     now[0] = {1: every[1]}  # the others were evicted
     routing = layers.route(layer, router, hidden)
     assert routing.experts.tolist() == [[1]] * 3

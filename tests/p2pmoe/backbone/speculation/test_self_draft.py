@@ -96,7 +96,7 @@ def test_sequences_of_a_batch_draft_what_they_draft_alone(tiny) -> None:
     for asked, draft in zip(own, together, strict=True):
         [alone] = drafted(source, asked)
         assert (alone.tokens, alone.chances) == (draft.tokens, draft.chances)
-        assert alone.foreseen == draft.foreseen
+        assert dict(alone.foreseen) == dict(draft.foreseen)
 
 
 def test_a_draft_ends_where_the_cache_ends(tiny) -> None:
@@ -118,7 +118,7 @@ def test_it_foresees_for_others_what_it_foresees_for_itself(tiny) -> None:
     other = wish(tiny, PROMPT[:3])
     wishes, tokens = [other, asked], [(), draft.tokens[:-1]]
     short, own = source.foresee(wishes, tokens)
-    assert own == draft.foreseen
+    assert own == dict(draft.foreseen)
     assert set(short) == set(own)
     assert [part.cache.length for part in wishes] == [2, len(PROMPT) - 1]
 
