@@ -127,9 +127,9 @@ class LaneDrafts:
 
         What was not drafted by who foresees is looked at in one go.
         """
-        foreseer = self.speculation.foreseer()
         if not round_.plan.prefetch or self.speculation.prefetch is None:
             return
+        foreseer = self.speculation.foreseer()
         began = self._monotonic()
         drafts = round_.drafts
         round_.foreseen = [own.foreseen for own in drafts.values() if own.foreseen]

@@ -42,7 +42,9 @@ class NgramDraft:
 
     def find(self, number: int, tokens: Sequence[int]) -> tuple[int, int]:
         """Return where what followed begins, and the match's length, 0 for none."""
-        index = self._indexes.setdefault(number, _Index())
+        index = self._indexes.get(number)
+        if index is None:
+            index = self._indexes[number] = _Index()
         index.follow(tokens)
         return index.find()
 
