@@ -15,6 +15,7 @@ from mobile_worker.arithmetic.kernel import KernelCall
 from mobile_worker.arithmetic.self_test_digest import SELF_TEST_DIGEST
 from mobile_worker.clock import Clock
 from mobile_worker.expert_id import ExpertId
+from mobile_worker.links.events import PathKind
 from mobile_worker.links.node import Node
 from mobile_worker.messages import MAX_ROWS, PROTOCOL_VERSION, Hello
 from mobile_worker.session.descriptor import Services
@@ -187,9 +188,11 @@ def _dispatcher(
 
 
 def _fetcher(joining: Joining) -> Fetcher:
+    node = joining.node
     return Fetcher(
         FetcherParts(
-            send=joining.node.send,
+            send=node.send,
+            is_relayed=lambda peer: node.path(peer) is PathKind.RELAY,
             entries={entry.expert: entry for entry in joining.manifest.experts},
             clock=joining.clock.monotonic,
             random=SystemRandom(),

@@ -11,7 +11,8 @@ is measured here, among the other fetches that shared the link at the time. Rule
   small one took says little about credit and queues;
 - a quicker sample counts more than a slower one: a fetch that is tried in vain corrects
   the estimate, one that is not tried never does;
-- a fetch that was late makes bytes twice as dear, and halves what is asked for;
+- a fetch that was late makes bytes twice as dear, and halves what is asked for, which
+  from then on grows by a quarter at a time;
 - a worker that fails is left alone for a while, from 1 s doubling to 60 s; one that
   sent other bytes than the shard's is never asked again.
 
@@ -28,7 +29,8 @@ __all__ = ["LinkRates", "Source"]
 
 _ALPHA: Final = 0.3
 _QUICKER_ALPHA: Final = 0.5
-_GROWTH: Final = 16
+_GROWTH: Final = 16.0
+_SLOW_GROWTH: Final = 1.25
 _FIRST_PAUSE_S: Final = 1.0
 _LAST_PAUSE_S: Final = 60.0
 _FIRST_PROBE_S: Final = 2.0  # after a measurement
@@ -53,6 +55,7 @@ class _Link:
     per_byte_s: float | None = None
     first_s: float | None = None
     most_bytes: int = 0
+    growth: float = _GROWTH
     pause_s: float = 0.0
     paused_until: float = -math.inf
     probe_pause_s: float = _FIRST_PROBE_S
@@ -120,9 +123,11 @@ class LinkRates:
         elif sample < link.per_byte_s:
             link.per_byte_s += _QUICKER_ALPHA * (sample - link.per_byte_s)
         else:  # a large fetch says more than a small one
-            weight = _ALPHA if 2 * n_bytes >= link.most_bytes // _GROWTH else _ALPHA / 4
+            weight = (
+                _ALPHA if 2 * n_bytes >= link.most_bytes / link.growth else _ALPHA / 4
+            )
             link.per_byte_s += weight * (sample - link.per_byte_s)
-        link.most_bytes = max(link.most_bytes, _GROWTH * n_bytes)
+        link.most_bytes = max(link.most_bytes, int(link.growth * n_bytes))
         link.pause_s = 0.0
 
     def used(self, peer: PeerId, now: float) -> None:
@@ -137,6 +142,7 @@ class LinkRates:
         least = max(seconds - rtt_s, _LEAST_SECONDS) / max(1, n_bytes)
         link.per_byte_s = max(2 * (link.per_byte_s or 0.0), least)
         link.most_bytes = max(link.most_bytes // 2, n_bytes, 1)
+        link.growth = _SLOW_GROWTH
 
     def failed(self, peer: PeerId, now: float) -> None:
         """Leave a worker alone for a while."""

@@ -22,7 +22,12 @@ from p2pmoe.backbone.prefetch.fetch_work import (
     Lacking,
     Wanted,
 )
-from p2pmoe.backbone.prefetch.fetching import QUESTION_BYTES, Fetcher, FetcherParts
+from p2pmoe.backbone.prefetch.fetching import (
+    QUESTION_BYTES,
+    Fetcher,
+    FetcherParts,
+    Limits,
+)
 from relay.keys import PeerId
 from tests.support.backbone import peer_id
 
@@ -37,9 +42,10 @@ def body_of(index: int) -> bytes:
 class Rig:
     """A fetcher, and what it sent."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits | None = None) -> None:
         self.sent: list[tuple[PeerId, Get]] = []
         self.now = 5.0
+        self.relayed: set[PeerId] = set()
         self.refuse: Callable[[int], bool] = lambda n: False
         entries = {
             ExpertId(0, index): ManifestExpert(
@@ -57,6 +63,8 @@ class Rig:
                 entries=entries,
                 clock=lambda: self.now,
                 random=Random(1),
+                is_relayed=lambda peer: peer in self.relayed,
+                limits=limits or Limits(),
             )
         )
 
@@ -209,15 +217,47 @@ def test_what_is_stopped_gets_no_more_replies() -> None:
     rig.fetcher.stop(work)
 
 
+def test_no_more_is_asked_by_a_relay_than_it_keeps() -> None:
+    most = QUESTION_BYTES + PIECE_BYTES
+    rig = Rig(Limits(direct=1 << 30, relayed=most, all_relayed=2 * most))
+    third = peer_id(3)
+    rig.relayed = {HOLDER, OTHER, third}
+    works = [rig.start(4, 1, 0, peer=peer) for peer in (HOLDER, OTHER, third)]
+    asked: dict[PeerId, int] = dict.fromkeys(rig.relayed, 0)
+    answered = 0
+    while answered < len(rig.sent):
+        waiting = rig.sent[answered:]
+        for peer in asked:
+            asked[peer] = sum(get.length for own, get in waiting if own == peer)
+        assert max(asked.values()) <= most
+        assert sum(asked.values()) <= 2 * most
+        peer, get = rig.sent[answered]
+        rig.fetcher.on_blob(peer, rig.answer(get))
+        answered += 1
+    assert all(len(replies(work)) == 3 for work in works)
+    assert rig.fetcher.n_open == 0
+    rig.start(4, 1)
+    rig.fetcher.on_lost(HOLDER)
+    assert rig.fetcher.n_open == 0
+
+
 ACTS = st.sampled_from(["right", "short", "no", "lost", "other total"])
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 99), ACTS), max_size=12))
+@given(
+    st.lists(st.tuples(st.integers(0, 99), ACTS), max_size=12),
+    st.builds(
+        Limits,
+        relayed=st.sampled_from([1, QUESTION_BYTES, 1 << 20]),
+        all_relayed=st.sampled_from([1, 3 << 20]),
+    ),
+)
 def test_each_expert_gets_one_reply_whatever_comes(
-    acts: list[tuple[int, str]],
+    acts: list[tuple[int, str]], limits: Limits
 ) -> None:
-    rig = Rig()
+    rig = Rig(limits)
+    rig.relayed = {HOLDER}
     work = rig.start(*range(len(SIZES)))
     for at, act in acts:
         peer, get = rig.sent[at % len(rig.sent)]

@@ -73,7 +73,11 @@ def test_a_late_fetch_makes_bytes_dearer_and_the_next_smaller() -> None:
     again = rates.source(PEER, RTT_S, 0.0)
     assert again is not None
     assert again.per_byte_s < after.per_byte_s
-    assert again.most_bytes == 32_000_000
+    assert again.most_bytes == 8_000_000
+    rates.took(PEER, 8_000_000, 0.9, RTT_S)
+    grown = rates.source(PEER, RTT_S, 0.0)
+    assert grown is not None
+    assert grown.most_bytes == 10_000_000
 
 
 def test_a_worker_that_fails_is_left_alone_longer_and_longer() -> None:
