@@ -71,6 +71,7 @@ def network_page(joined: "Joined") -> str:
     flying = [({"worker": p.hex()}, in_flight.get(p, 0)) for p in workers]
     calls = [({"worker": p.hex()}, w.n_calls) for p, w in workers.items()]
     states = [({"worker": p.hex(), "status": w.status}, 1) for p, w in workers.items()]
+    slow = [({"worker": p.hex()}, int(p in joined.fleet.slow)) for p in workers]
     round_trips = [({"worker": p.hex()}, w.cost.rtt_s) for p, w in workers.items()]
     unsigned: list[tuple[dict[str, str], int]] = [({}, totals.unsigned_at_kill)]
     filings = joined.bookkeeper.filings
@@ -80,6 +81,7 @@ def network_page(joined: "Joined") -> str:
             render_metric("p2pmoe_dispatches_in_flight", flying),
             render_metric("p2pmoe_worker_calls_total", calls),
             render_metric("p2pmoe_worker_status", states),
+            render_metric("p2pmoe_worker_slow", slow),
             render_metric("p2pmoe_worker_rtt_seconds", round_trips),
             render_metric("p2pmoe_servings_accepted_total", [({}, totals.accepted)]),
             render_metric("p2pmoe_servings_receipted_total", [({}, totals.receipted)]),
