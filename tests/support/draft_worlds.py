@@ -254,4 +254,7 @@ def _outcome(
         pass_s=wait + compute,
         wait_s=wait,
         n_trips=n_trips,
+        fetch_s=min(world.rtt_s + world.fetch_s, plan.prefetch_s)
+        if plan.prefetch
+        else 0.0,
     )

@@ -59,7 +59,9 @@ _PREFETCH_TRIPS = 2.0  # waits of a pass whose experts were fetched, until measu
 _PREFETCH_ROW = 0.1  # of such a pass, for each further row, waits and all
 _HIGHEST_FLOOR = 0.25  # of chances: what is cut is never seen to have been right
 _FLOOR_TRIES = 8.0
+_NO_FETCH = 24  # rounds for which none is asked for after one that fetched nothing
 _AT_ONCE = (DraftSource.NGRAM, None)  # which are drafted at once, if at all
+_MEASURES = RoundPlan(why="plain: measures what a pass takes")
 
 
 class Controller:
@@ -83,7 +85,9 @@ class Controller:
         self._n_plain = 0
         self._since_plain = 0
         self._paused: dict[tuple[DraftSource | None, bool, bool], int] = {}
+        self._no_fetch_until = 0
         self._refused: Option | None = None  # the quickest of those that do not pay
+        self._why_plain = "plain: nobody has a draft"
 
     # Before a round.
 
@@ -91,18 +95,24 @@ class Controller:
         """Return how the next round is to draft."""
         n = question.n_sequences
         base = n + question.n_other_rows
-        plain = Option(Way(None), 0, float(n), self._plain.seconds(base))
-        error = min(0.9, self._plain.error(base))
         self._n_rounds += 1
-        self._meet(question.numbers, plain.seconds)
-        if self._n_plain < _FIRST or (self._n_plain < _FIRST_MOST and error > _SURE):
-            return RoundPlan(why="plain: measures what a pass takes")
+        if not self._numbers.issuperset(question.numbers):
+            self._meet(question.numbers, self._plain.seconds(base))
+        if self._n_plain < _FIRST:
+            return _MEASURES
         if self._since_plain >= _PROBE:
             return RoundPlan(why="plain: measures what a pass takes without drafts")
+        if not self._has_ways(question):
+            return RoundPlan(why=self._why_plain)
+        error = min(0.9, self._plain.error(base))
+        if self._n_plain < _FIRST_MOST and error > _SURE:
+            return _MEASURES
+        plain = Option(Way(None), 0, float(n), self._plain.seconds(base))
         needed = plain.rate * max(_MARGIN, 1.0 / (1.0 - error))
         best = self._best(question, plain, needed)
         if best is None:
-            return RoundPlan(why=why_plain(plain, self._refused))
+            self._why_plain = why_plain(plain, self._refused)
+            return RoundPlan(why=self._why_plain)
         return RoundPlan(
             source=best.way.source,
             n_drafts=best.n_drafts,
@@ -154,10 +164,26 @@ class Controller:
             and loses <= self._allowance.seconds * _HOPE_SHARE
         )
 
+    def _has_ways(self, question: RoundQuestion) -> bool:
+        """Whether there is anything to look at: mostly there is not, in plain text."""
+        if question.most < 1:
+            return False
+        ways = ((False, False), (False, True), (True, False), (True, True))
+        for source in question.sources:
+            if source is DraftSource.NGRAM:
+                if any(question.matches):
+                    return True
+                continue
+            for prefetch, is_hope in ways[: 4 if question.can_prefetch else 2]:
+                if self._n_rounds >= self._paused.get((source, prefetch, is_hope), 0):
+                    return True
+        return False
+
     def _ways(self, question: RoundQuestion) -> Iterator[tuple[Way, Chain]]:
         """Yield the ways to look at, and how far each is accepted."""
         n, most = question.n_sequences, min(question.most, self._most)
-        prefetches = (False, True) if question.can_prefetch else (False,)
+        fetches = question.can_prefetch and self._n_rounds >= self._no_fetch_until
+        prefetches = (False, True) if fetches else (False,)
         copies = any(question.matches)
         for source in question.sources if most > 0 else ():
             if source is DraftSource.NGRAM:
@@ -226,15 +252,12 @@ class Controller:
 
     def _meet(self, numbers: Sequence[int], plain_s: float) -> None:
         """Note which sequences a round is about: another request begins anew."""
-        here = frozenset(numbers)
-        if here <= self._numbers:
-            return
         if self._n_plain >= _FIRST:
             self._allowance.renew(plain_s, fresh=False)
         for known in self._depths.values():
             known.doubt(_DOUBT)
         self._paused.clear()
-        self._numbers = here
+        self._numbers = frozenset(numbers)
 
     # After it.
 
@@ -243,15 +266,18 @@ class Controller:
         plan = outcome.plan
         n_drafted = sum(own.n_drafted for own in outcome.sequences)
         changes = self._plain.n_changes + self._fetched.n_changes
-        if plan.prefetch:
+        fetched = outcome.fetch_s > 0.0
+        if fetched:
             self._fetched.observe(outcome.n_rows, outcome.pass_s, 0.0, 0)
         else:
+            if plan.prefetch:  # nothing was worth fetching, and may not be for a while
+                self._no_fetch_until = self._n_rounds + _NO_FETCH
             self._plain.observe(
                 outcome.n_rows, outcome.pass_s, outcome.wait_s, outcome.n_trips
             )
         self._learn(outcome)
         base = outcome.n_rows - n_drafted
-        if n_drafted or plan.prefetch:
+        if n_drafted or fetched:
             self._since_plain += 1
             if self._plain.n_changes + self._fetched.n_changes > changes:
                 self._since_plain = _PROBE  # times have changed, maybe all of them
@@ -265,15 +291,17 @@ class Controller:
     def _account(self, outcome: RoundOutcome, base: int) -> None:
         """Book what a round has lost, or saved; a stall is not all its fault."""
         plan, n = outcome.plan, len(outcome.sequences)
-        plain_s, lost_s, spent_s = self._plain.seconds(base), 0.0, outcome.pass_s
-        if plan.source is not None or plan.prefetch:
-            cost = self._fetched if plan.prefetch else self._plain
-            most_s = _STALL * cost.seconds(outcome.n_rows)
-            spent_s = min(outcome.pass_s, most_s) + outcome.draft_s
-            n_committed = n + sum(own.n_accepted for own in outcome.sequences)
-            # As if plain decoding were as quick as it may well be.
-            sure_s = plain_s * max(0.0, 1.0 - self._plain.error(base))
-            lost_s = spent_s - sure_s * n_committed / max(1, n)
+        if plan.source is None and not plan.prefetch:
+            self._allowance.pass_by(outcome.pass_s, 0.0, outcome.pass_s)
+            return
+        plain_s = self._plain.seconds(base)
+        cost = self._fetched if outcome.fetch_s > 0.0 else self._plain
+        most_s = _STALL * cost.seconds(outcome.n_rows)
+        spent_s = min(outcome.pass_s, most_s) + outcome.draft_s
+        n_committed = n + sum(own.n_accepted for own in outcome.sequences)
+        # As if plain decoding were as quick as it may well be.
+        sure_s = plain_s * max(0.0, 1.0 - self._plain.error(base))
+        lost_s = spent_s - sure_s * n_committed / max(1, n)
         self._allowance.pass_by(spent_s, lost_s, plain_s)
 
     def _learn(self, outcome: RoundOutcome) -> None:

@@ -288,6 +288,7 @@ class LaneDrafts:
             pass_s=pass_s,
             wait_s=step.record.wait_s + hidden_s,
             n_trips=step.record.n_trips,
+            fetch_s=step.record.prefetch_s,
         )
         try:
             self.speculation.chooser.observe(outcome)

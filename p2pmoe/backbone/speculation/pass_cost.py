@@ -75,7 +75,8 @@ class PassCost:
         self._is_settled = False
         self._xs: list[float] = []  # rows, and by them the rest
         self._ys: list[float] = []  # seconds
-        self._slopes = (0.0, 0.0)  # of compute: as it is known, and hopeful
+        # Of compute: as it is known, and hopeful; made when it is asked for.
+        self._slopes: tuple[float, float] | None = None
         self._kept = 1.0  # chance that a row does not miss in a layer
         self._trip_s = 0.0
 
@@ -135,9 +136,9 @@ class PassCost:
             return 0.0
         right = bisect_left(xs, n_rows)
         if right == len(xs):
-            at, slope = len(xs) - 1, self._slopes[1 if hopeful else 0]
+            at, slope = len(xs) - 1, self._slope(hopeful=hopeful)
         elif right == 0:
-            at, slope = 0, self._slopes[0]
+            at, slope = 0, self._slope(hopeful=False)
         else:
             low, high = xs[right - 1], xs[right]
             share = (n_rows - low) / (high - low)
@@ -155,7 +156,7 @@ class PassCost:
             return 0.0
         near = self._known[min(bisect_left(self._xs, n_rows), len(self._xs) - 1)]
         known_s = near.compute.value
-        return max(known_s * 0.1, known_s + (n_rows - near.rows) * self._slopes[0])
+        return max(known_s * 0.1, known_s + (n_rows - near.rows) * self._slope())
 
     def _curve(self, n_rows: float) -> float:
         """Return the trips of a pass whose rows miss independently."""
@@ -174,15 +175,12 @@ class PassCost:
         self._is_settled = True
         known = self._known
         self._xs = [size.rows for size in known]
-        self._kept = self._pooled_kept()
+        self._slopes = None
         n_trips = sum(size.trip.n for size in known)
         if n_trips:
+            self._kept = self._pooled_kept()
             waits = sum(size.trip.n * size.trip.value for size in known)
             self._trip_s = waits / n_trips
-        first = known[0]
-        one = first.compute.value / (1.0 + self._row * (first.rows - 1.0))
-        row_s = one * self._row
-        self._slopes = (self._fitted(row_s), self._fitted(row_s * _HOPEFUL))
         self._ys = [self._seconds_of(size) for size in known]
 
     def _seconds_of(self, size: _Size) -> float:
@@ -204,6 +202,15 @@ class PassCost:
             total += weight * kept
             weights += weight
         return total / weights
+
+    def _slope(self, *, hopeful: bool = False) -> float:
+        """Return what one more row computes."""
+        if self._slopes is None:
+            first = self._known[0]
+            one = first.compute.value / (1.0 + self._row * (first.rows - 1.0))
+            row_s = one * self._row
+            self._slopes = (self._fitted(row_s), self._fitted(row_s * _HOPEFUL))
+        return self._slopes[1 if hopeful else 0]
 
     def _fitted(self, prior: float) -> float:
         """Return the compute of one more row: a line through the sizes seen."""

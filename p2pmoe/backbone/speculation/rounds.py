@@ -75,7 +75,8 @@ class RoundOutcome:
 
     `draft_s` is drafting that nothing hid, `pass_s` the whole of verification (with a
     prefetch before it), `wait_s` how much of it the lane waited for the network,
-    `n_trips` its waits. `n_rows` are all rows of the pass, a prompt's with them.
+    `n_trips` its waits; `fetch_s` of it went by for weights, 0 if none were worth it.
+    `n_rows` are all rows of the pass, a prompt's with them.
     """
 
     plan: RoundPlan
@@ -85,6 +86,7 @@ class RoundOutcome:
     pass_s: float
     wait_s: float
     n_trips: int
+    fetch_s: float = 0.0
 
 
 class Chooser(Protocol):

@@ -179,6 +179,32 @@ def test_long_matches_are_copied_far() -> None:
     assert (plan.source, plan.n_drafts) == (NGRAM, 4)
 
 
+def test_a_fetch_that_fetches_nothing_is_not_asked_for_again_soon() -> None:
+    controller = measured()
+    asked = question(sources=frozenset({SELF}), can_prefetch=True)
+    plans = []
+    for _ in range(20):
+        plan = controller.choose(asked)
+        plans.append(plan)
+        n_drafted = plan.n_drafts
+        own = SequenceOutcome(
+            source=SELF, n_drafted=n_drafted, n_accepted=n_drafted - n_drafted // 4
+        )
+        controller.observe(
+            RoundOutcome(
+                plan=plan,
+                sequences=[own],
+                n_rows=1 + n_drafted,
+                draft_s=0.001,
+                pass_s=0.6,
+                wait_s=0.6,
+                n_trips=6,
+            )
+        )
+    assert any(plan.source is SELF for plan in plans)
+    assert sum(plan.prefetch for plan in plans) == 1
+
+
 def test_several_sequences_share_a_round() -> None:
     plan = measured().choose(
         question(n_sequences=4, matches=(12, 0, 9, 0), numbers=(1, 2, 3, 4))
