@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from mobile_worker.arithmetic.coding import CodedRows, ExpertInput, check_coded
 from mobile_worker.arithmetic.errors import ArithmeticRefused, NonFinite
@@ -20,7 +21,7 @@ from mobile_worker.messages.serving import Dispatch, OutputError
 from mobile_worker.servings.hashes import out_hash, x_hash
 from mobile_worker.servings.tab import CallHashes
 
-__all__ = ["Computed", "compute", "input_of"]
+__all__ = ["Computed", "call_hashes", "compute", "input_of"]
 
 _I8 = np.dtype(np.int8)
 _F32 = np.dtype("<f4")
@@ -59,6 +60,21 @@ def input_of(dispatch: Dispatch) -> ExpertInput:
     return ExpertInput(coded=coded, floats=floats)
 
 
+def call_hashes(
+    rows: ExpertInput,
+    picked: Sequence[npt.NDArray[np.int64] | None],
+    results: Sequence[bytes],
+) -> tuple[CallHashes, ...]:
+    """Return the hashes of calls, from the rows of each (None: all) and its results."""
+    whole = x_hash(rows) if any(which is None for which in picked) else b""
+    return tuple(
+        CallHashes(
+            x=whole if which is None else x_hash(rows.take(which)), out=out_hash(coded)
+        )
+        for which, coded in zip(picked, results, strict=True)
+    )
+
+
 def compute(
     kernel: Kernel, dispatch: Dispatch, weights: Sequence[ExpertWeights]
 ) -> Computed:
@@ -82,12 +98,7 @@ def compute(
         return Computed(error=OutputError.ARITH, reason=str(error))
     except ArithmeticRefused as error:
         return Computed(error=OutputError.BAD_REQUEST, reason=str(error))
-    hashes = tuple(
-        CallHashes(
-            x=x_hash(rows if which is None else rows.take(which)), out=out_hash(coded)
-        )
-        for which, coded in zip(picked, results, strict=True)
-    )
+    hashes = call_hashes(rows, picked, results)
     return Computed(
         results=b"".join(results),
         n_rows=sum(len(call.rows) for call in dispatch.calls),

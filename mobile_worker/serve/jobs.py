@@ -2,9 +2,10 @@
 
 The bound is in dispatches and in bytes of rows. A full queue refuses, and the backbone
 is told BUSY; nothing is ever dropped silently. A cancelled job leaves the queue only
-while it waits: what runs is finished. With the oldest go others that ask for one of its
-experts, as long as they are small: they are computed together (merging.py), and ahead
-of some that came before them, which lose little by that.
+while it waits: what runs is finished. With the oldest go others that ask for some of
+its experts, as long as they are few rows of experts that are large enough: they are
+computed together (merging.py), and ahead of some that came before them, which lose
+little by that.
 """
 
 from collections import deque
@@ -17,10 +18,11 @@ from mobile_worker.serve.merging import Asked, may_merge
 from mobile_worker.servings.tab import Reservation, Tab
 from relay.keys import PeerId
 
-__all__ = ["Job", "JobQueue"]
+__all__ = ["MERGED_MACS", "Job", "JobQueue"]
 
 _INDEX_BYTES = 36  # of one row index in a call, as it lies in memory
 _MERGED_PAIRS = 64  # of experts and rows: beyond, a row hardly gets cheaper
+MERGED_MACS = 1 << 20  # of one such pair; below, sorting rows costs what it saves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -61,8 +63,18 @@ class Job:
 class JobQueue:
     """Jobs that wait."""
 
-    def __init__(self, *, max_jobs: int = 64, max_bytes: int = 32 << 20) -> None:
-        """Take at most so many jobs and bytes of rows."""
+    def __init__(
+        self,
+        *,
+        max_jobs: int = 64,
+        max_bytes: int = 32 << 20,
+        merged_macs: int = MERGED_MACS,
+    ) -> None:
+        """Take at most so many jobs and bytes of rows.
+
+        merged_macs: multiply-adds of a row and expert from which jobs go together.
+        """
+        self._merged_macs = merged_macs
         self._max_jobs = max_jobs
         self._max_bytes = max_bytes
         self._jobs: deque[Job] = deque()
@@ -96,8 +108,12 @@ class JobQueue:
         if first is None:
             return []
         together, left = [first], _MERGED_PAIRS - first.n_pairs
+        if first.n_macs < self._merged_macs * first.n_pairs:
+            return together
         for job in tuple(self._jobs):
-            if job.n_pairs <= left and may_merge(first.asked, job.asked):
+            if job.n_pairs > left:
+                continue
+            if may_merge([each.asked for each in together], job.asked):
                 self._take(job)
                 together.append(job)
                 left -= job.n_pairs

@@ -21,9 +21,7 @@ from mobile_worker.arithmetic.kernel import Kernel, KernelCall
 from mobile_worker.arithmetic.matrix import ExpertWeights
 from mobile_worker.arithmetic.profiles import Profile, result_row_bytes
 from mobile_worker.messages.serving import Dispatch
-from mobile_worker.serve.compute import Computed, compute, input_of
-from mobile_worker.servings.hashes import out_hash, x_hash
-from mobile_worker.servings.tab import CallHashes
+from mobile_worker.serve.compute import Computed, call_hashes, compute, input_of
 
 __all__ = ["Asked", "compute_together", "may_merge"]
 
@@ -36,15 +34,20 @@ class Asked:
     weights: Sequence[ExpertWeights]
 
 
-def may_merge(one: Asked, other: Asked) -> bool:
-    """Tell whether two dispatches ask for one expert in one way, and so gain by it."""
-    mine, theirs = one.dispatch, other.dispatch
+def may_merge(group: Sequence[Asked], other: Asked) -> bool:
+    """Tell whether a dispatch gains by others: of one kind, and sharing experts.
+
+    A quarter of its calls at least must be for experts that the group computes.
+    """
+    mine, theirs = group[0].dispatch, other.dispatch
+    held = {id(own) for each in group for own in each.weights}
+    n_shared = sum(id(own) in held for own in other.weights)
     return (
         mine.profile == theirs.profile
         and mine.n_embd == theirs.n_embd
         and (mine.coded is None) == (theirs.coded is None)
         and (mine.floats is None) == (theirs.floats is None)
-        and not {id(own) for own in one.weights}.isdisjoint(map(id, other.weights))
+        and 4 * n_shared >= len(other.weights)
     )
 
 
@@ -71,92 +74,82 @@ class _Expert:
     """The rows that go through one expert, of all dispatches."""
 
     weights: ExpertWeights
-    rows: list[npt.NDArray[np.int64]] = field(default_factory=list)
-    n: int = 0
+    rows: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Call:
-    """Where a call's rows are in its expert's results, and which rows it sent."""
+class _Part:
+    """One dispatch: its rows, and where each call's are in its expert's results."""
 
-    expert: int  # id of its weights
-    first: int
-    n: int
-    sent: npt.NDArray[np.int64]
+    rows: ExpertInput
+    picked: list[npt.NDArray[np.int64] | None]  # by call; None: all rows
+    places: list[tuple[int, int, int]]  # id of the weights, first row, end
+
+    @property
+    def n_rows(self) -> int:
+        return sum(end - first for _, first, end in self.places)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Merged:
     """Dispatches as one input and one call for each expert."""
 
-    asked: Sequence[Asked]
-    inputs: Sequence[ExpertInput]
+    profile: Profile
+    n_embd: int
+    parts: Sequence[_Part]
     experts: Mapping[int, _Expert]
-    calls: Sequence[Sequence[_Call]]  # by dispatch
 
     @classmethod
     def of(cls, asked: Sequence[Asked]) -> "_Merged":
         """Lay all rows one behind another; CodeRefused, NonFinite."""
         experts: dict[int, _Expert] = {}
-        inputs, calls, before = [], [], 0
+        parts, before = [], 0
         for each in asked:
-            inputs.append(input_of(each.dispatch))
-            own = []
-            for call, weights in zip(each.dispatch.calls, each.weights, strict=True):
-                sent = np.array(call.rows, np.int64)
+            dispatch = each.dispatch
+            part = _Part(input_of(dispatch), [], [])
+            for call, weights in zip(dispatch.calls, each.weights, strict=True):
                 expert = experts.setdefault(id(weights), _Expert(weights))
-                own.append(_Call(id(weights), expert.n, len(sent), sent))
-                expert.rows.append(sent + before)
-                expert.n += len(sent)
-            calls.append(own)
-            before += each.dispatch.n_rows
-        return cls(asked, inputs, experts, calls)
+                first, n = len(expert.rows), len(call.rows)
+                expert.rows.extend(before + row for row in call.rows)
+                is_whole = n == dispatch.n_rows
+                part.picked.append(None if is_whole else np.array(call.rows, np.int64))
+                part.places.append((id(weights), first, first + n))
+            parts.append(part)
+            before += dispatch.n_rows
+        first_of_all = asked[0].dispatch
+        profile = Profile(first_of_all.profile)
+        return cls(profile, first_of_all.n_embd, parts, experts)
 
-    def compute(self, kernel: Kernel) -> dict[int, memoryview]:
+    def compute(self, kernel: Kernel) -> dict[int, bytes]:
         """Return the coded results of each expert; raises as `Kernel.experts`."""
         jobs = [
-            KernelCall(weights=each.weights, rows=np.concatenate(each.rows))
+            KernelCall(weights=each.weights, rows=np.array(each.rows, np.int64))
             for each in self.experts.values()
         ]
-        profile = Profile(self.asked[0].dispatch.profile)
-        results = kernel.experts(jobs, _joined(self.inputs), profile)
-        return {
-            expert: memoryview(coded)
-            for expert, coded in zip(self.experts, results, strict=True)
-        }
+        rows = _joined([part.rows for part in self.parts])
+        results = kernel.experts(jobs, rows, self.profile)
+        return dict(zip(self.experts, results, strict=True))
 
-    def outcomes(
-        self, results: Mapping[int, memoryview], started: int
-    ) -> list[Computed]:
+    def outcomes(self, results: Mapping[int, bytes], started: int) -> list[Computed]:
         """Return what each dispatch gets of the results."""
-        first = self.asked[0].dispatch
-        width = result_row_bytes(Profile(first.profile), first.n_embd)
-        parts: list[list[bytes]] = [
-            [
-                bytes(results[c.expert][c.first * width : (c.first + c.n) * width])
-                for c in own
+        width = result_row_bytes(self.profile, self.n_embd)
+        found = []
+        for part in self.parts:
+            own = [
+                results[expert][first * width : end * width]
+                for expert, first, end in part.places
             ]
-            for own in self.calls
-        ]
-        hashes = [
-            tuple(
-                CallHashes(x=x_hash(rows.take(call.sent)), out=out_hash(coded))
-                for call, coded in zip(own, coded_calls, strict=True)
-            )
-            for rows, own, coded_calls in zip(
-                self.inputs, self.calls, parts, strict=True
-            )
-        ]
-        n_rows = [sum(call.n for call in own) for own in self.calls]
+            found.append((own, call_hashes(part.rows, part.picked, own)))
+        n_all = sum(part.n_rows for part in self.parts)
         spent_us = (time.perf_counter_ns() - started) // 1000
         return [
             Computed(
-                results=b"".join(coded_calls),
-                n_rows=n,
-                hashes=own,
-                compute_us=spent_us * n // max(1, sum(n_rows)),
+                results=b"".join(own),
+                n_rows=part.n_rows,
+                hashes=hashes,
+                compute_us=spent_us * part.n_rows // max(1, n_all),
             )
-            for coded_calls, n, own in zip(parts, n_rows, hashes, strict=True)
+            for part, (own, hashes) in zip(self.parts, found, strict=True)
         ]
 
 

@@ -27,7 +27,7 @@ from mobile_worker.serve.admission import Problem, check_dispatch, n_macs
 from mobile_worker.serve.answers import AnswerCache
 from mobile_worker.serve.compute import Computed
 from mobile_worker.serve.held import HeldModel
-from mobile_worker.serve.jobs import Job, JobQueue
+from mobile_worker.serve.jobs import MERGED_MACS, Job, JobQueue
 from mobile_worker.serve.merging import compute_together
 from mobile_worker.servings.tab import Refusal, Tab
 from relay.keys import PeerId, short_id
@@ -46,12 +46,16 @@ Send = Callable[[PeerId, Message], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeSettings:
-    """Bounds of the serve loop. max_macs: multiply-adds of one dispatch."""
+    """Bounds of the serve loop. max_macs: multiply-adds of one dispatch.
+
+    merged_macs: those of a row and expert from which dispatches are computed together.
+    """
 
     n_threads: int = 1
     max_macs: int = 1 << 37  # 3,000 rows of the largest experts known: some seconds
     max_jobs: int = 64
     max_queue_bytes: int = 32 << 20
+    merged_macs: int = MERGED_MACS
 
 
 @dataclass(slots=True)
@@ -84,7 +88,9 @@ class ExpertServer:
         self._send = send
         self._clock = clock
         self._queue = JobQueue(
-            max_jobs=settings.max_jobs, max_bytes=settings.max_queue_bytes
+            max_jobs=settings.max_jobs,
+            max_bytes=settings.max_queue_bytes,
+            merged_macs=settings.merged_macs,
         )
         self._answers = AnswerCache()
         self._n_threads = settings.n_threads

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from mobile_worker.expert_id import ExpertId
-from mobile_worker.serve.jobs import Job, JobQueue
+from mobile_worker.serve.jobs import MERGED_MACS, Job, JobQueue
 from mobile_worker.servings.exposure import Exposure
 from mobile_worker.servings.tab import Reservation, Tab
 from relay.keys import PeerId
@@ -74,10 +74,20 @@ def asking(first: int, experts: tuple[int, ...], rows: int = 1) -> Job:
     weights = [WEIGHTS[expert] for expert in experts]
     one = job(first, rows)
     calls = tuple(replace(one.dispatch.calls[0], index=e) for e in experts)
-    return replace(one, weights=weights, dispatch=replace(one.dispatch, calls=calls))
+    dispatch = replace(one.dispatch, calls=calls)
+    n_macs = MERGED_MACS * rows * len(calls)
+    return replace(one, weights=weights, dispatch=dispatch, n_macs=n_macs)
 
 
-def test_with_the_oldest_go_those_that_ask_for_one_of_its_experts() -> None:
+def test_small_experts_go_one_by_one() -> None:
+    queue = JobQueue()
+    jobs = [replace(own, n_macs=own.n_macs - 1) for own in (asking(400, (0,)),) * 2]
+    for each in jobs:
+        queue.push(each)
+    assert [queue.pop_together() for _ in range(2)] == [[jobs[0]], [jobs[1]]]
+
+
+def test_with_the_oldest_go_those_that_ask_for_its_experts() -> None:
     queue = JobQueue()
     jobs = [
         asking(200, (0, 1)),
@@ -92,7 +102,7 @@ def test_with_the_oldest_go_those_that_ask_for_one_of_its_experts() -> None:
         queue.push(each)
     taken = [queue.pop_together() for _ in range(6)]
     places = [[jobs.index(each) for each in own] for own in taken]
-    assert places == [[0, 2, 5], [1], [3], [4], [6], []]
+    assert places == [[0, 2, 4, 5], [1], [3], [6], [], []]  # 4 by way of 2
     assert len(queue) == 0
     assert not queue.is_full
 

@@ -114,15 +114,19 @@ def test_b25_a_refused_row_is_its_senders_alone() -> None:
     assert second[0] is OutputError.BAD_REQUEST
 
 
-def test_only_what_shares_an_expert_in_one_way_gains() -> None:
+def test_only_what_shares_experts_in_one_way_gains() -> None:
     one = asked(MODEL.dispatch(0, ((0, (0,)), (1, (0,)))))
-    assert may_merge(one, asked(MODEL.dispatch(1, ((1, (0,)), (3, (0,))))))
-    for other in (
+    other = asked(MODEL.dispatch(1, ((1, (0,)), (3, (0,)))))
+    last = asked(MODEL.dispatch(2, ((3, (0,)),)))
+    assert may_merge([one], other)
+    assert not may_merge([one], last)
+    assert may_merge([one, other], last)
+    for stranger in (
         asked(MODEL.dispatch(1, ((2, (0,)), (3, (0,))))),
         asked(MODEL.dispatch(1, layer=2)),
         asked(MODEL.dispatch(1, profile=2)),
         asked(MODEL.dispatch(1, with_floats=True)),
         asked(FLOATS.dispatch(1), FLOATS),
     ):
-        assert not may_merge(one, other)
-        assert not may_merge(other, one)
+        assert not may_merge([one], stranger)
+        assert not may_merge([stranger], one)

@@ -187,7 +187,7 @@ async def test_arith_gives_the_risk_back() -> None:
 
 @trio_test(autojump=True)
 async def test_what_waits_for_one_expert_is_computed_together_and_paid_apart() -> None:
-    bench, n_calls = Bench(), []
+    bench, n_calls = Bench(merged_macs=0), []
 
     class Noting(NumpyKernel):
         def experts(self, calls, rows, profile):
