@@ -16,6 +16,7 @@ from mobile_worker.shards.manifest import Manifest
 from p2pmoe.api.served_model import ServedModel
 from p2pmoe.backbone.local_side import LocalOptions, LocalSide
 from p2pmoe.backbone.manifest_store import stored_manifest
+from p2pmoe.backbone.speculation.draft_file import DraftFile, open_draft_file
 from p2pmoe.backbone.warm_up import WARM_UP_TEXT
 from p2pmoe.config import ServeConfig
 from p2pmoe.evaluate.evidence import checked_configuration
@@ -37,11 +38,15 @@ log = logging.getLogger("p2pmoe.backbone")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """A model that is ready to be served; `manifest` is None without a network."""
+    """A model that is ready to be served; `manifest` is None without a network.
+
+    `draft` is the model of `--draft`, if it can draft for this one.
+    """
 
     local: LocalSide
     served: ServedModel
     manifest: Manifest | None
+    draft: DraftFile | None = None
 
 
 def load_service(
@@ -74,6 +79,7 @@ def load_service(
     local = _local_side(model_file, config, base)
     _check_vocabulary(tokenizer, local)
     warming()
+    draft = open_draft_file(config.speculation, local, tokenizer)
     tokens = tokenizer.encode(WARM_UP_TEXT, bos=tokenizer.vocabulary.add_bos)
     local.warm_up(tokens, in_network=config.access is not None)
     served = ServedModel(
@@ -91,7 +97,7 @@ def load_service(
     elif config.access is not None:
         options = ManifestOptions(tokenizer_digest=tokenizer.digest)
         manifest = stored_manifest(config.data, model_file, options)
-    return Loaded(local=local, served=served, manifest=manifest)
+    return Loaded(local=local, served=served, manifest=manifest, draft=draft)
 
 
 def _fetched(config: ServeConfig, told: Callable[[str, float], None]) -> "BaseModel":

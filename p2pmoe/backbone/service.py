@@ -65,6 +65,7 @@ from p2pmoe.evaluate.configuration import configuration_page
 if TYPE_CHECKING:
     from p2pmoe.api.served_model import ServedModel
     from p2pmoe.backbone.joining import Joined
+    from p2pmoe.backbone.speculation.draft_file import DraftFile
 
 __all__ = ["Service", "Started"]
 
@@ -118,6 +119,7 @@ class Service:
         )
         self._served: ServedModel | None = None
         self._local: LocalSide | None = None
+        self._draft: DraftFile | None = None
         self._joined: Joined | None = None
         self._engine: Engine | None = None
         self._asked, self._answered = trio.Event(), trio.Event()
@@ -198,6 +200,7 @@ class Service:
 
     async def _serve(self, loaded: Loaded, stop: trio.Event) -> None:
         self._local, self._served = loaded.local, loaded.served
+        self._draft = loaded.draft
         loaded.local.remote_times = self.counters.times
         try:
             async with AsyncExitStack() as stack:
@@ -275,7 +278,7 @@ class Service:
         tuning = self.config.tuning
         places = replace(local.places(network), overlap=tuning.overlap)
         joined, wish = self._joined, self.config.speculation
-        ground = draft_ground(wish, local, places)
+        ground = draft_ground(wish, local, places, self._draft)
 
         def cancel(step: StepTrace) -> None:
             if joined is not None:

@@ -30,12 +30,12 @@ def speculation_page(lanes: Iterable[Speculation | None]) -> str:
         ({"source": source.value}, sum(own.n_accepted.get(source, 0) for own in counts))
         for source in DraftSource
     ]
-    failed = [({}, sum(own.n_failed for own in counts))]
+    n_failed = sum(own.n_failed for own in counts)
     return "".join(
         (
             render_metric("p2pmoe_rounds_total", rounds),
             render_metric("p2pmoe_drafted_tokens_total", drafted),
             render_metric("p2pmoe_accepted_draft_tokens_total", accepted),
-            render_metric("p2pmoe_failed_draft_passes_total", failed),
+            render_metric("p2pmoe_failed_draft_passes_total", [({}, n_failed)]),
         )
     )

@@ -8,6 +8,7 @@ from p2pmoe.backbone.local_side import LocalSide
 from p2pmoe.backbone.places import ExpertPlaces
 from p2pmoe.backbone.prefetch.prefetching import Prefetching
 from p2pmoe.backbone.speculation.controller import Controller
+from p2pmoe.backbone.speculation.draft_file import DraftFile
 from p2pmoe.backbone.speculation.drafts import Drafter
 from p2pmoe.backbone.speculation.ngram import NgramDraft
 from p2pmoe.backbone.speculation.restricted import ExpertsOfLayer
@@ -29,7 +30,8 @@ class DraftGround:
 
     `at_hand` returns a layer's experts that are in memory. With `holds_all` that is
     every one, and then the model drafting for itself would do the same work twice.
-    `stand_ins` guess for experts that are absent, `prefetch` fetches them.
+    `stand_ins` guess for experts that are absent, `prefetch` fetches them; `draft` is
+    another model that drafts.
     """
 
     model: Model
@@ -39,6 +41,7 @@ class DraftGround:
     holds_all: bool = False
     stand_ins: StandIns | None = None
     prefetch: Prefetching | None = None
+    draft: DraftFile | None = None
 
 
 def speculation_maker(
@@ -65,7 +68,10 @@ def speculation_maker(
 
 
 def draft_ground(
-    wish: SpeculationWish, local: LocalSide, places: ExpertPlaces
+    wish: SpeculationWish,
+    local: LocalSide,
+    places: ExpertPlaces,
+    draft: DraftFile | None = None,
 ) -> DraftGround:
     """Return what a service's lanes draft with; stand-ins only if they are asked."""
     description, hot = local.model.description, local.hot
@@ -85,6 +91,7 @@ def draft_ground(
         holds_all=hot.holds_all,
         stand_ins=stand_ins,
         prefetch=places.prefetch,
+        draft=draft,
     )
 
 
@@ -108,4 +115,7 @@ def _drafters(wish: SpeculationWish, ground: DraftGround) -> tuple[Drafter, ...]
                 stand_ins=ground.stand_ins,
             )
         )
+    models = {SpeculationPolicy.AUTO, SpeculationPolicy.MODEL}
+    if ground.draft is not None and wish.policy in models:
+        found.append(ground.draft.drafter())
     return tuple(found)

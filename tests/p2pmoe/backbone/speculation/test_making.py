@@ -3,6 +3,7 @@
 import pytest
 
 from p2pmoe.backbone.speculation.controller import Controller
+from p2pmoe.backbone.speculation.draft_file import DraftFile
 from p2pmoe.backbone.speculation.drafts import DraftSource
 from p2pmoe.backbone.speculation.making import draft_ground, speculation_maker
 from p2pmoe.speculating import SpeculationPolicy, SpeculationWish
@@ -45,3 +46,15 @@ def test_absent_experts_are_stood_in_for_if_the_model_drafts_for_itself() -> Non
     assert draft_ground(SpeculationWish(), side, places).stand_ins is not None
     off = SpeculationWish(policy=SpeculationPolicy.NGRAM)
     assert draft_ground(off, side, places).stand_ins is None
+
+
+def test_a_model_that_was_opened_drafts_too() -> None:
+    side = local_side(POCKET, hot_share=0.5)
+    draft = DraftFile(None, 1 << 20)
+    for policy, found in (("auto", 3), ("model", 1)):
+        wish = SpeculationWish(policy=SpeculationPolicy(policy), draft=POCKET)
+        make = speculation_maker(wish, draft_ground(wish, side, side.places(), draft))
+        assert make is not None
+        drafters = make(0).drafters
+        assert len(drafters) == found
+        assert drafters[-1].source is DraftSource.MODEL
