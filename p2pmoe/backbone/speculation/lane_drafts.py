@@ -105,6 +105,12 @@ class LaneDrafts:
                 round_.wanted[sequence] = n
         return round_
 
+    def prepare(self, round_: Round) -> Round:
+        """Draft, and foresee what the pass will need; return the round."""
+        self.draft(round_)
+        self.foresee(round_)
+        return round_
+
     def draft(self, round_: Round) -> None:
         """Draft what is wanted, as far as there is room in the caches."""
         source = round_.plan.source

@@ -187,6 +187,22 @@ def test_a_chooser_that_fails_means_plain_decoding(
     assert "its chooser failed" in caplog.text
 
 
+@pytest.mark.parametrize("what", ["forget_all_but", "choose", "prepare", "end"])
+def test_whatever_fails_in_drafting_ends_no_request(
+    what: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError("a fault of ours")
+
+    request = a_request([1, 2], 9)
+    rig = rig_of(ScriptedDraft(knowing([request], "right")), 3)
+    monkeypatch.setattr(rig.lanes[0]._drafts, what, fails)
+    sequence = rig.submit(request)
+    rig.run()
+    assert rig.tokens(sequence) == cold_run(request)
+    assert "drafting failed; tokens are decoded plainly" in caplog.text
+
+
 # Ends within a block (fault B18).
 
 
