@@ -21,7 +21,9 @@ its experts on its server, at the same distance, all else here.
 """
 
 import os
+import sys
 import tempfile
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -45,7 +47,6 @@ from tests.benchmarks.wan_arms import (
     novel,
     openings,
 )
-from tests.benchmarks.wan_backbone import BackboneSetting
 from tests.benchmarks.wan_faults import STALLING, Killing, hedging
 from tests.benchmarks.wan_network import WorkerGroup, wan_network
 from tests.benchmarks.wan_placement import Halves, halves_of
@@ -105,10 +106,6 @@ def _halves(path: Path) -> Halves:
 def _workers(halves: Halves, n_backbones: int, *names: str) -> WorkerGroup:
     memory = (n_backbones + 1) * 2 * halves.total_bytes
     return WorkerGroup(names=names, memory_bytes=memory)
-
-
-def _without_hedges(setting: BackboneSetting) -> BackboneSetting:
-    return replace(setting, hedge=False)
 
 
 def _long() -> str:
@@ -205,13 +202,13 @@ async def _streams(halves: Halves) -> list[Figure]:
 async def _faults(halves: Halves) -> list[Figure]:
     calm = _workers(halves, 2, "edge-1", "edge-2", "edge-3")
     async with wan_network(halves, [calm, _workers(halves, 2, "edge-4")]) as network:
-        setting = _arms("plain")[0].setting
+        setting = replace(_arms("plain")[0].setting, even_load=True)
         hedged = await network.start_backbone("hedged", setting)
-        bare = await network.start_backbone("bare", _without_hedges(setting))
+        bare = await network.start_backbone("bare", replace(setting, hedge=False))
         network.links[0].change(distance(0.0017))
         network.links[1].change(STALLING)
-        asked = novel(6, 64).requests
-        found = await hedging((hedged, bare), asked)
+        asked = novel(4, 64).requests
+        found = await hedging((hedged, bare), asked, _N_ROUNDS)
         network.change(distance(0.0017))
         return found + await Killing(network=network, backbone=hedged).run(_N_KILLS)
 
@@ -228,11 +225,12 @@ PARTS: Mapping[str, Callable[[Halves], Awaitable[list[Figure]]]] = {
 
 def run() -> list[Figure]:
     """Measure all parts, or those that BENCH_WAN names; some 40 minutes for all."""
-    named = os.environ.get("BENCH_WAN", ",".join(PARTS))
     halves = _halves(POCKET)
-    return [
-        found for name in named.split(",") for found in trio.run(PARTS[name], halves)
-    ]
+    found: list[Figure] = []
+    for name in os.environ.get("BENCH_WAN", ",".join(PARTS)).split(","):
+        print(f"    {name}: since {time.strftime('%H:%M:%S')}", file=sys.stderr)
+        found += trio.run(PARTS[name], halves)
+    return found
 
 
 def notes() -> list[str]:

@@ -12,6 +12,7 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from p2pmoe.backbone import plan
 from p2pmoe.backbone.hedging import HedgeBudget
 from p2pmoe.backbone.placement import Placement
 from p2pmoe.cli.serve import _run_to_the_end
@@ -31,7 +32,8 @@ class BackboneSetting:
     Without an `invite` everything is computed by itself, from its memory and its disk.
     `ram_bytes` None keeps all experts. With `by_hand` the experts at hand are the most
     used ones, whatever placement the product would choose; without `hedge` no call is
-    sent twice.
+    sent twice. With `even_load` a plan weighs workers by what they were sent alone, so
+    that one that stalls is asked as often as others.
     """
 
     model: str
@@ -45,6 +47,7 @@ class BackboneSetting:
     overlap: bool = True
     by_hand: bool = True
     hedge: bool = True
+    even_load: bool = False
     batch: int = 16
     n_lanes: int = 2
     chunk_tokens: int = 64
@@ -94,6 +97,8 @@ def main(words: list[str]) -> None:
     setting = BackboneSetting(**json.loads(Path(path).read_text(encoding="utf-8")))
     if not setting.hedge:
         HedgeBudget.spend = lambda *_: False  # type: ignore[method-assign]
+    if setting.even_load:
+        plan.NEARLY = NEVER_S
     if setting.by_hand:
         Placement.settle = lambda *_: None  # type: ignore[method-assign]
     _run_to_the_end(config_of(setting, Path(ready_file)))

@@ -8,7 +8,7 @@ import trio
 
 from tests.benchmarks.figures import Figure, figure
 from tests.benchmarks.wan_network import Backbone, WanNetwork
-from tests.benchmarks.wan_requests import Asked, Run, run_request, stream_gaps
+from tests.benchmarks.wan_requests import Asked, Run, joined, stream_gaps, together
 from tests.support.injector.conditions import Link, Path
 
 __all__ = ["STALLING", "Killing", "hedging"]
@@ -25,17 +25,24 @@ _PAUSE_S = 2.0
 
 
 async def hedging(
-    backbones: tuple[Backbone, Backbone], asked: Sequence[Asked]
+    backbones: tuple[Backbone, Backbone], asked: Sequence[Asked], n_rounds: int
 ) -> list[Figure]:
-    """The waits of layers with hedging and without; the first request settles."""
+    """The waits of layers with hedging and without; the first round settles.
+
+    All of `asked` at once, so that a layer asks all workers; and all workers as often,
+    though the product would go round one that stalls.
+    """
     runs: tuple[list[Run], list[Run]] = ([], [])
-    for one in asked:
-        for backbone, own in zip(backbones, runs, strict=True):
-            own.append(await run_request(backbone.api.url, one))
-        if runs[0][-1].tokens != runs[1][-1].tokens:
+    for number in range(n_rounds + 1):
+        found = [await together(backbone.api.url, asked) for backbone in backbones]
+        (ours, _), (bare, _) = found
+        if [run.tokens for run in ours] != [run.tokens for run in bare]:
             raise RuntimeError("the tokens depend on hedging")
-    with_it, without = (_waits_ms(own[1:]) for own in runs)
-    extra = [100 * run.hedges / max(1, run.calls) for run in runs[0][1:]]
+        if number:
+            runs[0].append(joined(ours))
+            runs[1].append(joined(bare))
+    with_it, without = (_waits_ms(own) for own in runs)
+    extra = [100 * run.hedges / max(1, run.calls) for run in runs[0]]
     name = "one of four workers stalls 200 ms on 2 %"
     cut = float(np.percentile(without, 99) / np.percentile(with_it, 99))
     return [
@@ -58,11 +65,11 @@ async def hedging(
 
 def _waits_ms(runs: Sequence[Run]) -> list[float]:
     return [
-        1000 * layer["wait_s"]
+        1000 * layer.wait_s
         for run in runs
         for one in run.passes
-        for layer in one["layers"]
-        if layer["trips"]
+        for layer in one.layers
+        if layer.trips
     ]
 
 

@@ -14,6 +14,9 @@ from typing import Any
 import httpx
 import trio
 
+from p2pmoe.passes.documents import read_pass
+from p2pmoe.passes.values import PassTrace
+
 __all__ = ["Asked", "Run", "joined", "run_request", "stream_gaps", "together"]
 
 _ANSWER_WITHIN_S = 580.0
@@ -58,7 +61,7 @@ class Run:
     hedges: int = 0
     calls: int = 0
     fetched_bytes: int = 0  # of weights
-    passes: tuple[Mapping[str, Any], ...] = ()  # the prompt's too
+    passes: tuple[PassTrace, ...] = ()  # the prompt's too
 
     @property
     def n_decoded(self) -> int:
@@ -167,12 +170,12 @@ def joined(runs: Sequence[Run]) -> Run:
 
 def _run_of(answer: Mapping[str, Any]) -> Run:
     told, timings = answer["p2pmoe"], answer["timings"]
-    passes = told["passes"]
+    passes = tuple(read_pass(one) for one in told["passes"])
     return Run(
         tokens=tuple(told["tokens"]),
         decode_s=timings["decode_s"],
         prefill_s=timings["prefill_s"],
-        n_passes=sum(one["n_committed"] > 0 for one in passes) - 1,
+        n_passes=sum(one.n_committed > 0 for one in passes) - 1,
         trips=told["round_trips"],
         prefill_trips=told["prefill_round_trips"],
         wait_s=told["wait_s"],
@@ -183,5 +186,5 @@ def _run_of(answer: Mapping[str, Any]) -> Run:
         hedges=told["hedges"],
         calls=told["calls"]["hub"] + told["calls"]["edge"],
         fetched_bytes=told.get("fetched_bytes", 0),
-        passes=tuple(passes),
+        passes=passes,
     )

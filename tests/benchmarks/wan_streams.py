@@ -85,13 +85,9 @@ async def overlap(
 
 def _hideable_s(ours: Run, series: Run) -> float:
     """Return the sum over layers of the lesser of local work and trip."""
-    work = {layer["layer"]: layer["meanwhile_s"] for layer in _prompt_layers(ours)}
-    trips = {layer["layer"]: layer["wait_s"] for layer in _prompt_layers(series)}
+    work = {layer.layer: layer.meanwhile_s for layer in ours.passes[0].layers}
+    trips = {layer.layer: layer.wait_s for layer in series.passes[0].layers}
     return sum(min(work[layer], trips[layer]) for layer in work.keys() & trips.keys())
-
-
-def _prompt_layers(run: Run) -> list[dict[str, float]]:
-    return [layer for one in run.passes[:1] for layer in one["layers"]]
 
 
 async def long_prompt(
