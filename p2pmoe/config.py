@@ -64,6 +64,7 @@ class Tuning:
     prefill_chunk_tokens: int = 64
     prefill_chunks: int = 3  # of a lane's prompts, at most, while workers are awaited
     overlap: bool = True  # False: a lane does one thing at a time, to be measured
+    ahead_bytes: int | None = None  # of --ram, for weights fetched ahead; None: a part
     demand_interval_s: float = 3.0
     rebalance_interval_s: float = 30.0
     accept_interval_s: float = 0.05
@@ -81,6 +82,7 @@ class Tuning:
         for name, shown in (
             ("n_lanes", "n_lanes"),
             ("max_cold_experts", "max_cold_experts"),
+            ("ahead_bytes", "ahead_bytes"),
             ("max_batch", "--batch"),
             ("prefill_chunk_tokens", "prefill_chunk_tokens"),
             ("prefill_chunks", "prefill_chunks"),

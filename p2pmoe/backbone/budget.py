@@ -91,6 +91,7 @@ class MemoryWish:
     n_sequences: int = 1
     disk_bytes: int | None = None
     prefetches: bool = False  # weights may be fetched from workers before a pass
+    ahead_bytes: int | None = None  # for them; None: as the rules say
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +174,7 @@ def plan_memory(sizes: ModelSizes, wish: MemoryWish) -> MemoryPlan:
             decoded=0 if wish.keeps is Keeps.NOTHING else DEFAULT_DECODED_BYTES,
             disk=wish.disk_bytes or ways * largest,
             hot=None,
-            ahead=_LEAST_AHEAD_BYTES * wish.n_lanes if wish.prefetches else 0,
+            ahead=_LEAST_AHEAD_BYTES if wish.prefetches else 0,
             window=max(largest, (wish.disk_bytes or 0) // ways),
         )
     left = wish.ram_bytes - sizes.base - working
@@ -188,7 +189,7 @@ def plan_memory(sizes: ModelSizes, wish: MemoryWish) -> MemoryPlan:
     decoded = wanted if fits else min(left // 16, left - disk)
     left -= decoded + disk
     is_short = left < sum(sizes.experts.values())
-    ahead = _ahead(left) if wish.prefetches and is_short else 0
+    ahead = _ahead(left, wish) if is_short else 0
     return MemoryPlan(
         base=sizes.base,
         kv=kv,
@@ -201,9 +202,13 @@ def plan_memory(sizes: ModelSizes, wish: MemoryWish) -> MemoryPlan:
     )
 
 
-def _ahead(left: int) -> int:
+def _ahead(left: int, wish: MemoryWish) -> int:
     """Return the bytes for weights fetched ahead, of what is left for experts."""
-    return min(max(left // 8, min(left // 4, _LEAST_AHEAD_BYTES)), _AHEAD_BYTES)
+    if not wish.prefetches:
+        return 0
+    wanted = max(left // 8, min(left // 4, _LEAST_AHEAD_BYTES))
+    given = min(wanted, _AHEAD_BYTES) if wish.ahead_bytes is None else wish.ahead_bytes
+    return min(given, left // 2)
 
 
 def _pool(left: int, one: int, n_sequences: int) -> int:

@@ -152,7 +152,7 @@ def _options(config: ServeConfig) -> LocalOptions:
         disk_cache_bytes=config.disk_cache_bytes,
         disk_access=config.disk_access,
         n_lanes=n_lanes,
-        n_chunks=tuning.prefill_chunks if in_network and tuning.overlap else 1,
+        n_chunks=tuning.prefill_chunks if in_network else 1,
         n_sequences=tuning.max_batch * n_lanes,
         n_context=config.n_context,
         profile=Profile[config.profile.upper()],
@@ -162,6 +162,7 @@ def _options(config: ServeConfig) -> LocalOptions:
         kernel=config.kernel,
         n_threads=config.n_threads,
         prefetches=in_network and _foresees(config.speculation),
+        ahead_bytes=config.tuning.ahead_bytes,
     )
 
 

@@ -35,6 +35,7 @@ class LocalOptions:
     kernel: str | None = None
     n_threads: int = 1
     prefetches: bool = False  # weights may be fetched from workers before a pass
+    ahead_bytes: int | None = None  # for them; None: a part
 
     def wish(self, keeps: Keeps, n_context: int) -> MemoryWish:
         """Return what memory is there for, with a kernel that keeps this much."""
@@ -47,4 +48,5 @@ class LocalOptions:
             n_sequences=self.n_sequences,
             disk_bytes=self.disk_cache_bytes,
             prefetches=self.prefetches,
+            ahead_bytes=self.ahead_bytes,
         )

@@ -162,8 +162,8 @@ class LocalSide:
             missing=self.options.missing,
             drop_bound=self.options.drop_bound,
         )
-        buffer_bytes = self.plan.ahead // self.options.n_lanes
-        self.prefetch = open_prefetch(places, buffer_bytes, lambda: self.remote_times)
+        ahead = self.plan.ahead
+        self.prefetch = open_prefetch(places, ahead, lambda: self.remote_times)
         return replace(places, prefetch=self.prefetch)
 
     @property

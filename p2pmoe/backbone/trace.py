@@ -227,6 +227,8 @@ class StepTrace:
 
     def end(self) -> None:
         """Close the step, on its own thread: its time, and its page faults divided."""
+        if self.ahead is not None:
+            self.ahead.end()
         if self._ended_s is not None:
             return
         self._ended_s = self._monotonic()

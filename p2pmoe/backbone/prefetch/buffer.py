@@ -15,7 +15,15 @@ __all__ = ["Ahead"]
 class Ahead:
     """Experts at hand for one pass alone, and what was foreseen for it."""
 
-    __slots__ = ("_layers", "foreseen", "max_bytes", "n_bytes", "n_hits", "n_misses")
+    __slots__ = (
+        "__weakref__",
+        "_layers",
+        "foreseen",
+        "max_bytes",
+        "n_bytes",
+        "n_hits",
+        "n_misses",
+    )
 
     def __init__(
         self, foreseen: Mapping[int, Sequence[int]], max_bytes: int = 0
@@ -40,3 +48,8 @@ class Ahead:
     def layer(self, layer: int) -> Mapping[int, ExpertWeights]:
         """Return the experts of a layer by index."""
         return self._layers.get(layer, {})
+
+    def end(self) -> None:
+        """Give all memory back: the pass is over."""
+        self._layers.clear()
+        self.max_bytes = self.n_bytes = 0

@@ -8,8 +8,9 @@
               or brings a remote expert that repeats, to be kept (behind.py)
 
 A worker that sends other bytes than the shard's is never asked again; one that does not
-answer costs one wait of bounded length. Memory: `buffer_bytes` for each pass under way,
-and a few experts that come behind. Safe to use from several decode threads.
+answer costs one wait of bounded length. Memory: `buffer_bytes` for all passes under way
+together (one alone may use all of it), and a few experts that come behind. Safe to use
+from several decode threads.
 """
 
 import math
@@ -25,6 +26,7 @@ from collections.abc import (
 from dataclasses import dataclass, replace
 from queue import Empty
 from typing import Final
+from weakref import WeakSet
 
 from mobile_worker.arithmetic.matrix import ExpertWeights
 from mobile_worker.expert_id import ExpertId
@@ -90,6 +92,7 @@ class Prefetch:
         self._lock = threading.Lock()  # of all that follows
         self._rates = LinkRates()
         self._reach = Reach()
+        self._live: WeakSet[Ahead] = WeakSet()  # of passes under way
         self._check_s = 0.0  # per byte: what a hash takes here
         self._checker = ShardChecker(parts.fetching.manifest)
         self._keeping = Keeping(parts.hot, parts.use, parts.pays)
@@ -120,18 +123,21 @@ class Prefetch:
         with self._lock:
             self._behind.go_on(now)
             sources = self._sources(lists, now, deadline - now)
-            choice = choose(self._question(lists, sources))
+            room = parts.buffer_bytes - sum(ahead.max_bytes for ahead in self._live)
+            choice = choose(self._question(lists, sources, room))
             if choice.wanted:
                 for peer in {wanted.peer for wanted in choice.wanted}:
                     self._rates.used(peer, now)
             self._behind.probe(_by_rank(lists), now)
-        step.ahead = Ahead(lists, self._parts.buffer_bytes)
+            n_bytes = sum(parts.hot.sizes[wanted.expert] for wanted in choice.wanted)
+            step.ahead = Ahead(lists, n_bytes)
+            self._live.add(step.ahead)
         if choice.wanted:
             rtts = {s.peer: s.rtt_s for own in sources.values() for s in own}
             self._wait_for(choice, rtts, step, step.ahead, deadline)
 
     def _question(
-        self, lists: Lists, sources: Mapping[ExpertId, Sequence[Source]]
+        self, lists: Lists, sources: Mapping[ExpertId, Sequence[Source]], room: int
     ) -> ChoiceQuestion:
         parts = self._parts
         sizes = parts.hot.sizes
@@ -148,7 +154,7 @@ class Prefetch:
             ],
             sources=sources,
             sizes=sizes,
-            room_bytes=parts.buffer_bytes,
+            room_bytes=room,
             compute_s=parts.cost.compute_s(1) + largest * self._check_s,
         )
 

@@ -202,4 +202,14 @@ def test_weights_fetched_ahead_get_an_eighth_within_their_bounds() -> None:
 def test_nothing_is_fetched_ahead_where_all_experts_fit() -> None:
     assert planned(sizes_of(n=8), 200 * MIB, prefetches=True).ahead == 0
     assert planned(sizes_of(), None, n_lanes=2).ahead == 0
-    assert planned(sizes_of(), None, n_lanes=2, prefetches=True).ahead == 16 * MIB
+    assert planned(sizes_of(), None, n_lanes=2, prefetches=True).ahead == 8 * MIB
+
+
+def test_weights_fetched_ahead_may_be_given_their_room() -> None:
+    sizes = sizes_of(decoded=0, n=4096)
+    plan = planned(sizes, 120 * MIB, prefetches=True, ahead_bytes=20 * MIB)
+    assert plan.ahead == 20 * MIB
+    assert total(plan) == 120 * MIB
+    plan = planned(sizes, 120 * MIB, prefetches=True, ahead_bytes=1 << 40)
+    assert plan.ahead <= (plan.hot or 0) + 1
+    assert planned(sizes, 120 * MIB, ahead_bytes=20 * MIB).ahead == 0

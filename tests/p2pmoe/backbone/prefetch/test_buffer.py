@@ -32,3 +32,10 @@ def test_it_never_holds_more_than_its_room(puts: list[tuple[int, int, int]]) -> 
     assert ahead.n_bytes == sum(kept.values()) <= 100
     for layer in range(4):
         assert set(ahead.layer(layer)) == {e.index for e in kept if e.layer == layer}
+
+
+def test_nothing_outlives_the_pass() -> None:
+    ahead = Ahead({}, max_bytes=100)
+    ahead.put(ExpertId(3, 1), WEIGHTS, 60)
+    ahead.end()
+    assert (ahead.layer(3), ahead.n_bytes, ahead.max_bytes) == ({}, 0, 0)

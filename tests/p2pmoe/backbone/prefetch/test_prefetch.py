@@ -132,6 +132,19 @@ def test_the_buffer_bounds_what_is_asked_for() -> None:
     assert measured(buffer_bytes=8 * SIZE).fetch(ALL).record.n_fetched == 8
 
 
+def test_passes_under_way_share_the_buffer() -> None:
+    rig = measured(buffer_bytes=12 * SIZE)
+    first = rig.fetch(ALL)
+    assert first.record.n_fetched == 8
+    assert rig.fetch(ALL).record.n_fetched == 0, "no room for as much again"
+    first.end()
+    assert ahead_of(first).layer(1) == {}
+    second = rig.fetch(ALL)
+    assert second.record.n_fetched == 8
+    del second  # dropped without an end
+    assert rig.fetch(ALL).record.n_fetched == 8
+
+
 def test_hits_and_misses_are_counted_and_what_repeats_is_kept() -> None:
     rig = measured(hot_bytes=SIZE)
     while rig.hot.resident():  # from probes
@@ -139,7 +152,8 @@ def test_hits_and_misses_are_counted_and_what_repeats_is_kept() -> None:
     rig.use.add(1, np.array([[2], [2], [3]], np.int64))
     step = rig.fetch({1: (1, 2)})
     if not ahead_of(step).n_bytes:
-        ahead_of(step).put(ExpertId(1, 2), object(), SIZE)
+        ahead_of(step).max_bytes = SIZE
+        assert ahead_of(step).put(ExpertId(1, 2), object(), SIZE)
     rig.prefetch.needed(step, 1, {2, 3})
     ahead = ahead_of(step)
     assert (ahead.n_hits, ahead.n_misses) == (1, 1)
