@@ -304,7 +304,7 @@ class Service:
             deadline_s=tuning.request_deadline_s,
             chunk_tokens=tuning.prefill_chunk_tokens,
             speculation=speculation_maker(wish, ground),
-            prefill_steps=1 if network is None else local.options.n_chunks,
+            prefill_steps=local.options.n_chunks if tuning.overlap else 1,
         )
 
     # What others look at.

@@ -51,7 +51,7 @@ class BackboneSetting:
     batch: int = 16
     n_lanes: int = 2
     chunk_tokens: int = 64
-    prefill_chunks: int = 4
+    prefill_chunks: int = 3
 
     def write(self, path: Path) -> None:
         """Write it where the process reads it."""

@@ -24,6 +24,7 @@ from p2pmoe.backbone.budget import (
 )
 from p2pmoe.backbone.local_side import LocalOptions, LocalSide
 from p2pmoe.backbone.use import save_use
+from p2pmoe.config import Tuning
 from p2pmoe.errors import RamTooSmall
 from p2pmoe.model.model import describe_model
 from p2pmoe.model.sampler import SamplingSettings
@@ -89,6 +90,7 @@ def halves_of(
         keeps=choose_kernel(kernel_candidates(1)).keeps,
         n_context=description.n_context,
         n_lanes=n_lanes,
+        n_chunks=Tuning().prefill_chunks,
         n_sequences=n_lanes * batch,
     )
     return Halves(
@@ -137,6 +139,7 @@ def _chosen(sizes: ModelSizes, wish: MemoryWish, ram_bytes: int) -> int:
         keeps=wish.keeps,
         n_context=wish.n_context,
         n_lanes=wish.n_lanes,
+        n_chunks=wish.n_chunks,
         n_sequences=wish.n_sequences,
     )
     try:
