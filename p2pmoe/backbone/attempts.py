@@ -67,6 +67,11 @@ class Attempt:
         return frozenset(call.expert for call in self.calls)
 
     @property
+    def is_beaten(self) -> bool:
+        """Whether another answer was taken for one of its calls."""
+        return not self.experts.isdisjoint(self.progress.taken)
+
+    @property
     def shape(self) -> OutputShape:
         """What its answer must look like."""
         work = self.progress.work

@@ -370,9 +370,8 @@ class Dispatcher:
         self._flights.close(attempt)
         if attempt.purpose is not Purpose.PROBE:
             self._flights.cancel(attempt)
-        is_beaten = bool(attempt.progress.taken.keys() & attempt.experts)
-        self._hedges.ended(attempt, "lost" if is_beaten else "failed")
-        if is_beaten and attempt.purpose is Purpose.CALL:
+        self._hedges.ended(attempt, "lost" if attempt.is_beaten else "failed")
+        if attempt.is_beaten and attempt.purpose is Purpose.CALL:
             self._fleet.beaten(attempt.peer, self._parts.clock())
         cost = self._fleet.workers[attempt.peer].cost
         item = self._withdrawn.add(attempt, cost, self._parts.clock())

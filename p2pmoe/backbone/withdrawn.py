@@ -6,8 +6,8 @@ it paid: "every valid row that arrived in time, hedge losers before CANCEL inclu
 
 - An answer that comes within the worker's own p95 round trip after our CANCEL had most
   likely left before the CANCEL arrived: it is paid. A later one is not.
-- It is looked at until the dispatch's own deadline, since a late answer, too, can be
-  compared with the one that was taken.
+- If another answer was taken it is looked at until the dispatch's own deadline, since a
+  late one, too, can be compared with that.
 - Then its serving numbers are given back, once, and the time that it is known to have
   taken at least counts among its worker's calls.
 
@@ -51,11 +51,9 @@ class Withdrawals:
         """
         is_probe = attempt.purpose is Purpose.PROBE
         paid_until = attempt.deadline if is_probe else now + cost.trip_s()
+        kept_until = max(paid_until, attempt.deadline if attempt.is_beaten else now)
         item = Withdrawn(
-            attempt=attempt,
-            at=now,
-            paid_until=paid_until,
-            kept_until=max(paid_until, attempt.deadline),
+            attempt=attempt, at=now, paid_until=paid_until, kept_until=kept_until
         )
         self._items[attempt.request] = item
         return item

@@ -30,6 +30,7 @@ def test_b20_an_answer_that_waits_for_its_check_is_paid_if_the_client_leaves() -
     rig.answer(1, rig.dispatches(1)[0])
     rig.dispatcher.cancel(work.trace)
     assert isinstance(rig.replies(work)[0], LayerFailed)
+    rig.wait(1.0)  # an answer that crosses our CANCEL would be paid
     assert [served.slot.peer for served in rig.accounts.accepted] == [peer_id(1)]
     assert [slot.peer for slot in rig.accounts.abandoned] == [peer_id(2)]
     assert rig.accounts.add_up()
@@ -64,6 +65,8 @@ def test_b20_a_thousand_cancelled_layers_leave_no_number_open() -> None:
             rig.answer(2, rig.dispatches(2)[-1])
         rig.dispatcher.cancel(work.trace)
         rig.sent.clear()
+    rig.wait(1.0)
     assert rig.accounts.add_up()
+    assert rig.dispatcher.n_open == 0
     assert rig.dispatcher.in_flight() == {}
     assert all(w.cost.in_flight_rows == 0 for w in rig.fleet.workers.values())

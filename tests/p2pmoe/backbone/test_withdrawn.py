@@ -1,9 +1,11 @@
 """How long the answer to a called-off dispatch is paid, and looked at."""
 
+import numpy as np
 import pytest
 
 from p2pmoe.backbone.attempts import Attempt, Purpose
 from p2pmoe.backbone.cost import CallSample, WorkerCost
+from p2pmoe.backbone.outputs import CallResult
 from p2pmoe.backbone.plan import ExpertRows, Tier
 from p2pmoe.backbone.progress import Progress
 from p2pmoe.backbone.servings import ServingSlot
@@ -31,6 +33,16 @@ def attempt(purpose: Purpose = Purpose.CALL) -> Attempt:
     )
 
 
+def beaten(purpose: Purpose = Purpose.CALL) -> Attempt:
+    """Return one of whose calls another answer was taken."""
+    lost = attempt(purpose)
+    lost.progress.open[0] = lost.calls[0]
+    values = np.zeros((1, 32), np.float32)
+    won = CallResult(call=lost.calls[0], values=values, coded=values.tobytes())
+    lost.progress.take([won], lost.slot)
+    return lost
+
+
 def cost() -> WorkerCost:
     known = WorkerCost()
     for _ in range(20):
@@ -40,7 +52,7 @@ def cost() -> WorkerCost:
 
 def test_paid_for_a_round_trip_and_looked_at_until_the_deadline() -> None:
     withdrawals = Withdrawals()
-    item = withdrawals.add(attempt(), cost(), 10.5)
+    item = withdrawals.add(beaten(), cost(), 10.5)
     assert item.paid_until == pytest.approx(10.52)
     assert item.kept_until == 11.0
     assert withdrawals.get(5) is item
@@ -51,8 +63,13 @@ def test_paid_for_a_round_trip_and_looked_at_until_the_deadline() -> None:
     assert withdrawals.get(5) is None
 
 
+def test_what_nothing_can_be_compared_with_is_kept_for_its_pay() -> None:
+    item = Withdrawals().add(attempt(), cost(), 10.5)
+    assert item.kept_until == item.paid_until == pytest.approx(10.52)
+
+
 def test_what_is_called_off_just_before_its_deadline_is_paid_as_long() -> None:
-    item = Withdrawals().add(attempt(), cost(), 10.995)
+    item = Withdrawals().add(beaten(), cost(), 10.995)
     assert item.kept_until == item.paid_until == pytest.approx(11.015)
 
 
