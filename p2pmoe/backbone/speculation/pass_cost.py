@@ -197,8 +197,10 @@ class PassCost:
         for size in self._known:
             missed = min(size.trips / self._n_layers, 0.99)
             kept: float = (1.0 - missed) ** (1.0 / size.rows)
-            # Where nearly every layer trips, little is learned about a row.
-            weight = min(size.n, _TRIPS_MEMORY) * size.rows * (1.0 - missed)
+            # By how well it is known: many rows that all trip tell little of one.
+            n = min(size.n, _TRIPS_MEMORY)
+            known = size.rows**2 * (1.0 - missed) / (kept**2 * (missed + 0.01))
+            weight = n * known
             total += weight * kept
             weights += weight
         return total / weights

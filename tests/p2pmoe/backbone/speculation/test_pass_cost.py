@@ -40,6 +40,15 @@ def test_trips_end_at_every_layer() -> None:
     assert cost.seconds(60, hopeful=True) == pytest.approx(0.55)
 
 
+def test_passes_that_trip_everywhere_say_nothing_of_fewer_rows() -> None:
+    cost = PassCost(7)
+    for _ in range(3):
+        cost.observe(1, 0.95, 0.9, 7)
+    for _ in range(10):
+        cost.observe(13, 1.1, 0.9, 7)
+    assert cost.seconds(1) == pytest.approx(0.95, rel=0.05)
+
+
 def test_without_waits_rows_are_a_line() -> None:
     cost = PassCost(7)
     for rows in (1, 2, 4):
