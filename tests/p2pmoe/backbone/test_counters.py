@@ -35,3 +35,16 @@ def test_a_finished_request_is_added_to_the_totals() -> None:
     assert 'p2pmoe_tokens_total{kind="completion"} 2\n' in page
     assert 'p2pmoe_failovers_total{reason="late"} 4\n' in page
     assert 'p2pmoe_requests_total{outcome="stop"} 1\n' in page
+
+
+def test_hedges_their_audits_and_duplicates_are_told_apart() -> None:
+    counters = BackboneCounters()
+    counters.hedges["won"] += 2
+    counters.hedge_audits["agreed"] += 1
+    counters.duplicate_servings += 4
+    page = counters.render()
+    assert 'p2pmoe_hedges_total{outcome="won"} 2' in page
+    assert 'p2pmoe_hedges_total{outcome="probe"} 0' in page
+    assert 'p2pmoe_hedge_audits_total{result="agreed"} 1' in page
+    assert 'p2pmoe_duplicate_servings_total{paid="yes"} 4' in page
+    assert 'p2pmoe_duplicate_servings_total{paid="no"} 0' in page

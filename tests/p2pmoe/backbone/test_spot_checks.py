@@ -12,3 +12,10 @@ def test_the_share_falls_as_checks_pass() -> None:
 
 def test_a_newcomer_is_never_checked_less_than_others() -> None:
     assert SpotChecks(rate=0.5, newcomer_rate=0.1).share(0) == 0.5
+
+
+def test_only_who_is_past_its_newcomers_checks_vouches_for_others() -> None:
+    checks = SpotChecks(newcomer_passes=200)
+    assert not checks.vouches(199)
+    assert checks.vouches(200)
+    assert not SpotChecks(newcomer_passes=0).vouches(0)
