@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["register"]
 
 _ARENAS = 1  # of the C library, for all threads
+_BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
 
 Model = Annotated[
     str | None,
@@ -224,6 +225,11 @@ def _serve(
 
 def _run_to_the_end(config: "ServeConfig") -> None:
     """Serve until a signal; KeyboardInterrupt if it was an interrupt."""
+    import os
+
+    # Small products are done beside passes: more threads would only be in their way.
+    for name in _BLAS_THREADS:
+        os.environ.setdefault(name, "1")  # read when numpy is imported, which is below
     import trio
 
     from mobile_worker.clock import SystemClock
