@@ -63,6 +63,7 @@ from tests.benchmarks.wan_streams import (
     traffic_figures,
 )
 from tests.benchmarks.wan_trips import count_trips, trip_figures
+from tests.benchmarks.worker_merging import merging_figures
 from tests.support.injector.conditions import NEAR, OFFICE, distance
 
 __all__ = ["PARTS", "notes", "run"]
@@ -90,6 +91,9 @@ _DISTANCES = (
     Distance(name="20 ms", link=distance(0.01), workloads=_asked(2, 48)),
     Distance(name="100 ms", link=distance(0.05), workloads=_asked(1, 24)),
 )
+_WIDE = SyntheticMoe(
+    format=Format.Q4_0, n_layer=5, n_embd=2048, n_ff=256, skew=1.0, n_context=2048
+)  # its rows are long for what they cost to compute
 _LARGE_ARMS = ("naive", "plain", "ngram", "self", "auto", "auto+prefetch")
 
 
@@ -156,7 +160,9 @@ async def _beside_llama(speeds: Speeds) -> list[Figure]:
 
 
 async def _trips(halves: Halves) -> list[Figure]:
-    arms = _arms("plain", "auto", "auto+prefetch", "auto, placed")
+    arms = _arms(
+        "plain", "auto", "auto+prefetch", "auto, placed", "auto+prefetch, placed"
+    )
     found = []
     for name, link in (("20 ms", distance(0.01)), ("100 ms", distance(0.05))):
         group = _workers(halves, 2 * len(arms), "edge-1", "edge-2", "edge-3")
@@ -196,7 +202,13 @@ async def _streams(halves: Halves) -> list[Figure]:
     async with wan_network(halves, [group]) as network:
         plain = await network.start_backbone("plain", _arms("plain")[0].setting)
         found = await streams(network, plain, openings(), _N_ROUNDS)
-        return found + await long_prompt(network, plain, _long(), _N_ROUNDS)
+        found += await long_prompt(network, plain, "pocket", _long(), _N_ROUNDS)
+    with tempfile.TemporaryDirectory() as folder:
+        halves = _halves(write_moe(Path(folder) / "wide.gguf", _WIDE))
+        group = _workers(halves, 1, "edge-1", "edge-2", "edge-3")
+        async with wan_network(halves, [group]) as network:
+            plain = await network.start_backbone("plain", _arms("plain")[0].setting)
+            return found + await long_prompt(network, plain, "wide", _long(), _N_ROUNDS)
 
 
 async def _faults(halves: Halves) -> list[Figure]:
@@ -226,7 +238,7 @@ PARTS: Mapping[str, Callable[[Halves], Awaitable[list[Figure]]]] = {
 def run() -> list[Figure]:
     """Measure all parts, or those that BENCH_WAN names; some 40 minutes for all."""
     halves = _halves(POCKET)
-    found: list[Figure] = []
+    found: list[Figure] = merging_figures()
     for name in os.environ.get("BENCH_WAN", ",".join(PARTS)).split(","):
         print(f"    {name}: since {time.strftime('%H:%M:%S')}", file=sys.stderr)
         found += trio.run(PARTS[name], halves)

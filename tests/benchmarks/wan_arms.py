@@ -53,6 +53,7 @@ ARMS: tuple[Arm, ...] = (
     _arm("auto r32", speculate="auto", profile="r32"),
     _arm("plain r32", profile="r32"),
     _arm("auto, placed", speculate="auto", by_hand=False),
+    _arm("auto+prefetch, placed", speculate="auto", prefetch="auto", by_hand=False),
 )
 ALONE = _arm("local disk only")
 

@@ -40,6 +40,7 @@ class BackboneSetting:
     data: str
     invite: str | None = None
     ram_bytes: int | None = None
+    ahead_bytes: int | None = None  # of it, for weights fetched before a pass
     speculate: str = "off"
     draft_tokens: int = 16
     prefetch: str = "off"
@@ -84,6 +85,7 @@ def config_of(setting: BackboneSetting, ready_file: Path) -> ServeConfig:
             n_lanes=setting.n_lanes,
             max_batch=setting.batch,
             overlap=setting.overlap,
+            ahead_bytes=setting.ahead_bytes,
             prefill_chunk_tokens=setting.chunk_tokens,
             prefill_chunks=setting.prefill_chunks,
             rebalance_interval_s=NEVER_S,

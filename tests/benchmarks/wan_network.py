@@ -7,6 +7,7 @@ All workers of a group share one injector, as those behind one access line do: i
 carries results and weights, its `down` rows. Every part is a process of its own.
 """
 
+import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -34,6 +35,7 @@ from tests.support.injector.proxy import Injector
 __all__ = ["Backbone", "WanNetwork", "WorkerGroup", "start_alone", "wan_network"]
 
 _ROOT = Path(__file__).resolve().parents[2]
+_ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +92,12 @@ class WanNetwork:
             invite=str(self.invite),
             ram_bytes=halves.ram_bytes,
         )
+        if setting.prefetch != "off":  # its buffer holds what a pass can need
+            setting = replace(
+                setting,
+                ram_bytes=halves.ram_beside_buffer_bytes,
+                ahead_bytes=halves.away_bytes,
+            )
         backbone = await _start(self.stage, name, setting)
         await wait_until_ready(backbone.api, backbone.child, lambda *_: None)
         self.backbones[name] = backbone
@@ -164,6 +172,7 @@ async def _start(stage: Stage, name: str, setting: BackboneSetting) -> Backbone:
                 *(str(path), "--ready-file", str(ready_file)),
             ],
             cwd=_ROOT,
+            env={**os.environ, **_ONE_THREAD},
             stdin=subprocess.DEVNULL,
             stdout=sink,
             stderr=subprocess.STDOUT,

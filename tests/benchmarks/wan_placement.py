@@ -8,7 +8,7 @@ the others to the workers, since nobody else has them.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -45,13 +45,14 @@ class Halves:
     """A model's placement: `use` f64 [n_layer, n_expert], highest is hottest.
 
     With `ram_bytes` a backbone of `n_lanes` has room for the hotter half, and for less
-    than a tenth more; `away_bytes` is what the other half takes at the workers, of
-    `total_bytes` of experts.
+    than a tenth more; with `ram_beside_buffer_bytes` for a buffer of `away_bytes` too,
+    which is what the other half takes at the workers, of `total_bytes` of experts.
     """
 
     model: Path
     use: np.ndarray
     ram_bytes: int
+    ram_beside_buffer_bytes: int
     away_bytes: int
     total_bytes: int
     n_at_hand: int
@@ -93,11 +94,14 @@ def halves_of(
         n_chunks=Tuning().prefill_chunks,
         n_sequences=n_lanes * batch,
     )
+    away = sum(sizes.experts.values()) - hot
+    beside = replace(wish, prefetches=True, ahead_bytes=away)
     return Halves(
         model=path,
         use=use,
         ram_bytes=_budget(sizes, wish, hot),
-        away_bytes=sum(sizes.experts.values()) - hot,
+        ram_beside_buffer_bytes=_budget(sizes, beside, hot),
+        away_bytes=away,
         total_bytes=sum(sizes.experts.values()),
         n_at_hand=at_hand * len(description.moe_layers),
     )
@@ -134,16 +138,8 @@ def _budget(sizes: ModelSizes, wish: MemoryWish, hot: int) -> int:
 
 
 def _chosen(sizes: ModelSizes, wish: MemoryWish, ram_bytes: int) -> int:
-    asked = MemoryWish(
-        ram_bytes=ram_bytes,
-        keeps=wish.keeps,
-        n_context=wish.n_context,
-        n_lanes=wish.n_lanes,
-        n_chunks=wish.n_chunks,
-        n_sequences=wish.n_sequences,
-    )
     try:
-        room = plan_memory(sizes, asked).hot or 0
+        room = plan_memory(sizes, replace(wish, ram_bytes=ram_bytes)).hot or 0
     except RamTooSmall:
         return 0
     return room - room // _UNAIMED

@@ -91,22 +91,27 @@ def _hideable_s(ours: Run, series: Run) -> float:
 
 
 async def long_prompt(
-    network: WanNetwork, backbone: Backbone, prompt: str, n_rounds: int
+    network: WanNetwork, backbone: Backbone, model: str, prompt: str, n_rounds: int
 ) -> list[Figure]:
-    """The share of the office link that the results of a long prompt use."""
+    """The share that a long prompt uses of the office link's busier direction.
+
+    Workers send results up the link, and get rows down it.
+    """
     network.change(OFFICE)
-    capacity = OFFICE.up.bytes_s or 0.0
+    up_bytes_s, down_bytes_s = OFFICE.up.bytes_s or 1.0, OFFICE.down.bytes_s or 1.0
     shares, times = [], []
     for number in range(n_rounds + 1):
         asked = Asked(prompt=f"{number} {prompt}", n_tokens=1)
         run = await run_request(backbone.api.url, asked)
         if number:
             times.append(run.prefill_s)
-            shares.append(run.bytes_down / run.prefill_s / capacity)
+            least_s = max(run.bytes_down / up_bytes_s, run.bytes_up / down_bytes_s)
+            shares.append(least_s / run.prefill_s)
+    name = f"long prompt over the office link, {model}"
     return [
-        figure("long prompt over the office link", "s", times),
+        figure(name, "s", times),
         figure(
-            "long prompt, share of the link that results use",
+            f"{name}, share of the link",
             "x",
             shares,
             at_least=_LINK_TARGET,
