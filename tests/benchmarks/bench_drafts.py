@@ -102,6 +102,7 @@ class _Noting:
             )
             own = self.at_hand[layer]
             self._stand_ins.teach_values(layer, hidden, routing, values, own)
+            self._stand_ins.settle()
         return experts.begin(layer, hidden, routing)
 
 

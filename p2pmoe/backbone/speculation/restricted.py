@@ -97,6 +97,11 @@ class AtHandLayers:
         self._at_hand[layer] = mapping, flags
         return flags
 
+    def settle(self) -> None:
+        """Let what passes have taught take effect, a layer at a time."""
+        if self._stand_ins is not None:
+            self._stand_ins.settle()
+
     def route(
         self, layer: int, router: Router, hidden: Floats, wanted: Wanted | None = None
     ) -> Routing:

@@ -122,6 +122,7 @@ class SelfDrafting:
         active = [each for each in self._growing if each.growth.wants_more]
         if not active:
             return False
+        self._drafter.layers.settle()
         wanted = Wanted()
         parts = [SequencePart(each.growth.last, each.view) for each in active]
         logits = self._drafter.run(parts, wanted)

@@ -12,6 +12,9 @@ trusted is measured on each new row before that is learned: the answer is scaled
 it, to nothing at first. It is for drafts alone, so what it says can cost time and never
 a token; rows whose values are not finite or overflow are left out.
 
+Learning sums rows up, in microseconds, and solves only where `settle` is called: a
+drafter does, while nobody waits for an answer, for one layer at a time.
+
 For any thread. Memory is taken once, when a layer is first taught: see `n_bytes`.
 """
 
@@ -60,6 +63,10 @@ class StandIns:
             if n_layers * cls.bytes_per_layer(n_expert, n_embd, rank) <= most_bytes:
                 return cls(n_expert, n_embd, rank=rank)
         return None
+
+    def settle(self) -> None:
+        """Solve for what one layer learned, where that is due; some milliseconds."""
+        any(layer.settle() for layer in list(self._layers.values()))
 
     @property
     def n_bytes(self) -> int:
@@ -205,8 +212,17 @@ class StandIn:
         self._answers += features.T @ added
         self._n_rows = self._n_rows * keeps + n
         self._n_unsolved += n
-        if self._n_unsolved >= max(_SOLVE_ROWS, self._n_rows / _SOLVE_SHARE):
+
+    def settle(self) -> bool:
+        """Solve for what was learned, if that is enough; say whether it was.
+
+        Some milliseconds: not to be done where answers of workers are waited for.
+        """
+        if self._n_unsolved < max(_SOLVE_ROWS, self._n_rows / _SOLVE_SHARE):
+            return False
+        with self._lock:
             self._solve()
+        return True
 
     def _judge(self, features: Floats, added: Floats) -> None:
         """Compare what would have been said of these rows with what came true."""
@@ -232,6 +248,7 @@ class StandIn:
                 self._products + np.diag(ridge), self._answers.astype(np.float64)
             )
         except np.linalg.LinAlgError:
+            self._n_unsolved = 0
             return
         if np.isfinite(solution).all():
             self._solution = solution.astype(np.float32)

@@ -33,6 +33,7 @@ def taught(n: int, rank: int = N_EMBD, noise: float = 0.0) -> StandIn:
     stand_in = StandIn(N_EXPERT, N_EMBD, rank)
     for seed in range(n // 50):
         stand_in.teach(*rows(50, seed, noise))
+        stand_in.settle()
     return stand_in
 
 
@@ -40,7 +41,11 @@ def test_it_has_no_idea_before_it_was_taught_and_judged() -> None:
     stand_in = StandIn(N_EXPERT, N_EMBD, N_EMBD)
     hidden, absent, _ = rows(3, 1)
     assert stand_in.add(hidden, absent) is None
-    stand_in.teach(*rows(150, 1))
+    stand_in.teach(*rows(100, 1))
+    assert not stand_in.settle()  # too few
+    stand_in.teach(*rows(100, 2))
+    assert stand_in.settle()
+    assert not stand_in.settle()
     assert stand_in.add(hidden, absent) is None  # nothing came true of it yet
     assert stand_in.trust == 0.0
 
@@ -75,6 +80,7 @@ def test_what_never_comes_true_is_not_trusted() -> None:
     for seed in range(40):
         hidden, absent, added = rows(64, seed)
         stand_in.teach(hidden, absent, rng.standard_normal(added.shape).astype("f4"))
+        stand_in.settle()
     assert stand_in.trust < 0.5
 
 
@@ -86,6 +92,7 @@ def test_values_that_cannot_be_are_left_out(bad: float) -> None:
         hidden, absent, added = rows(64, seed)
         added[::2, 3] = bad
         stand_in.teach(hidden, absent, added)
+        stand_in.settle()
     assert explained(stand_in) > good - 0.05
 
 
@@ -107,6 +114,8 @@ def test_layers_are_taught_from_the_results_of_a_pass() -> None:
         only = np.zeros_like(absent)
         only[:, 3] = absent[:, 3]
         other.teach(5, hidden, only, only[:, 3:] * values)
+        for stand_ins in (known, other, third):
+            stand_ins.settle()
     mine, theirs = known.layer(5), other.layer(5)
     same = third.layer(5)
     assert same is not None
