@@ -193,7 +193,7 @@ def _serve(
     """Serve a model whose experts may live on other machines."""
     from p2pmoe.config import ServeConfig, Tuning
 
-    use_authorities(ca)
+    _prepare(ca)
     policy, access = _disk(disk or ("off" if manifest else "fallback"))
     folder = _folder(data)
     config = ServeConfig(
@@ -223,13 +223,18 @@ def _serve(
     _run_to_the_end(config)
 
 
-def _run_to_the_end(config: "ServeConfig") -> None:
-    """Serve until a signal; KeyboardInterrupt if it was an interrupt."""
+def _prepare(ca: Path | None) -> None:
+    """Set what the process reads from its environment, before numpy is imported."""
     import os
 
     # Small products are done beside passes: more threads would only be in their way.
     for name in _BLAS_THREADS:
-        os.environ.setdefault(name, "1")  # read when numpy is imported, which is below
+        os.environ.setdefault(name, "1")
+    use_authorities(ca)
+
+
+def _run_to_the_end(config: "ServeConfig") -> None:
+    """Serve until a signal; KeyboardInterrupt if it was an interrupt."""
     import trio
 
     from mobile_worker.clock import SystemClock
