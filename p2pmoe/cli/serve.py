@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["register"]
 
 _ARENAS = 1  # of the C library, for all threads
+# One thread: numpy's products are small here, and others would stand in passes' way.
 _BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
 
 Model = Annotated[
@@ -224,10 +225,9 @@ def _serve(
 
 
 def _prepare(ca: Path | None) -> None:
-    """Set what the process reads from its environment, before numpy is imported."""
+    """Set the environment before numpy is imported; see `_BLAS_THREADS`."""
     import os
 
-    # Small products are done beside passes: more threads would only be in their way.
     for name in _BLAS_THREADS:
         os.environ.setdefault(name, "1")
     use_authorities(ca)
@@ -316,10 +316,9 @@ def _access(
             f"the URL's relay is not the one of the invite ({member.relay.url})",
             advice="give either --relay or --invite",
         )
-    first, *further = member.relays
     return NetworkAccess(
-        endpoint=first,
-        further=tuple(further),
+        endpoint=member.relays[0],
+        further=tuple(member.relays[1:]),
         token=member.token,
         network=member.network,
         lan=lan,
