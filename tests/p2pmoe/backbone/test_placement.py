@@ -8,6 +8,7 @@ from p2pmoe.backbone.experts_at_hand import choose_hot
 from p2pmoe.backbone.placement import (
     PassShape,
     Placement,
+    from_both_ends,
     round_trips_per_token,
     whole_layers,
     worth_of,
@@ -35,18 +36,33 @@ def test_without_drafts_a_is_the_chance_that_a_row_misses() -> None:
 
 
 def test_the_measured_case_of_half_the_experts() -> None:
-    """Spread evenly 2.4 was measured, three whole layers and the rest 1.6 to 1.7."""
+    """Spread evenly 2.4 was measured; with three layers whole the ends cost fewest."""
     pocket = PassShape(top_k=4)
     spread = round_trips_per_token([0.365] * 7, pocket)
-    whole = round_trips_per_token([0.0] * 3 + [0.78] * 4, pocket)
+    first = round_trips_per_token([0.0] * 3 + [0.78] * 4, pocket)
+    ends = round_trips_per_token([0.0, 0.78, 0.78, 0.78, 0.78, 0.0, 0.0], pocket)
     assert 2.2 < spread < 2.9
-    assert 1.5 < whole < 1.9
+    assert 1.5 < first < 1.9
+    assert 1.3 < ends < first
+
+
+def test_a_layer_of_a_deeper_model_is_less_of_the_whole() -> None:
+    plain = PassShape(top_k=4)
+    few = round_trips_per_token([0.4] * 7, plain) / 7
+    many = round_trips_per_token([0.4] * 70, plain) / 70
+    assert abs(many / few - 1.0) < 0.1
+
+
+def test_the_ends_come_first() -> None:
+    assert from_both_ends([1, 2, 3, 4, 5, 6, 7]) == [7, 1, 6, 2, 5, 3, 4]
+    assert from_both_ends([3, 9]) == [9, 3]
+    assert from_both_ends([]) == []
 
 
 def test_half_the_experts_make_whole_layers() -> None:
     whole = whole_layers(skewed(), SIZES, TOTAL // 2, SHAPE)
     assert whole
-    assert whole == tuple(range(1, 1 + len(whole)))
+    assert whole == tuple(sorted(from_both_ends(range(1, N_LAYER))[: len(whole)]))
     chosen = choose_hot(worth_of(skewed(), whole), SIZES, TOTAL // 2)
     for layer in whole:
         assert {ExpertId(layer, i) for i in range(N_EXPERT)} <= set(chosen)
@@ -91,14 +107,14 @@ def test_a_choice_stays() -> None:
     st.integers(0, TOTAL),
     st.integers(0, 16),
 )
-def test_whole_layers_fit_and_are_the_first(
+def test_whole_layers_fit_and_are_the_ends(
     counts: list[float], budget: int, n_drafts: int
 ) -> None:
     use = np.array(counts).reshape(N_LAYER, N_EXPERT)
     shape = PassShape(top_k=2, n_drafts=n_drafts)
     whole = whole_layers(use, SIZES, budget, shape)
     assert 10 * N_EXPERT * len(whole) <= budget
-    assert whole == tuple(range(1, 1 + len(whole)))
+    assert whole == tuple(sorted(from_both_ends(range(1, N_LAYER))[: len(whole)]))
     worth = worth_of(use, whole)
     assert np.isfinite(worth).all()
     if whole:
