@@ -34,7 +34,8 @@ async def test_passes_tell_what_was_counted(tmp_path: Path) -> None:
         len(step.tokens) for step in steps
     )
     for step in steps:
-        assert sum(told.trips for told in step.passes) == step.figures.round_trips
+        whole = [told for told in step.passes if not told.failure]
+        assert sum(told.trips for told in whole) == step.figures.round_trips
     usage = run.end().usage
     assert sum(told.n_drafted for told in passes) == usage.drafted_tokens > 0
     assert sum(told.n_accepted for told in passes) == usage.accepted_draft_tokens
@@ -43,7 +44,7 @@ async def test_passes_tell_what_was_counted(tmp_path: Path) -> None:
 
     for told in passes:
         assert sum(layer.trips for layer in told.layers) == told.trips
-        assert told.n_layers == 7
+        assert told.n_layers == 7 or told.failure
         assert told.wait_s <= told.seconds
         for layer in told.layers:
             assert layer.missing
