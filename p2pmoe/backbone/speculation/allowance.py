@@ -9,7 +9,7 @@ acceptance are, the time lost against decoding plainly is at most what was lent
 
 __all__ = ["FIRST_PASSES", "SHARE", "Allowance"]
 
-SHARE = 0.025
+SHARE = 0.02
 FIRST_PASSES = 3.0
 _MOST_PASSES = 64.0  # what is saved up; beyond it, savings are the request's
 
