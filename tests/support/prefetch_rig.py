@@ -74,6 +74,10 @@ class PrefetchRig:
             )
         )
 
+        for layer in range(1, N_LAYER):  # lists are no use yet
+            for _ in range(60):
+                self.prefetch._reach.saw(layer, (0,), {1})
+
     def holders(self, layer: int) -> Mapping[int, tuple[Holder, ...]]:
         """Who has what: expert e is the e-th worker's."""
         n = len(self.holder)

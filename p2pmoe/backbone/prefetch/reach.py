@@ -5,7 +5,7 @@ its rows need are among those fetched, so what counts is the rank of the last of
 It grows with the list (more rows, more experts), so it is kept as a share of the
 list's length: in 16 parts, beside the cases that nothing cold was needed and that
 something was not on the list at all. Of late: older passes fade. Before the first
-pass a layer is taken to need its whole list in half of all cases, so that it is tried.
+pass a layer is taken to need its whole list in four of five cases: so it is tried.
 """
 
 from collections.abc import Collection, Sequence
@@ -17,7 +17,7 @@ _N_PARTS: Final = 16
 _ALPHA: Final = 0.1
 _NOTHING: Final = 0  # index: nothing cold was needed; 1 to 16: the parts
 _MISSED: Final = _N_PARTS + 1
-_FIRST_CHANCE: Final = 0.5
+_FIRST_CHANCE: Final = 0.8
 
 
 class Reach:
