@@ -69,7 +69,9 @@ class Behind:
         if self._job is not None:
             self._take(self._job, now)
         if self._job is None and (expert := self._parts.keeping.pick(now)) is not None:
+            rates = self._parts.rates
             holders = self._parts.holders(expert)
+            holders = tuple(h for h in holders if rates.may_ask(h.peer, now))
             holder = min(holders, key=lambda h: (h.cost.rtt_s, h.peer), default=None)
             if holder is None:
                 self._parts.keeping.ended(now)

@@ -36,6 +36,7 @@ _LAST_PAUSE_S: Final = 60.0
 _FIRST_PROBE_S: Final = 2.0  # after a measurement
 _LAST_PROBE_S: Final = 120.0
 _MAX_PEERS: Final = 4096
+_DEARER: Final = 1024.0  # ten quick probes undo it
 _TRIP_SHARE: Final = 0.8  # of the time until a first shard came
 _LEAST_SECONDS: Final = 1e-6
 
@@ -96,6 +97,11 @@ class LinkRates:
             before = seconds if link.first_s is None else link.first_s
             link.first_s = before + _ALPHA * (seconds - before)
 
+    def may_ask(self, peer: PeerId, now: float) -> bool:
+        """Whether anything may be asked of a worker now."""
+        link = self._links.get(peer)
+        return link is None or self._may_ask(link, now)
+
     def is_due(self, peer: PeerId, now: float) -> bool:
         """Whether a worker should be measured by a fetch that nobody waits for."""
         link = self._links.get(peer)
@@ -140,6 +146,8 @@ class LinkRates:
         """Note that only `n_bytes` came of what was asked for, in so many seconds."""
         link = self._link(peer)
         least = max(seconds - rtt_s, _LEAST_SECONDS) / max(1, n_bytes)
+        if link.per_byte_s is not None:  # one stall is not for good
+            least = min(least, _DEARER * link.per_byte_s)
         link.per_byte_s = max(2 * (link.per_byte_s or 0.0), least)
         link.most_bytes = max(link.most_bytes // 2, n_bytes, 1)
         link.growth = _SLOW_GROWTH

@@ -56,6 +56,7 @@ _LOOK_S: Final = 0.1  # a waiting thread looks so often whether the step is want
 _PATIENCE: Final = 2.0  # times what a fetch is expected to take
 _LEAST_PATIENCE_S: Final = 0.1
 _MOST_PATIENCE_S: Final = 1.5  # beyond that
+_PROBE_EVERY_S: Final = 0.25
 _ROWS: Final = 2  # of a call that a fetched expert saves, about
 
 Lists = Mapping[int, tuple[int, ...]]
@@ -93,6 +94,7 @@ class Prefetch:
         self._rates = LinkRates()
         self._reach = Reach()
         self._live: WeakSet[Ahead] = WeakSet()  # of passes under way
+        self._probe_at = -math.inf
         self._check_s = 0.0  # per byte: what a hash takes here
         self._checker = ShardChecker(parts.fetching.manifest)
         self._keeping = Keeping(parts.hot, parts.use, parts.pays)
@@ -263,8 +265,15 @@ class Prefetch:
                 ahead.n_misses += len(cold) - len(hits)
                 self.figures.n_hits += len(hits)
                 self.figures.n_misses += len(cold) - len(hits)
-            self._keeping.missed(layer, [e for e in cold if e not in fetched])
-            self._behind.go_on(self._parts.monotonic())
+            missed = [index for index in cold if index not in fetched]
+            self._keeping.missed(layer, missed)
+            now = self._parts.monotonic()
+            self._behind.go_on(now)
+            if (
+                now >= self._probe_at
+            ):  # links are known before a round first counts on it
+                self._probe_at = now + _PROBE_EVERY_S
+                self._behind.probe((ExpertId(layer, e) for e in missed), now)
         for index in hits:
             self._offer(ExpertId(layer, index), fetched[index])
 

@@ -56,3 +56,33 @@ def test_what_never_comes_is_given_up_and_does_not_stop_the_next() -> None:
     rig.fetch(ALL)
     rig.fetch(ALL)
     assert rig.prefetch.figures.n_bytes > 0
+
+
+def test_links_are_measured_by_what_plain_passes_need_too() -> None:
+    rig = PrefetchRig(n_workers=2)
+    step = StepTrace.of(RequestTrace())
+    rig.prefetch.needed(step, 1, {0, 1})
+    (work,) = rig.works
+    assert {wanted.peer for wanted in work.wanted} == {h.peer for h in rig.holder}
+    rig.prefetch.needed(step, 1, {0, 1})
+    assert len(rig.works) == 1, "they are known now"
+
+
+def kept_from(rig: PrefetchRig, expert: int) -> list[ExpertId]:
+    """Return what is asked for to be kept, after a look that an expert is needed."""
+    for _ in range(5):
+        rig.use.add(1, np.array([[expert]], np.int64))
+    before = len(rig.works)
+    rig.now += 1000.0
+    for _ in range(2):
+        rig.prefetch.needed(StepTrace.of(RequestTrace()), 1, {expert})
+    return [one.expert for work in rig.works[before:] for one in work.wanted]
+
+
+def test_who_sent_other_bytes_is_not_asked_for_what_is_to_be_kept_either() -> None:
+    rig = PrefetchRig(hot_bytes=SIZE, pays=True)
+    rig.answers = rig.wrong
+    assert kept_from(rig, 2) == [ExpertId(1, 2)]
+    assert kept_from(rig, 2) == []
+    assert rig.prefetch.figures.lacks[Lack.WRONG] == 1
+    assert rig.hot.resident() == ()
