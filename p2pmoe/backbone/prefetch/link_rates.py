@@ -11,8 +11,10 @@ is measured here, among the other fetches that shared the link at the time. Rule
   small one took says little about credit and queues;
 - a quicker sample counts more than a slower one: a fetch that is tried in vain corrects
   the estimate, one that is not tried never does;
-- a fetch that was late makes bytes twice as dear, and halves what is asked for, which
-  from then on grows by a quarter at a time;
+- a fetch that was late makes bytes as dear as what came of it says, twice as dear at
+  least, 64 times if nothing came, so that a worker that answers probes only holds up
+  one fetch in two minutes, and one that stalled once is not left for good; it halves
+  what is asked for, which from then on grows by a quarter at a time;
 - a worker that fails is left alone for a while, from 1 s doubling to 60 s; one that
   sent other bytes than the shard's is never asked again.
 
@@ -36,7 +38,7 @@ _LAST_PAUSE_S: Final = 60.0
 _FIRST_PROBE_S: Final = 2.0  # after a measurement
 _LAST_PROBE_S: Final = 120.0
 _MAX_PEERS: Final = 4096
-_DEARER: Final = 1024.0  # ten quick probes undo it
+_SILENT: Final = 64.0  # times as dear: undone by six quick probes, in two minutes
 _TRIP_SHARE: Final = 0.8  # of the time until a first shard came
 _LEAST_SECONDS: Final = 1e-6
 
@@ -146,8 +148,8 @@ class LinkRates:
         """Note that only `n_bytes` came of what was asked for, in so many seconds."""
         link = self._link(peer)
         least = max(seconds - rtt_s, _LEAST_SECONDS) / max(1, n_bytes)
-        if link.per_byte_s is not None:  # one stall is not for good
-            least = min(least, _DEARER * link.per_byte_s)
+        if not n_bytes and link.per_byte_s is not None:  # that says nothing of bytes
+            least = min(least, _SILENT * link.per_byte_s)
         link.per_byte_s = max(2 * (link.per_byte_s or 0.0), least)
         link.most_bytes = max(link.most_bytes // 2, n_bytes, 1)
         link.growth = _SLOW_GROWTH

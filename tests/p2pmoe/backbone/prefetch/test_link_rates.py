@@ -80,6 +80,24 @@ def test_a_late_fetch_makes_bytes_dearer_and_the_next_smaller() -> None:
     assert grown.most_bytes == 10_000_000
 
 
+def test_one_silence_holds_up_one_fetch_in_two_minutes_and_is_not_for_good() -> None:
+    rates, now = rates_after((1_000_000, 0.2)), 0.0
+    before = rates.source(PEER, RTT_S, now)
+    assert before is not None
+    rates.used(PEER, now)
+    rates.late(PEER, 0, 1.6, RTT_S)
+    rates.failed(PEER, now)
+    while True:
+        now += 1.0
+        if rates.is_due(PEER, now):
+            rates.probing(PEER, now)
+            rates.took(PEER, 100_000, RTT_S + 0.01, RTT_S)
+        source = rates.source(PEER, RTT_S, now)
+        if source is not None and source.per_byte_s < 2.1 * before.per_byte_s:
+            break
+    assert 60 < now < 130
+
+
 def test_a_worker_that_fails_is_left_alone_longer_and_longer() -> None:
     rates, now, pauses = rates_after((1000, 0.2)), 0.0, []
     for _ in range(8):
@@ -97,8 +115,10 @@ def test_a_worker_that_fails_is_left_alone_longer_and_longer() -> None:
 
 def test_one_that_sent_other_bytes_is_never_asked_again() -> None:
     rates = rates_after((1000, 0.2))
+    assert rates.may_ask(PEER, 0.0)
     rates.wrong(PEER)
     rates.took(PEER, 1000, 0.2, RTT_S)
+    assert not rates.may_ask(PEER, 1e9)
     assert rates.source(PEER, RTT_S, 1e9) is None
     assert not rates.is_due(PEER, 1e9)
 
