@@ -22,7 +22,7 @@ def test_a_backbone_finds_the_record_under_its_model_s_name(tmp_path: Path) -> N
         use=use,
         ram_bytes=1,
         ram_beside_buffer_bytes=2,
-        away_bytes=1,
+        buffer_bytes=1,
         total_bytes=2,
         n_at_hand=112,
     )

@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 
 import trio
 
+from p2pmoe.demo.facts import Metrics
 from p2pmoe.demo.network import Api, wait_until_ready
 from p2pmoe.local_network.processes import Child, Stage
 from p2pmoe.network.invite import read_invite
@@ -35,6 +36,7 @@ from tests.support.injector.proxy import Injector
 __all__ = ["Backbone", "WanNetwork", "WorkerGroup", "start_alone", "wan_network"]
 
 _ROOT = Path(__file__).resolve().parents[2]
+_MOST_BESIDE = 2 / 10  # of the half: a tenth of all experts
 _ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
 
 
@@ -96,12 +98,26 @@ class WanNetwork:
             setting = replace(
                 setting,
                 ram_bytes=halves.ram_beside_buffer_bytes,
-                ahead_bytes=halves.away_bytes,
+                ahead_bytes=halves.buffer_bytes,
             )
         backbone = await _start(self.stage, name, setting)
         await wait_until_ready(backbone.api, backbone.child, lambda *_: None)
         self.backbones[name] = backbone
+        await self.check_at_hand(backbone)
         return backbone
+
+    async def check_at_hand(self, backbone: Backbone) -> None:
+        """Refuse a backbone that has more at hand than its half and a tenth.
+
+        Raises:
+            RuntimeError: it has.
+        """
+        n = Metrics(await backbone.api.metrics()).total("p2pmoe_hot_experts")
+        half = self.halves.n_at_hand
+        if not half <= n <= half * (1 + _MOST_BESIDE):
+            raise RuntimeError(
+                f"{backbone.child.name} has {n:.0f} experts at hand, not {half}"
+            )
 
     async def stop_backbone(self, name: str) -> None:
         """End one that is not needed any more."""

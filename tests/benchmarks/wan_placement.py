@@ -45,15 +45,16 @@ class Halves:
     """A model's placement: `use` f64 [n_layer, n_expert], highest is hottest.
 
     With `ram_bytes` a backbone of `n_lanes` has room for the hotter half, and for less
-    than a tenth more; with `ram_beside_buffer_bytes` for a buffer of `away_bytes` too,
-    which is what the other half takes at the workers, of `total_bytes` of experts.
+    than a tenth more; with `ram_beside_buffer_bytes` also for a buffer of
+    `buffer_bytes`, which holds what a pass can need but not all that is away.
+    `total_bytes` is what all experts take.
     """
 
     model: Path
     use: np.ndarray
     ram_bytes: int
     ram_beside_buffer_bytes: int
-    away_bytes: int
+    buffer_bytes: int
     total_bytes: int
     n_at_hand: int
 
@@ -94,15 +95,17 @@ def halves_of(
         n_chunks=Tuning().prefill_chunks,
         n_sequences=n_lanes * batch,
     )
-    away = sum(sizes.experts.values()) - hot
-    beside = replace(wish, prefetches=True, ahead_bytes=away)
+    total = sum(sizes.experts.values())
+    # Room for everything would make a backbone keep everything.
+    buffer = (total - hot) * 3 // 4
+    beside = replace(wish, prefetches=True, ahead_bytes=buffer)
     return Halves(
         model=path,
         use=use,
         ram_bytes=_budget(sizes, wish, hot),
         ram_beside_buffer_bytes=_budget(sizes, beside, hot),
-        away_bytes=away,
-        total_bytes=sum(sizes.experts.values()),
+        buffer_bytes=buffer,
+        total_bytes=total,
         n_at_hand=at_hand * len(description.moe_layers),
     )
 

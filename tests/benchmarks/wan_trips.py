@@ -64,6 +64,7 @@ async def _count(network: WanNetwork, arm: Arm, workload: Workload) -> Counted:
     for asked in workload.requests[:half]:
         await run_request(backbone.api.url, asked)
     runs = [await run_request(backbone.api.url, a) for a in workload.requests[half:]]
+    await network.check_at_hand(backbone)
     return Counted(arm=arm, workload=workload.name, run=joined(runs))
 
 
