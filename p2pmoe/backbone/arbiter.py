@@ -1,12 +1,13 @@
 """Says which of two workers' answers for one call is right, when they differ.
 
     this machine   computes the call, if it has the expert at hand or on its disk
-    a third one    is asked otherwise: a holder that is neither of the two
+    a third one    is asked otherwise: the best known holder that is neither of the two
 
 Expert arithmetic is exact, so right is what equals to the bit. Of a third worker's word
-only agreement counts: it cannot make both wrong. Where the answer that was taken, and
-perhaps signed for, is the wrong one, its rows are kept in a file: with it and the
-serving's receipt the backbone's operator can dispute (ADR 40).
+only agreement counts: it cannot make both wrong, and it convicts nobody who is better
+known than itself, unless it is past a newcomer's checks: names are cheap. Where the
+answer that was taken, and perhaps signed for, is the wrong one, its rows are kept in a
+file: with it and the serving's receipt the backbone's operator can dispute (ADR 40).
 
 Rules: disputes wait in a bounded queue, one is looked into at a time, off the decode
 path; what does not fit is undecided. Nothing here can end the service.
@@ -14,7 +15,7 @@ path; what does not fit is undecided. Nothing here can end the service.
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -28,10 +29,12 @@ from mobile_worker.expert_id import ExpertId
 from p2pmoe.backbone.audits import Dispute
 from p2pmoe.backbone.exchange import LayerDone, LayerWork
 from p2pmoe.backbone.fleet import Fleet
-from p2pmoe.backbone.plan import LayerPlan, WorkerCalls
+from p2pmoe.backbone.plan import Holder, LayerPlan, WorkerCalls
 from p2pmoe.backbone.progress import Taken
+from p2pmoe.backbone.spot_checks import SpotChecks
 from p2pmoe.backbone.trace import RequestTrace, StepTrace
 from p2pmoe.weights.errors import ModelFileError
+from relay.keys import PeerId
 
 __all__ = ["Arbiter", "ArbiterParts", "Court", "opened_rows"]
 
@@ -47,6 +50,10 @@ class Court(Protocol):
 
     def start(self, work: LayerWork) -> None:
         """Send all remote calls of a layer."""
+        ...
+
+    def cancel(self, step: StepTrace) -> None:
+        """Stop a step; its answers that wait for a check are paid."""
         ...
 
     def ruled(self, number: int, right: bytes | None) -> None:
@@ -66,6 +73,7 @@ class ArbiterParts:
     fleet: Fleet
     clock: Callable[[], float]
     folder: Path | None = None
+    checks: SpotChecks = field(default_factory=SpotChecks)
 
 
 class Arbiter:
@@ -105,31 +113,42 @@ class Arbiter:
 
     async def _third(self, court: Court, dispute: Dispute) -> bytes | None:
         """Return the side that a third worker agrees with; None if there is none."""
-        work = self._question(dispute)
-        if work is None:
+        sides = dispute.sides
+        third = self._known_best(dispute)
+        if third is None:
             return None
+        work = self._question(dispute, third)
         answered = trio.Event()
         work.replies.notify(answered.set)  # called on this thread, by the dispatcher
         court.start(work)
         with trio.move_on_after(2 * THIRD_S):
             await answered.wait()
         reply = None if work.replies.empty() else work.replies.get()
+        court.cancel(work.trace)  # nobody here checks the third one's answer
         if not isinstance(reply, LayerDone):
             return None
         said = reply.values[dispute.call.expert]
-        agreeing = [
-            s.coded for s in dispute.sides if (_values(dispute, s) == said).all()
-        ]
-        return agreeing[0] if len(agreeing) == 1 else None
-
-    def _question(self, dispute: Dispute) -> LayerWork | None:
-        """Return the call as a layer of its own, for neither of the two."""
-        asked, layer = dispute.work, dispute.work.plan.layer
-        barred = frozenset(side.peer for side in dispute.sides)
-        holders = self._parts.fleet.holders(layer).get(dispute.call.expert, ())
-        third = next((h for h in holders if h.peer not in barred), None)
-        if third is None:
+        is_same = [bool((_values(dispute, side) == said).all()) for side in sides]
+        if sum(is_same) != 1:
             return None
+        agreeing, other = sides if is_same[0] else reversed(sides)
+        return agreeing.coded if self._may_convict(third.peer, other.peer) else None
+
+    def _may_convict(self, third: PeerId, other: PeerId) -> bool:
+        workers, checks = self._parts.fleet.workers, self._parts.checks
+        passes = workers[third].passes
+        return checks.vouches(passes) or passes >= workers[other].passes
+
+    def _known_best(self, dispute: Dispute) -> Holder | None:
+        fleet, sides = self._parts.fleet, {side.peer for side in dispute.sides}
+        holders = fleet.holders(dispute.work.plan.layer)
+        others = holders.get(dispute.call.expert, ())
+        thirds = [holder for holder in others if holder.peer not in sides]
+        return max(thirds, key=lambda h: fleet.workers[h.peer].passes, default=None)
+
+    def _question(self, dispute: Dispute, third: Holder) -> LayerWork:
+        """Return the call as a layer of its own, for this worker and no other."""
+        asked, layer = dispute.work, dispute.work.plan.layer
         message = WorkerCalls(peer=third.peer, tier=third.tier, calls=(dispute.call,))
         return LayerWork(
             plan=LayerPlan(layer=layer, remote=(message,)),
@@ -139,7 +158,7 @@ class Arbiter:
             deadline=self._parts.clock() + THIRD_S,
             local_allowed=False,
             trace=StepTrace.of(RequestTrace(), asked.rows.n_rows),
-            barred=barred,
+            barred=frozenset(self._parts.fleet.workers.keys() - {third.peer}),
         )
 
     def _keep(self, dispute: Dispute, side: Taken) -> None:

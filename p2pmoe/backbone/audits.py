@@ -153,7 +153,8 @@ class Audits:
         """Close a dispute by the right coded results; return who gave others.
 
         None is no verdict: one of the two is wrong, and nobody can say which. Both are
-        demoted and begin anew as strangers, and the later answer is not paid.
+        demoted and begin anew as strangers, unless only one was well known: no stranger
+        makes it one. The later answer is not paid.
         """
         dispute, held = self._disputes.pop(number)
         is_right = [side.coded == right for side in dispute.sides]
@@ -164,9 +165,15 @@ class Audits:
             self._accounts.abandon(held.slot)
         self._counters.hedge_audits["undecided" if right is None else "differed"] += 1
         peers = [side.peer for side in dispute.sides]
-        for peer in peers if right is None else ():
-            self._fleet.workers[peer].passes = 0
-            self._fleet.failed(peer, now, weight=2)
         if right is None:
+            self._undecided(peers, now)
             return []
         return [p for p, ok in zip(peers, is_right, strict=True) if not ok]
+
+    def _undecided(self, peers: Sequence[PeerId], now: float) -> None:
+        workers = [self._fleet.workers[peer] for peer in peers]
+        strangers = [w for w in workers if not self._checks.vouches(w.passes)]
+        for worker in strangers or workers:
+            worker.passes = 0
+        for peer in peers:
+            self._fleet.failed(peer, now, weight=2)

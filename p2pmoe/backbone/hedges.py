@@ -70,7 +70,7 @@ class Hedges:
         for message in progress.work.plan.remote:
             for call in message.calls:
                 slow = fleet.to_probe(layer, call.expert, now)
-                if slow is None or slow.peer == message.peer:
+                if slow is None or slow.peer in {message.peer, *progress.work.barred}:
                     continue
                 if self._parts.accounts.room(slow.peer) and self._budget.spend(1):
                     only = WorkerCalls(peer=slow.peer, tier=slow.tier, calls=(call,))

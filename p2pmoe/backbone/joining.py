@@ -160,14 +160,24 @@ def _arbiter(joining: Joining, fleet: Fleet) -> Arbiter:
             fleet=fleet,
             clock=joining.clock.monotonic,
             folder=joining.disputes,
+            checks=_checks(joining),
         )
+    )
+
+
+def _checks(joining: Joining) -> SpotChecks:
+    tuning = joining.tuning
+    return SpotChecks(
+        rate=tuning.spot_check_rate,
+        newcomer_rate=tuning.newcomer_spot_check_rate,
+        newcomer_passes=tuning.newcomer_passes,
+        first_passes=tuning.first_passes,
     )
 
 
 def _dispatcher(
     joining: Joining, fleet: Fleet, settlement: Settlement, arbiter: Arbiter
 ) -> Dispatcher:
-    tuning = joining.tuning
     return Dispatcher(
         DispatcherParts(
             send=joining.node.send,
@@ -176,12 +186,7 @@ def _dispatcher(
             counters=joining.counters,
             clock=joining.clock.monotonic,
             random=SystemRandom(),  # nobody can tell what will be checked
-            checks=SpotChecks(
-                rate=tuning.spot_check_rate,
-                newcomer_rate=tuning.newcomer_spot_check_rate,
-                newcomer_passes=tuning.newcomer_passes,
-                first_passes=tuning.first_passes,
-            ),
+            checks=_checks(joining),
             on_dispute=arbiter.take,
         )
     )

@@ -20,7 +20,7 @@ from p2pmoe.backbone.arbiter import (
 )
 from p2pmoe.backbone.fleet import Status
 from p2pmoe.weights.errors import ModelFileError
-from tests.support.backbone import DispatchRig
+from tests.support.backbone import DispatchRig, peer_id
 from tests.support.trio_test import trio_test
 
 
@@ -33,9 +33,10 @@ def here(expert: ExpertId, rows: ExpertInput) -> bytes:
     return (rows.floats * np.float32(expert.index + 1)).astype("<f4").tobytes()
 
 
-def disputed(liar: int, *, n_workers: int = 3) -> DispatchRig:
+def disputed(liar: int, *, n_workers: int = 3, check_rate: float = 0.0) -> DispatchRig:
     """Return a rig in which worker 2 came before worker 1, and one of them lied."""
-    rig = DispatchRig({n: {0, 1} for n in range(1, n_workers + 1)})
+    holders = {n: {0, 1} for n in range(1, n_workers + 1)}
+    rig = DispatchRig(holders, check_rate=check_rate)
     rig.is_judged = True
     for n in range(1, n_workers + 1):
         rig.measured(n, 0.020)
@@ -58,7 +59,8 @@ def arbiter_of(rig: DispatchRig, compute, folder: Path | None = None) -> Arbiter
     )
 
 
-async def judge(rig: DispatchRig, arbiter: Arbiter) -> None:
+async def judge(rig: DispatchRig, arbiter: Arbiter, *, lies: bool = False) -> None:
+    """Have a dispute looked into; worker 3, if it is asked, agrees with the liar."""
     (dispute,) = rig.disputes
     assert arbiter.take(dispute)
     with trio.fail_after(10):
@@ -66,7 +68,10 @@ async def judge(rig: DispatchRig, arbiter: Arbiter) -> None:
             nursery.start_soon(arbiter.run, rig.dispatcher)
             while sum(rig.counters.hedge_audits.values()) == 0:
                 if rig.dispatches(3):
-                    rig.answer(3, rig.dispatches(3)[-1])
+                    (asked,) = rig.dispatches(3)
+                    rows = rig.rows_of(asked).copy()
+                    rows[1, 3] += lies
+                    rig.answer(3, asked, rows=rows)
                 await trio.sleep(0.001)
             await trio.testing.wait_all_tasks_blocked()
             nursery.cancel_scope.cancel()
@@ -95,6 +100,51 @@ async def test_without_a_third_worker_nobody_is_convicted() -> None:
     await judge(rig, arbiter_of(rig, not_here))
     assert banned(rig) == set()
     assert rig.counters.hedge_audits["undecided"] == 1
+
+
+@pytest.mark.parametrize(
+    ("passes", "convicted"),
+    [
+        ((0, 1, 0), set()),
+        ((0, 1, 1), {2}),
+        ((0, 900, 200), {2}),
+        ((0, 900, 199), set()),
+    ],
+)
+@trio_test
+async def test_strangers_convict_nobody_who_is_better_known(
+    passes: tuple[int, int, int], convicted: set[int]
+) -> None:
+    rig = disputed(1)
+    for n, known in enumerate(passes, start=1):
+        rig.fleet.workers[peer_id(n)].passes = known
+    await judge(rig, arbiter_of(rig, not_here), lies=True)
+    assert banned(rig) == convicted
+    rig.wait(40.0)
+    assert rig.accounts.add_up()
+
+
+@trio_test
+async def test_a_third_answer_that_a_check_was_drawn_for_is_paid_all_the_same() -> None:
+    rig = disputed(1, check_rate=1.0)
+    await judge(rig, arbiter_of(rig, not_here))
+    assert banned(rig) == {1}
+    assert peer_id(3) in {served.slot.peer for served in rig.accounts.accepted}
+
+
+@trio_test
+async def test_who_is_in_a_dispute_is_not_probed_with_its_question() -> None:
+    rig = disputed(1, n_workers=4)
+    rig.earn_hedges(40)
+    rig.measured(2, 0.9, 128)
+    for _ in range(2):
+        rig.now += 5.0
+        rig.fleet.relax(rig.now)
+    assert peer_id(2) in rig.fleet.slow
+    rig.sent.clear()
+    await judge(rig, arbiter_of(rig, not_here))
+    assert not rig.dispatches(2)
+    assert banned(rig) == {1}
 
 
 @trio_test

@@ -74,14 +74,25 @@ def test_b34_a_difference_is_judged_and_ends_the_liars_business(liar: int) -> No
     assert rig.accounts.add_up()
 
 
-def test_without_anybody_to_judge_both_begin_anew() -> None:
-    rig, _ = hedged(first_passes=(500, 500))
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ((500, 500), (0, 0)),
+        ((90, 7), (0, 0)),
+        ((500, 7), (500, 0)),  # a stranger makes nobody one
+        ((7, 500), (0, 500)),
+    ],
+)
+def test_without_anybody_to_judge_both_begin_anew(
+    before: tuple[int, int], after: tuple[int, int]
+) -> None:
+    rig, _ = hedged(first_passes=before)
     rig.answer(2, rig.dispatches(2)[0])
     rig.answer(1, rig.dispatches(1)[0], rows=wrong_rows(rig, 1))
     assert rig.counters.hedge_audits["undecided"] == 1
     assert not rig.accounts.withheld
     for n in (1, 2):
-        assert rig.fleet.workers[peer_id(n)].passes == 0
+        assert rig.fleet.workers[peer_id(n)].passes == after[n - 1]
         assert rig.fleet.workers[peer_id(n)].status is Status.DEMOTED
     assert len(rig.accounts.accepted) == 21
     assert rig.accounts.add_up()
