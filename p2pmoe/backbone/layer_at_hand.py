@@ -6,7 +6,7 @@ compute and count (pending_layer.py), to the bit.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,7 @@ from p2pmoe.backbone.row_hashes import keep_output_hashes
 from p2pmoe.backbone.speculation.stand_in import StandIns
 from p2pmoe.backbone.trace import StepTrace
 from p2pmoe.errors import NotFinite
-from p2pmoe.model.experts import Routing
+from p2pmoe.model.experts import ExpertsHere, Routing
 from p2pmoe.model.products import Products
 from p2pmoe.model.row_operations import RowOperations
 
@@ -27,7 +27,7 @@ __all__ = ["LayerAtHand"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LayerAtHand:
+class LayerAtHand(ExpertsHere):
     """One layer under way; its experts are computed by `finish`."""
 
     places: ExpertPlaces
@@ -39,20 +39,6 @@ class LayerAtHand:
     routing: Routing
     weights: Mapping[int, ExpertWeights]  # of the experts that are asked for
     stand_ins: StandIns | None = None  # taught what experts add that were fetched
-
-    def compute(self) -> None:
-        """Leave it to `finish`."""
-
-    def is_ready(self) -> bool:
-        """Nobody else is asked."""
-        return True
-
-    def notify(self, ring: Callable[[], None]) -> None:
-        """It is ready."""
-        ring()
-
-    def abandon(self) -> None:
-        """Nothing is under way."""
 
     def finish(self) -> Floats:
         """Return the mixed sum f32 [n_tokens, n_embd]; NotFinite."""

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from mobile_worker.arithmetic.coding import Floats
 
-__all__ = ["ExpertCaller", "PendingExperts", "Routing"]
+__all__ = ["ExpertCaller", "ExpertsHere", "PendingExperts", "Routing"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -54,6 +54,26 @@ class PendingExperts(Protocol):
         Mixed as `combine` does: per token over its experts in ascending id.
         """
         ...
+
+
+class ExpertsHere:
+    """`PendingExperts` but for `finish`, where nobody else is asked."""
+
+    __slots__ = ()
+
+    def compute(self) -> None:
+        """Leave it to `finish`."""
+
+    def is_ready(self) -> bool:
+        """Nobody else is asked."""
+        return True
+
+    def notify(self, ring: Callable[[], None]) -> None:
+        """It is ready."""
+        ring()
+
+    def abandon(self) -> None:
+        """Nothing is under way."""
 
 
 class ExpertCaller(Protocol):

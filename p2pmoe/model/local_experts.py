@@ -5,7 +5,7 @@ else's, so that its tokens are those of any scattered run. An expert is read fro
 model file, and checked, when it is first called, and kept from then on.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
@@ -14,7 +14,7 @@ from mobile_worker.arithmetic.kernel import Kernel
 from mobile_worker.arithmetic.matrix import ExpertWeights
 from mobile_worker.arithmetic.profiles import Profile
 from mobile_worker.expert_id import ExpertId
-from p2pmoe.model.experts import Routing
+from p2pmoe.model.experts import ExpertsHere, Routing
 from p2pmoe.model.native_operations import operations_for
 from p2pmoe.model.products import products_for
 from p2pmoe.weights.expert_file import ExpertFile
@@ -68,27 +68,13 @@ class LocalExperts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LocalPending:
+class LocalPending(ExpertsHere):
     """Experts of one layer, computed when asked for."""
 
     caller: LocalExperts
     layer: int
     hidden: Floats
     routing: Routing
-
-    def compute(self) -> None:
-        """Leave it to `finish`."""
-
-    def is_ready(self) -> bool:
-        """Nobody else is asked."""
-        return True
-
-    def notify(self, ring: Callable[[], None]) -> None:
-        """It is ready."""
-        ring()
-
-    def abandon(self) -> None:
-        """Nothing is under way."""
 
     def finish(self) -> Floats:
         """Compute all calls and mix them; NonFinite, and as `LocalExperts.layer`."""

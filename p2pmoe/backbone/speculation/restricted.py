@@ -18,7 +18,7 @@ from mobile_worker.arithmetic.matrix import ExpertWeights
 from mobile_worker.arithmetic.profiles import Profile
 from p2pmoe.backbone.speculation.stand_in import StandIns
 from p2pmoe.model.choice import AtHand
-from p2pmoe.model.experts import Routing
+from p2pmoe.model.experts import ExpertsHere, Routing
 from p2pmoe.model.native_operations import operations_for
 from p2pmoe.model.products import products_for
 from p2pmoe.model.router import Router
@@ -129,24 +129,10 @@ class AtHandLayers:
 
 
 @dataclass(frozen=True, slots=True)
-class AtHandPending:
+class AtHandPending(ExpertsHere):
     """Results that are there."""
 
     mixed: Floats  # [n_tokens, n_embd]
-
-    def compute(self) -> None:
-        """There is nothing left to compute."""
-
-    def is_ready(self) -> bool:
-        """They are."""
-        return True
-
-    def notify(self, ring: Callable[[], None]) -> None:
-        """Ring at once."""
-        ring()
-
-    def abandon(self) -> None:
-        """Nobody is asked."""
 
     def finish(self) -> Floats:
         """Return the mixed sum."""
