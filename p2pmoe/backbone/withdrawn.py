@@ -4,8 +4,9 @@ A CANCEL needs half a round trip to reach its worker, and what runs there is fin
 So the work of a called-off dispatch may have been done in good faith, and design 05 has
 it paid: "every valid row that arrived in time, hedge losers before CANCEL included".
 
-- An answer that comes within the worker's own p95 round trip after our CANCEL had most
-  likely left before the CANCEL arrived: it is paid. A later one is not.
+- An answer that comes within the worker's own p95 round trip after our CANCEL, and
+  within `LONGEST_TRIP_S`, had most likely left before the CANCEL arrived: it is paid. A
+  later one is not: what a round trip takes is what the worker made us measure.
 - If another answer was taken it is looked at until the dispatch's own deadline, since a
   late one, too, can be compared with that.
 - Then its serving numbers are given back, once, and the time that it is known to have
@@ -20,7 +21,9 @@ from p2pmoe.backbone.attempts import Attempt, Purpose
 from p2pmoe.backbone.cost import WorkerCost
 from relay.keys import PeerId
 
-__all__ = ["Withdrawals", "Withdrawn"]
+__all__ = ["LONGEST_TRIP_S", "Withdrawals", "Withdrawn"]
+
+LONGEST_TRIP_S = 1.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -50,7 +53,8 @@ class Withdrawals:
         A probe is not called off, it is only not waited for: it has its whole time.
         """
         is_probe = attempt.purpose is Purpose.PROBE
-        paid_until = attempt.deadline if is_probe else now + cost.trip_s()
+        trip_s = min(cost.trip_s(), LONGEST_TRIP_S)
+        paid_until = attempt.deadline if is_probe else now + trip_s
         kept_until = max(paid_until, attempt.deadline if attempt.is_beaten else now)
         item = Withdrawn(
             attempt=attempt, at=now, paid_until=paid_until, kept_until=kept_until

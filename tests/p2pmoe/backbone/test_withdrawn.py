@@ -9,7 +9,7 @@ from p2pmoe.backbone.outputs import CallResult
 from p2pmoe.backbone.plan import ExpertRows, Tier
 from p2pmoe.backbone.progress import Progress
 from p2pmoe.backbone.servings import ServingSlot
-from p2pmoe.backbone.withdrawn import Withdrawals
+from p2pmoe.backbone.withdrawn import LONGEST_TRIP_S, Withdrawals
 from tests.support.backbone import DispatchRig, peer_id
 
 
@@ -76,3 +76,15 @@ def test_what_is_called_off_just_before_its_deadline_is_paid_as_long() -> None:
 def test_a_probe_has_its_whole_time() -> None:
     item = Withdrawals().add(attempt(Purpose.PROBE), cost(), 10.5)
     assert item.paid_until == 11.0
+
+
+def test_no_worker_makes_its_round_trip_as_long_as_it_likes() -> None:
+    odd = WorkerCost()
+    for n in range(103):  # lone outliers hardly count for a mean, the last ones do
+        elapsed_s = 1.4 if n % 10 == 9 or n >= 100 else 1e-5
+        odd.observe(
+            CallSample(elapsed_s=elapsed_s, compute_s=0.0, n_rows=1, n_bytes=900)
+        )
+    assert odd.trip_s() > 100.0
+    item = Withdrawals().add(attempt(), odd, 10.5)
+    assert item.kept_until == item.paid_until == 10.5 + LONGEST_TRIP_S
