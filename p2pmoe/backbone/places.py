@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from mobile_worker.arithmetic.kernel import Kernel
-from mobile_worker.arithmetic.profiles import Profile
+from mobile_worker.arithmetic.profiles import Profile, result_row_bytes
 from p2pmoe.backbone.cost import LocalCost
 from p2pmoe.backbone.disk_experts import DiskExperts
 from p2pmoe.backbone.exchange import CheckTicket, LayerWork
@@ -65,3 +65,8 @@ class ExpertPlaces:
     drop_bound: float = 0.0
     overlap: bool = True
     prefetch: Prefetching | None = None
+
+    @property
+    def row_bytes(self) -> int:
+        """What one (expert, row) pair of a dispatch adds to both directions, about."""
+        return self.n_embd * 36 // 32 + result_row_bytes(self.profile, self.n_embd)

@@ -13,7 +13,6 @@ import numpy.typing as npt
 from mobile_worker.arithmetic.coding import ExpertInput, Floats
 from mobile_worker.arithmetic.errors import NonFinite
 from mobile_worker.arithmetic.matrix import ExpertWeights
-from mobile_worker.arithmetic.profiles import result_row_bytes
 from mobile_worker.expert_id import ExpertId
 from p2pmoe.backbone.layer_at_hand import LayerAtHand
 from p2pmoe.backbone.pending_layer import LayerInput, ScatteredPending, StepRun
@@ -180,9 +179,6 @@ class ScatteredExperts:
     ) -> LayerPlan:
         places = self.places
         network = places.network
-        width = places.n_embd * 36 // 32 + result_row_bytes(
-            places.profile, places.n_embd
-        )
         return plan_layer(
             LayerQuestion(
                 layer=layer,
@@ -194,7 +190,7 @@ class ScatteredExperts:
                 holders={} if network is None else network.fleet.holders(layer),
                 disk=places.policy if network is not None else DiskPolicy.FALLBACK,
                 local=places.cost,
-                row_bytes=width,
+                row_bytes=places.row_bytes,
                 expert_bytes=places.hot.sizes.get(ExpertId(layer, 0), 0),
             )
         )

@@ -59,11 +59,6 @@ class Behind:
         self._parts = parts
         self._job: _Job | None = None
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether a fetch is under way."""
-        return self._job is not None
-
     def go_on(self, now: float) -> None:
         """Take in what came; begin to fetch what is worth keeping, if it is time."""
         if self._job is not None:

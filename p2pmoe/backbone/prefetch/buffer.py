@@ -21,8 +21,6 @@ class Ahead:
         "foreseen",
         "max_bytes",
         "n_bytes",
-        "n_hits",
-        "n_misses",
     )
 
     def __init__(
@@ -32,8 +30,6 @@ class Ahead:
         self.foreseen = foreseen
         self.max_bytes = max_bytes
         self.n_bytes = 0
-        self.n_hits = 0  # cold experts of the pass that were in here
-        self.n_misses = 0  # and that were not
         self._layers: dict[int, dict[int, ExpertWeights]] = {}
 
     def put(self, expert: ExpertId, weights: ExpertWeights, n_bytes: int) -> bool:

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 
-from mobile_worker.arithmetic.profiles import result_row_bytes
 from p2pmoe.backbone.fetch_rule import fetch_rule
 from p2pmoe.backbone.path_times import PathTimes
 from p2pmoe.backbone.places import ExpertPlaces
@@ -31,8 +30,6 @@ def open_prefetch(
         rule = fetch_rule(places.cost.times, remote_times())
         return places.policy is DiskPolicy.OFF and rule.pays(uses)
 
-    row_bytes = places.n_embd * 36 // 32
-    row_bytes += result_row_bytes(places.profile, places.n_embd)
     return Prefetch(
         PrefetchParts(
             hot=places.hot,
@@ -40,7 +37,7 @@ def open_prefetch(
             cost=places.cost,
             fleet=network.fleet,
             fetching=network.fetching,
-            row_bytes=row_bytes,
+            row_bytes=places.row_bytes,
             buffer_bytes=buffer_bytes,
             weighs_disk=places.policy is DiskPolicy.TIER,
             pays=pays,

@@ -261,17 +261,14 @@ class Prefetch:
             if foreseen:
                 self._reach.saw(layer, foreseen, cold)
             if ahead is not None and ahead.n_bytes and foreseen:
-                ahead.n_hits += len(hits)
-                ahead.n_misses += len(cold) - len(hits)
                 self.figures.n_hits += len(hits)
                 self.figures.n_misses += len(cold) - len(hits)
             missed = [index for index in cold if index not in fetched]
             self._keeping.missed(layer, missed)
             now = self._parts.monotonic()
             self._behind.go_on(now)
-            if (
-                now >= self._probe_at
-            ):  # links are known before a round first counts on it
+            if now >= self._probe_at:
+                # Links are known before a round first counts on them.
                 self._probe_at = now + _PROBE_EVERY_S
                 self._behind.probe((ExpertId(layer, e) for e in missed), now)
         for index in hits:

@@ -36,10 +36,6 @@ class NgramDraft:
         """Begin; looking up is what `advance` does."""
         return NgramDrafting(self, wishes)
 
-    def match(self, number: int, tokens: Sequence[int]) -> int:
-        """Return how many of a sequence's last tokens occurred before; 0 for none."""
-        return self.find(number, tokens)[1]
-
     def find(self, number: int, tokens: Sequence[int]) -> tuple[int, int]:
         """Return where what followed begins, and the match's length, 0 for none."""
         index = self._indexes.get(number)

@@ -17,3 +17,9 @@ def test_the_options_policy_is_the_places() -> None:
     side = local_side(POCKET, missing=MissingPolicy.DROP, drop_bound=0.25)
     assert side.places().missing is MissingPolicy.DROP
     assert side.places().drop_bound == 0.25
+
+
+def test_a_row_of_a_call_is_coded_both_ways() -> None:
+    places = local_side(POCKET).places()
+    n = places.n_embd
+    assert places.row_bytes == (n + n // 32 * 4) + (2 * n + n // 32 * 4)

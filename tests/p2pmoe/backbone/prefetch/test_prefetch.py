@@ -155,8 +155,8 @@ def test_hits_and_misses_are_counted_and_what_repeats_is_kept() -> None:
         ahead_of(step).max_bytes = SIZE
         assert ahead_of(step).put(ExpertId(1, 2), object(), SIZE)
     rig.prefetch.needed(step, 1, {2, 3})
-    ahead = ahead_of(step)
-    assert (ahead.n_hits, ahead.n_misses) == (1, 1)
+    figures = rig.prefetch.figures
+    assert (figures.n_hits, figures.n_misses) == (1, 1)
     assert rig.hot.resident() == (ExpertId(1, 2),)
 
 

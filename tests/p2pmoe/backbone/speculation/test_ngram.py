@@ -74,8 +74,8 @@ def test_tokens_that_were_taken_back_are_forgotten(changes) -> None:
 
 def test_sequences_do_not_know_each_other_and_are_forgotten() -> None:
     drafter = NgramDraft()
-    assert drafter.match(1, [1, 2, 3, 1, 2]) == 2
-    assert drafter.match(2, [1, 2]) == 0
+    assert drafter.find(1, [1, 2, 3, 1, 2]) == (2, 2)
+    assert drafter.find(2, [1, 2])[1] == 0
     drafter.forget(1)
     drafter.forget(1)
-    assert drafter.match(1, [1, 2]) == 0
+    assert drafter.find(1, [1, 2])[1] == 0
