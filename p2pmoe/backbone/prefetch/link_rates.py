@@ -39,6 +39,7 @@ _FIRST_PROBE_S: Final = 2.0  # after a measurement
 _LAST_PROBE_S: Final = 120.0
 _MAX_PEERS: Final = 4096
 _SILENT: Final = 64.0  # times as dear: undone by six quick probes, in two minutes
+_DEAREST_S: Final = 1.0  # a byte: what is late for days is no dearer for it
 _TRIP_SHARE: Final = 0.8  # of the time until a first shard came
 _LEAST_SECONDS: Final = 1e-6
 
@@ -150,7 +151,8 @@ class LinkRates:
         least = max(seconds - rtt_s, _LEAST_SECONDS) / max(1, n_bytes)
         if not n_bytes and link.per_byte_s is not None:  # that says nothing of bytes
             least = min(least, _SILENT * link.per_byte_s)
-        link.per_byte_s = max(2 * (link.per_byte_s or 0.0), least)
+        before_s = link.per_byte_s or 0.0
+        link.per_byte_s = min(max(2 * before_s, least), max(before_s, _DEAREST_S))
         link.most_bytes = max(link.most_bytes // 2, n_bytes, 1)
         link.growth = _SLOW_GROWTH
 

@@ -132,6 +132,16 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert known == [False, False, True, True, True]
 
 
+def test_what_is_silent_for_days_is_a_number_all_the_same() -> None:
+    rates = rates_after((1_000_000, 0.2))
+    for _ in range(2000):
+        rates.late(PEER, 0, 10.0, RTT_S)
+    rates.took(PEER, 1_000_000, 0.2, RTT_S)
+    source = rates.source(PEER, RTT_S, 0.0)
+    assert source is not None
+    assert 0.0 < source.per_byte_s < 1.0
+
+
 TIMES = st.floats(allow_nan=True, allow_infinity=True)
 
 
