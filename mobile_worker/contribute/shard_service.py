@@ -5,7 +5,8 @@ memory is answered at once and in order. It is answered in the bulk class: at ev
 queue on the way results of dispatches go first. Bounds: so many questions of one peer
 and of all wait here, and no peer has more than 32 MiB of answers waiting to be sent;
 above that it is told BUSY. A piece is at most `MAX_ANSWER_BYTES`. The store is read on
-a thread.
+a thread, and what is asked of it, or is not here at all, waits in a queue of its own,
+so that nobody holds up what is in memory by asking for that.
 """
 
 import logging
@@ -28,7 +29,6 @@ logger = logging.getLogger("p2pmoe.contribute")
 
 ReadRange = Callable[[str, int, int], tuple[int, bytes]]
 
-_N_TASKS: Final = 2  # so that a read of the store holds nothing up that is in memory
 _MAX_GETS: Final = 4096
 _MAX_OF_PEER: Final = 2048
 _MAX_WAITING_BYTES: Final = 32 << 20
@@ -48,28 +48,29 @@ class ShardService:
         self._node = node
         self._held = held
         self._stored = stored
-        # Full: whoever asks is told BUSY.
-        self._gets = Inbox[messages.Get](max_items=_MAX_GETS, max_of_peer=_MAX_OF_PEER)
+        self._of_memory, self._of_store = _inbox(), _inbox()
         self.n_bytes = 0  # of shards, answered since the start
 
     def asked(self, peer: PeerId, get: messages.Get) -> None:
         """Take a question; it is answered by `run`."""
-        if not self._gets.put(peer, get):
+        is_held = self._held(get.digest) is not None
+        gets = self._of_memory if is_held else self._of_store
+        if not gets.put(peer, get):
             self._say(peer, busy_blob(get))
 
     async def run(self) -> None:
         """Answer until cancelled."""
         async with trio.open_nursery() as nursery:
-            for _ in range(_N_TASKS):
-                nursery.start_soon(self._answer)
+            nursery.start_soon(self._answer, self._of_memory)
+            nursery.start_soon(self._answer, self._of_store)
 
-    async def _answer(self) -> None:
-        async for peer, get in self._gets:
+    async def _answer(self, gets: Inbox[messages.Get]) -> None:
+        async for peer, get in gets:
             if self._node.waiting_bytes(peer) > _MAX_WAITING_BYTES:
                 self._say(peer, busy_blob(get))
                 continue
             shard = self._held(get.digest)
-            if shard is None:
+            if shard is None:  # of the store, or dropped since
                 blob = await trio.to_thread.run_sync(answer_get, get, self._stored)
             else:
                 blob = answer_get(get, _reader(shard))
@@ -81,6 +82,11 @@ class ShardService:
             self._node.send(peer, blob)
         except LocalError as error:
             logger.info("to %s: %s", short_id(peer), error)
+
+
+def _inbox() -> Inbox[messages.Get]:
+    """Return a queue of questions; while it is full, whoever asks is told BUSY."""
+    return Inbox[messages.Get](max_items=_MAX_GETS, max_of_peer=_MAX_OF_PEER)
 
 
 def _reader(shard: bytes) -> ReadRange:

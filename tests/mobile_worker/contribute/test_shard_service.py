@@ -112,6 +112,18 @@ async def test_nobody_fills_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @trio_test
+async def test_what_is_in_memory_waits_for_no_question_about_what_is_not() -> None:
+    node, other = _Node(), PeerId(b"o" * 32)
+    async with running(node) as service:
+        for n in range(400):
+            service.asked(other, get(STORED_NAME if n % 2 else b"?" * 32))
+        service.asked(PEER, get(HELD_NAME))
+    place = [peer for peer, _ in node.sent].index(PEER)
+    assert len(node.sent) == 401
+    assert place < 20
+
+
+@trio_test
 async def test_a_peer_that_takes_nothing_ends_nothing() -> None:
     node = _Node(is_full=True)
     async with running(node) as service:
