@@ -1,9 +1,11 @@
 """A lane: the thread that runs steps over its sequences, as long as the engine lives.
 
     ask the schedule what to run    (under the lock; wait on it if there is nothing)
+    choose                          who drafts, and how much, for those that decode
     make or grow caches             no lock: only this lane touches its sequences'
-    run one step of the model       all sequences' rows together
-    draw                            each sequence's next token, from its own logits
+    draft                           tokens that may follow, as far as there is room
+    run one step of the model       all sequences' rows together, drafts behind theirs
+    verify                          draw from each sequence's own logits, row by row
     tell                            all of it at once, by one call of `tell`
 
 A plain function of its parts: it never awaits, and reaches the event loop through
@@ -70,6 +72,7 @@ class LaneParts:
 
     `experts` makes a step's caller from the step, its deadline (monotonic seconds) and
     its patience for experts that nobody holds (seconds; None: until the deadline).
+    Without `speculation` nothing is drafted.
     """
 
     number: int

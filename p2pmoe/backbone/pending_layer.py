@@ -1,7 +1,8 @@
 """One layer's routed experts under way: started, computed, waited for, combined.
 
     start    remote calls fly, reads from the disk begin
-    finish   compute RAM and disk calls, wait for the rest, combine in fixed order
+    compute  RAM calls, while those are away
+    finish   compute disk calls, wait for the rest, combine in fixed order
 
 Where `ExpertPlaces.overlap` is off, `start` waits for the workers before anything else
 is done: the arm of the benchmark that tells what overlap is worth.

@@ -10,7 +10,7 @@ import math
 from typing import Final
 
 from mobile_worker.arithmetic.coding import Floats
-from p2pmoe.backbone.speculation.drafts import DraftWish
+from p2pmoe.backbone.speculation.drafts import Draft, DraftSource, DraftWish
 from p2pmoe.model.sampler import sample_closely
 
 __all__ = ["Growth", "chance_of"]
@@ -49,6 +49,12 @@ class Growth:
     def last(self) -> list[int]:
         """The token to be run next, alone in a list."""
         return self._tokens[-1:]
+
+    def draft(self, source: DraftSource) -> Draft:
+        """Return the draft so far, as one by `source`."""
+        return Draft(
+            source=source, tokens=tuple(self.drawn), chances=tuple(self.chances)
+        )
 
     def draw(self, logits: Floats) -> None:
         """Draw what follows, by f32 [n_vocab], unless that is too unlikely."""

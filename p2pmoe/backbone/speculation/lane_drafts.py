@@ -1,7 +1,9 @@
 """A lane's rounds, as far as drafts go: asked for, drafted, and told about.
 
     choose    which source, and how many tokens for each sequence that decodes
-    draft     tokens of all of them, what was drafted in flight first
+    prepare   drafts tokens of all of them, what was drafted in flight first, and
+              foresees which experts the pass will lack
+    prefetch  has their weights fetched, if the plan says so
     begin_in_flight
               goes on behind the drafts while their verification waits for workers
     end       what was accepted: counted, told to the chooser; what was drafted in

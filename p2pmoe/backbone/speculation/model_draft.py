@@ -187,14 +187,7 @@ class ModelDrafting:
         """Return what was drafted so far, one for each wish."""
         if self._growing is None:
             return [Draft(source=DraftSource.MODEL) for _ in self._wishes]
-        return [
-            Draft(
-                source=DraftSource.MODEL,
-                tokens=tuple(each.growth.drawn),
-                chances=tuple(each.growth.chances),
-            )
-            for each in self._growing
-        ]
+        return [each.growth.draft(DraftSource.MODEL) for each in self._growing]
 
     def _begun(self) -> list["_Growing"]:
         numbers = [wish.number for wish in self._wishes]

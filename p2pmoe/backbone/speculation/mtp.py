@@ -81,14 +81,7 @@ class MtpDrafting:
 
     def drafts(self) -> list[Draft]:
         """Return what was drafted so far, one for each wish."""
-        return [
-            Draft(
-                source=DraftSource.MTP,
-                tokens=tuple(growth.drawn),
-                chances=tuple(growth.chances),
-            )
-            for growth in self._growths
-        ]
+        return [growth.draft(DraftSource.MTP) for growth in self._growths]
 
 
 def n_heads_of(header: ModelHeader) -> int:

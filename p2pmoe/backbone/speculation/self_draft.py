@@ -10,6 +10,7 @@ of the sequence's own cache, where verification overwrites them.
 import functools
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -134,10 +135,8 @@ class SelfDrafting:
     def drafts(self) -> list[Draft]:
         """Return what was drafted so far, one for each wish."""
         return [
-            Draft(
-                source=DraftSource.SELF,
-                tokens=tuple(each.growth.drawn),
-                chances=tuple(each.growth.chances),
+            replace(
+                each.growth.draft(DraftSource.SELF),
                 foreseen=_Foreseen(self._drafter, each.wanted),
             )
             for each in self._growing

@@ -66,7 +66,9 @@ class StandIns:
 
     def settle(self) -> None:
         """Solve for what one layer learned, where that is due; some milliseconds."""
-        any(layer.settle() for layer in list(self._layers.values()))
+        for layer in list(self._layers.values()):
+            if layer.settle():
+                return
 
     @property
     def n_bytes(self) -> int:

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from p2pmoe.backbone.speculation.drafts import DraftWish
+from p2pmoe.backbone.speculation.drafts import DraftSource, DraftWish
 from p2pmoe.backbone.speculation.growth import Growth, chance_of
 from p2pmoe.model.kv_cache import KvCache
 from p2pmoe.model.sampler import SamplingSettings, sample
@@ -66,3 +66,13 @@ def test_the_noise_of_a_sampled_draft_counts() -> None:
         growth.draw(LIKELY)
         chances.add(growth.chances[0])
     assert len(chances) == 5
+
+
+def test_it_becomes_a_draft_of_whoever_drew() -> None:
+    growth = Growth(wish(n=2), 9)
+    assert growth.draft(DraftSource.SELF).tokens == ()
+    while growth.wants_more:
+        growth.draw(LIKELY)
+    draft = growth.draft(DraftSource.SELF)
+    assert (draft.source, draft.tokens) == (DraftSource.SELF, (1, 1))
+    assert draft.chances == (chance_of(MARGIN),) * 2
