@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import IO, Final
 
 from p2pmoe.cli.explain_table import short_text
+from p2pmoe.cli.fitted_columns import print_fitted
 from p2pmoe.passes.summary import (
     LayerSummary,
     PassSummary,
@@ -26,7 +27,7 @@ __all__ = ["ExplainedPass", "print_passes"]
 
 _MOST_EXPERTS: Final = 6
 _LEFT: Final = frozenset({"text", "drafter", "waited", "why", "experts"})
-_FOLDED: Final = frozenset({"waited", "experts"})
+_EXPENDABLE: Final = ("why", "text", "waited")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,41 +162,25 @@ def _print_columns(rows: Sequence[dict[str, str]], stream: IO[str]) -> None:
 
 
 def _print_table(rows: Sequence[dict[str, str]], stream: IO[str]) -> None:
-    """Print for eyes; why passes were chosen stands below where there is no room."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    """Print for eyes; what there is no room for beside a pass stands below.
 
-    console = Console(file=stream)
-    shown = [name for name in rows[0] if any(_tells(row[name]) for row in rows)]
-    widths = [max(len(name), *(len(row[name]) for row in rows)) for name in shown]
-    is_wide = sum(widths) + 2 * len(widths) > console.width
-    if is_wide and "why" in shown:
-        shown.remove("why")
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    for name in shown:
-        is_text = name in _LEFT
-        table.add_column(
-            name,
-            justify="left" if is_text else "right",
-            no_wrap=name not in _FOLDED,
-            overflow="fold",
-        )
-    for row in rows:
-        table.add_row(*(Text(row[name]) for name in shown))
-    console.print()
-    console.print(table)
-    if is_wide and any(row.get("why") for row in rows):
-        _print_reasons(rows, console.width, stream)
+    Its text does not: it is in the table of steps.
+    """
+    lacking = print_fitted(
+        rows, stream, left=_LEFT, expendable=_EXPENDABLE, cut="experts"
+    )
+    below = [name for name in ("waited", "why") if name in lacking]
+    if below:
+        _print_below(rows, below, stream)
 
 
-def _print_reasons(rows: Sequence[dict[str, str]], width: int, stream: IO[str]) -> None:
-    print(f"\n{'pass':>6}  why", file=stream)
-    for row in rows:
-        if row["why"]:
-            print(f"{row['pass']:>6}  {row['why']}"[:width], file=stream)
-
-
-def _tells(text: str) -> bool:
-    return text not in {"", "0", "0.0"}
+def _print_below(
+    rows: Sequence[dict[str, str]], names: Sequence[str], stream: IO[str]
+) -> None:
+    first = {name: name for name in rows[0]}
+    told = [row for row in rows if any(row[name] for name in names)]
+    width = max(len(row["waited"]) for row in (first, *told))
+    print(file=stream)
+    for row in (first, *told):
+        cells = [row[name].ljust(width if name == "waited" else 0) for name in names]
+        print(f"{row['pass']:>6}  {'  '.join(cells)}".rstrip(), file=stream)

@@ -1,7 +1,8 @@
-"""Where the time of each token went, as a table on stderr.
+"""Where the time of each step went, as a table on stderr.
 
-On a terminal: aligned, sizes with units, columns that are 0 throughout left out, the
-total last. Elsewhere: columns separated by tabs, every number as it is, header first.
+On a terminal: aligned, sizes with units, columns that are 0 throughout left out (and
+those that a narrow one has no room for, which are named below it), the total last.
+Elsewhere: columns separated by tabs, every number as it is, header first.
 docs/how-to/see-where-time-goes.md says what the columns mean.
 """
 
@@ -10,12 +11,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import IO, Final
 
+from p2pmoe.cli.fitted_columns import print_fitted
 from p2pmoe.cli.sizes import format_size
 from p2pmoe.client import StepCost, total_cost
 
 __all__ = ["ExplainedStep", "print_explained", "short_text"]
 
 _MAX_TEXT: Final = 16
+_LEFT: Final = frozenset({"text"})
+_EXPENDABLE: Final = ("minor", "hits", "read", "up", "down", "text")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,35 +84,25 @@ def print_explained(
     if stream.isatty():
         _print_table(rows, stream)
         return
-    print("\t".join(["token", "text", *(c.name for c in _COLUMNS)]), file=stream)
+    print("\t".join(["step", "text", *(c.name for c in _COLUMNS)]), file=stream)
     for name, text, cost in rows:
         values = (column.plain(column.value(cost)) for column in _COLUMNS)
         print("\t".join([name, text, *values]), file=stream)
 
 
 def _print_table(rows: Sequence[tuple[str, str, StepCost]], stream: IO[str]) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    total = rows[-1][2]
-    shown = [column for column in _COLUMNS if column.value(total)]
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    table.add_column("token", justify="right")
-    table.add_column("text", no_wrap=True)
-    for column in shown:
-        table.add_column(column.name, justify="right", no_wrap=True)
-    for at, (name, text, cost) in enumerate(rows):
-        is_last_step = at == len(rows) - 2
-        cells = [column.for_eyes(column.value(cost)) for column in shown]
-        style = "bold" if name == "total" else None
-        table.add_row(
-            *map(Text, [name, text, *cells]), end_section=is_last_step, style=style
-        )
-    console = Console(file=stream)
-    console.print()
-    console.print(table)
+    texts = []
+    for name, text, cost in rows:
+        row = {"step": name, "text": text}
+        for column in _COLUMNS:
+            value = column.value(cost)
+            row[column.name] = column.for_eyes(value) if value else "0"
+        texts.append(row)
+    lacking = print_fitted(
+        texts, stream, left=_LEFT, expendable=_EXPENDABLE, total=True
+    )
+    if lacking:
+        print(f"\nno room here for: {', '.join(lacking)}", file=stream)
 
 
 def short_text(text: str, most: int = _MAX_TEXT) -> str:

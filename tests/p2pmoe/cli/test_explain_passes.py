@@ -57,6 +57,10 @@ class Terminal(io.StringIO):
         return True
 
 
+def seen(out: Terminal) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())
+
+
 def test_in_a_pipe_there_are_two_tables_and_the_sums() -> None:
     out = io.StringIO()
     print_passes(PASSES, out)
@@ -95,20 +99,37 @@ def test_on_a_terminal_columns_of_nothing_are_left_out(monkeypatch) -> None:
     assert "hedged" not in text
     assert "self" in text
     assert "\x1b[31m" not in text
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
-    assert max(map(len, plain.splitlines())) <= 100
+    assert max(map(len, seen(out).splitlines())) <= 100
 
 
 def test_why_stands_below_a_table_that_has_no_room_for_it(monkeypatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    line = "     1  4 drafts: 61 tokens/s"
-    for columns in ("70", "160"):
-        monkeypatch.setenv("COLUMNS", columns)
+    for columns, line in (
+        (60, "     1  2 6     4 drafts: 61 tokens/s"),
+        (80, "     1  4 drafts: 61 tokens/s"),
+        (160, None),
+    ):
+        monkeypatch.setenv("COLUMNS", str(columns))
         out = Terminal()
         print_passes(PASSES, out)
+        lines = seen(out).splitlines()
         assert out.getvalue().count("4 drafts: 61 tokens/s") == 1
-        assert (line in out.getvalue().splitlines()) == (columns == "70")
+        assert line is None or line in lines
         assert "failed: nobody holds 9" in out.getvalue()
+        assert max(map(len, lines)) <= columns
+        assert any(cells.startswith("     1") and " 50.0" in cells for cells in lines)
+
+
+def test_a_narrow_terminal_shows_the_experts_that_it_has_room_for(monkeypatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "60")
+    out = Terminal()
+    first = ExplainedPass(text="", told=told(1))
+    second = ExplainedPass(text="", told=told(1, layer(0, *range(9))))
+    print_passes([first, second], out)
+    rows = [line for line in seen(out).splitlines() if "0x1" in line]
+    assert len(rows) == 1
+    assert "0x1 1x1 2x1 3x1 ..." in rows[0]
 
 
 def test_layers_that_follow_each_other_are_one_range(monkeypatch) -> None:

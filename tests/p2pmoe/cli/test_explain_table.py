@@ -1,6 +1,7 @@
 """The table of steps: aligned on a terminal, columns of numbers in a pipe."""
 
 import io
+import re
 
 from p2pmoe.cli.explain_table import ExplainedStep, print_explained
 from p2pmoe.client import StepCost
@@ -19,6 +20,10 @@ class Terminal(io.StringIO):
         return True
 
 
+def seen(out: Terminal) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())
+
+
 def test_in_a_pipe_every_number_is_as_it_is() -> None:
     out = io.StringIO()
     print_explained(STEPS, out)
@@ -27,15 +32,15 @@ def test_in_a_pipe_every_number_is_as_it_is() -> None:
     ]
     assert len(header) == len(first) == len(total)
     row = dict(zip(header, first, strict=True))
-    assert row["token"] == "prompt"  # noqa: S105 - a column
+    assert row["step"] == "prompt"
     assert row["text"] == " Es"
     assert (row["ram"], row["disk"], row["hits"]) == ("20", "4", "1")
     assert (row["read"], row["ms"]) == (str(3 << 20), "250.0")
     row = dict(zip(header, second, strict=True))
     assert row["text"] == r"\x1b[31m\n"
-    assert (row["token"], row["wait_ms"], row["ms"]) == ("2", "10.0", "12.3")
+    assert (row["step"], row["wait_ms"], row["ms"]) == ("2", "10.0", "12.3")
     row = dict(zip(header, total, strict=True))
-    assert (row["token"], row["ram"], row["ms"]) == ("total", "27", "262.3")
+    assert (row["step"], row["ram"], row["ms"]) == ("total", "27", "262.3")
 
 
 def test_on_a_terminal_columns_of_nothing_are_left_out(monkeypatch) -> None:
@@ -50,6 +55,24 @@ def test_on_a_terminal_columns_of_nothing_are_left_out(monkeypatch) -> None:
     assert "total" in text
     assert "\x1b[31m" not in text
     assert text.index("total") > text.index("\\x1b")
+
+
+def test_a_narrow_terminal_says_what_it_has_no_room_for(monkeypatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    cost = StepCost(
+        ram=123, disk=45, edge=678, round_trips=126, minor_faults=1234, read_bytes=9999,
+        bytes_up=150_000, bytes_down=500_000, seconds=4.9, wait_s=2.8,
+    )  # fmt: skip
+    step = ExplainedStep(text=" The man said who he was", cost=cost)
+    for columns, lacking in ((200, ""), (80, "minor"), (60, "minor, read, up, down")):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        out = Terminal()
+        print_explained([step], out)
+        lines = seen(out).splitlines()
+        assert "4,900.0" in out.getvalue()
+        assert max(map(len, lines)) <= columns
+        found = [line for line in lines if line.startswith("no room here for: ")]
+        assert found == ([f"no room here for: {lacking}"] if lacking else [])
 
 
 def test_long_texts_are_cut() -> None:

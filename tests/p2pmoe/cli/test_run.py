@@ -63,7 +63,7 @@ def test_explain_goes_to_stderr(asked):
     assert result.stdout == "once upon\n"
     assert asked[0]["explain"] is True
     header, prompt, total, *rest = result.stderr.splitlines()
-    assert header.startswith("token\ttext\tram\t")
+    assert header.startswith("step\ttext\tram\t")
     assert prompt.startswith("prompt\tonce upon\t2\t")
     assert total.startswith("total\t\t2\t")
     assert rest == [
