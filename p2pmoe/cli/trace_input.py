@@ -14,7 +14,7 @@ from p2pmoe.trace.format import (
     read_trace,
 )
 
-__all__ = ["open_trace"]
+__all__ = ["no_passes", "open_trace"]
 
 
 @contextmanager
@@ -42,6 +42,20 @@ def open_trace(path: Path) -> Iterator[Iterator[TraceRecord]]:
         raise ConfigurationError(f"cannot read {path}: {_why(error)}") from error
     with stream:
         yield named(stream)
+
+
+def no_passes(path: Path, n_all: int, skip: int) -> ConfigurationError:
+    """Return the error of a trace that has `n_all` passes, all of them skipped."""
+    if n_all:
+        return ConfigurationError(
+            f"{path} has {n_all} passes, none behind the first {skip}",
+            advice="lower --skip",
+        )
+    return ConfigurationError(
+        f"{path} holds no passes",
+        advice="keep a new one with `p2pmoe run --trace FILE`, on a backbone of this "
+        "release",
+    )
 
 
 def _why(error: Exception) -> str:

@@ -40,7 +40,7 @@ def _plot(traces: Traces, out: Out, skip: Skip = 0, passes: Passes = 60) -> None
     """Draw when lanes computed, drafted and waited, and for which layers."""
     import sys
 
-    from p2pmoe.cli.trace_input import open_trace
+    from p2pmoe.cli.trace_input import no_passes, open_trace
     from p2pmoe.errors import ConfigurationError
     from p2pmoe.trace.kept_passes import keep_passes
     from p2pmoe.trace.timeline import arrange
@@ -57,10 +57,7 @@ def _plot(traces: Traces, out: Out, skip: Skip = 0, passes: Passes = 60) -> None
         with open_trace(path) as records:
             found = keep_passes(records, skip=skip, most=passes)
         if not found.passes:
-            raise ConfigurationError(
-                f"{path} has {found.n_all} passes, none behind the first {skip}",
-                advice="keep a trace with this release, or lower --skip",
-            )
+            raise no_passes(path, found.n_all, skip)
         kept.append(found)
     timeline = arrange(told for found in kept for told in found.passes)
     name = traces[0].name if len(traces) == 1 else f"{len(traces)} traces"

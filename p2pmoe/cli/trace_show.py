@@ -34,12 +34,14 @@ def _show(
 
     from p2pmoe.cli.explain_passes import ExplainedPass, print_passes
     from p2pmoe.cli.tables import print_json
-    from p2pmoe.cli.trace_input import open_trace
+    from p2pmoe.cli.trace_input import no_passes, open_trace
     from p2pmoe.passes.documents import pass_document
     from p2pmoe.trace.kept_passes import keep_passes
 
     with open_trace(trace) as records:
         kept = keep_passes(records, skip=skip, most=passes)
+    if not kept.passes:
+        raise no_passes(trace, kept.n_all, skip)
     if as_json:
         print_json(
             {

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from p2pmoe.cli.trace_input import open_trace
+from p2pmoe.cli.trace_input import no_passes, open_trace
 from p2pmoe.errors import ConfigurationError
 from p2pmoe.trace.format import Configured, Ended, Given, first_line, line_of
 from p2pmoe.trace.format import TraceUnreadable as Unreadable
@@ -25,3 +25,8 @@ def test_what_is_none_names_the_file(tmp_path: Path) -> None:
     for odd in (tmp_path, tmp_path / "none", Path("a\x00b")):
         with pytest.raises(ConfigurationError), open_trace(odd):
             pass
+
+
+def test_a_trace_without_passes_and_one_that_was_skipped_are_told_apart() -> None:
+    assert no_passes(Path("t"), 3, 9).advice == "lower --skip"
+    assert "holds no passes" in str(no_passes(Path("t"), 0, 9))

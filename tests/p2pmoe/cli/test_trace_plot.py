@@ -74,7 +74,7 @@ def test_what_cannot_be_drawn_is_refused(tmp_path: Path) -> None:
     out = str(tmp_path / "t.svg")
     for arguments, reason in (
         ((one, "--out", "t.png"), "no .svg file"),
-        ((empty, "--out", out), "b has 0 passes"),
+        ((empty, "--out", out), "b holds no passes"),
         ((one, "--out", out, "--skip", "3"), "none behind the first 3"),
         ((one, "--out", str(tmp_path / "no" / "t.svg")), "cannot write the picture"),
         ((*[one] * 65, "--out", out), "65 traces are more than 64"),

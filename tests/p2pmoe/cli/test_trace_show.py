@@ -6,6 +6,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from p2pmoe.cli.main import build_app
+from p2pmoe.errors import ConfigurationError
 from tests.p2pmoe.cli.test_trace_plot import PASSES, trace
 
 
@@ -35,5 +36,9 @@ def test_as_json(tmp_path: Path) -> None:
     assert [each["n_committed"] for each in found["passes"]] == [1, 3]
 
 
-def test_a_trace_without_passes_shows_nothing(tmp_path: Path) -> None:
-    assert show(trace(tmp_path / "a", [])) == ""
+def test_where_nothing_is_to_show_the_error_says_why(tmp_path: Path) -> None:
+    for records, advice in ((PASSES, "lower --skip"), ([], "p2pmoe run --trace FILE")):
+        arguments = ["trace", "show", trace(tmp_path / "a", records), "--skip", "9"]
+        result = CliRunner().invoke(build_app(), arguments)
+        assert isinstance(result.exception, ConfigurationError)
+        assert advice in result.exception.advice
