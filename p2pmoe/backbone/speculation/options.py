@@ -127,7 +127,8 @@ def why_plain(plain: Option, refused: Option | None) -> str:
     """Say why a round decodes plainly."""
     if refused is None:
         return "plain: nobody has a draft"
-    return f"plain: {plain.tokens:.0f} tokens in {_ms(plain)}, {_told(refused)}"
+    noun = "token" if round(plain.tokens) == 1 else "tokens"
+    return f"plain: {plain.tokens:.0f} {noun} in {_ms(plain)}, {_told(refused)}"
 
 
 def _told(option: Option) -> str:

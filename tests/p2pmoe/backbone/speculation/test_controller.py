@@ -158,7 +158,7 @@ def test_it_says_why() -> None:
     assert plan.floor == 0.0  # nothing is cut before it is known what is right
     plan = measured(rtt_s=0.0).choose(question())
     assert plan.source is None
-    assert plan.why.startswith("plain: 1 tokens in 10.0 ms, self 1: ")
+    assert plan.why.startswith("plain: 1 token in 10.0 ms, self 1: ")
 
 
 @pytest.mark.parametrize(

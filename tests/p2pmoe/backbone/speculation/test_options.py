@@ -72,5 +72,5 @@ def test_reasons_are_told() -> None:
     assert why(hope, plain).startswith("tries self 2 with prefetch: 2.5 tokens")
     assert why_plain(plain, None) == "plain: nobody has a draft"
     assert why_plain(plain, best) == (
-        "plain: 1 tokens in 38.0 ms, self 6: 2.8 tokens in 41.2 ms"
+        "plain: 1 token in 38.0 ms, self 6: 2.8 tokens in 41.2 ms"
     )
