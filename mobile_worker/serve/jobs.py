@@ -48,6 +48,14 @@ class Job:
         return sum(len(call.rows) for call in self.dispatch.calls)
 
     @property
+    def size(self) -> int:
+        """The pairs, or the rows that came if those are more.
+
+        Rows that no expert gets are nobody's work, but they are looked at all the same.
+        """
+        return max(self.n_pairs, self.dispatch.n_rows)
+
+    @property
     def n_bytes(self) -> int:
         """Bytes of its rows, and of the indices that name them."""
         coded, floats = self.dispatch.coded, self.dispatch.floats
@@ -107,16 +115,16 @@ class JobQueue:
         first = self.pop()
         if first is None:
             return []
-        together, left = [first], _MERGED_PAIRS - first.n_pairs
+        together, left = [first], _MERGED_PAIRS - first.size
         if first.n_macs < self._merged_macs * first.n_pairs:
             return together
         for job in tuple(self._jobs):
-            if job.n_pairs > left:
+            if job.size > left:
                 continue
             if may_merge([each.asked for each in together], job.asked):
                 self._take(job)
                 together.append(job)
-                left -= job.n_pairs
+                left -= job.size
         return together
 
     def cancel(self, peer: PeerId, request: int) -> Job | None:

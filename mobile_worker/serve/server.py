@@ -38,6 +38,7 @@ logger = logging.getLogger("p2pmoe.serve")
 
 _BUSY_RETRY_MS = 50
 _AT_ONCE_US = 100.0  # a thread is some 60 us away, more where cores are busy
+_AT_ONCE_BYTES = 1 << 16  # of rows, whatever their experts: looking at them takes time
 _RATE_ALPHA = 0.1
 
 Find = Callable[[PeerId, bytes], tuple[Tab, HeldModel] | None]
@@ -178,7 +179,7 @@ class ExpertServer:
             return
         self.counts.merged += len(ready) if len(ready) > 1 else 0
         asked = [job.asked for job in ready]
-        if self._mac_us * sum(job.n_macs for job in ready) <= _AT_ONCE_US:
+        if self._is_soon_done(ready):
             outcomes = compute_together(self._kernel, asked)
         else:
             outcomes = await trio.to_thread.run_sync(
@@ -186,6 +187,11 @@ class ExpertServer:
             )
         for job, outcome in zip(ready, outcomes, strict=True):
             self._answer(job, outcome)
+
+    def _is_soon_done(self, jobs: Sequence[Job]) -> bool:
+        """Whether these take less than a thread would take to begin."""
+        n_macs, n_bytes = sum(j.n_macs for j in jobs), sum(j.n_bytes for j in jobs)
+        return self._mac_us * n_macs <= _AT_ONCE_US and n_bytes <= _AT_ONCE_BYTES
 
     def _answer(self, job: Job, outcome: Computed) -> None:
         answer = Output(

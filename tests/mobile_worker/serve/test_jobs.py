@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from mobile_worker.expert_id import ExpertId
+from mobile_worker.messages.serving import CodedTensor, Dispatch
 from mobile_worker.serve.jobs import MERGED_MACS, Job, JobQueue
 from mobile_worker.servings.exposure import Exposure
 from mobile_worker.servings.tab import Reservation, Tab
@@ -105,6 +106,26 @@ def test_with_the_oldest_go_those_that_ask_for_its_experts() -> None:
     assert places == [[0, 2, 4, 5], [1], [3], [6], [], []]  # 4 by way of 2
     assert len(queue) == 0
     assert not queue.is_full
+
+
+def test_rows_that_no_expert_gets_hold_up_nobody_elses() -> None:
+    queue = JobQueue()
+    padded = asking(500, (0,))
+    padded = replace(padded, dispatch=with_more_rows(padded.dispatch, 64))
+    jobs = [asking(510, (0,)), padded, asking(520, (0,)), padded, asking(530, (0,))]
+    for each in jobs:
+        queue.push(each)
+    taken = [queue.pop_together() for _ in range(3)]
+    assert taken == [[jobs[0], jobs[2], jobs[4]], [padded], [padded]]
+
+
+def with_more_rows(dispatch: Dispatch, n_rows: int) -> Dispatch:
+    assert dispatch.coded is not None
+    times = n_rows // dispatch.n_rows
+    coded = CodedTensor(
+        codes=dispatch.coded.codes * times, scales=dispatch.coded.scales * times
+    )
+    return replace(dispatch, coded=coded, n_rows=n_rows)
 
 
 def test_what_went_with_another_cannot_be_cancelled() -> None:

@@ -231,9 +231,15 @@ async def test_what_is_done_sooner_than_a_thread_begins_needs_none(
 
     monkeypatch.setattr(trio.to_thread, "run_sync", noted)
     async with running() as bench:
-        for first, mac_us, n in ((0, 1e9, 1), (1, 1e-9, 1), (2, 1e9, 2)):
+        for first, mac_us, n_rows, n in (
+            (0, 1e9, 1, 1),
+            (1, 1e-9, 1, 1),
+            (2, 1e9, 1, 2),
+            (3, 1e-9, 2000, 3),  # of which only one is computed
+        ):
             bench.server._mac_us = mac_us
-            assert error_of(await bench.ask(MODEL.dispatch(first))) is OutputError.OK
+            dispatch = MODEL.dispatch(first, n_rows=n_rows)
+            assert error_of(await bench.ask(dispatch)) is OutputError.OK
             assert len(n_threads) == n
         assert 1e-9 < bench.server._mac_us < 1e9  # measured
 
