@@ -103,8 +103,10 @@ def block_of(
             )
         )
     if request.traces:  # rows of drafts that were wrong are nobody's
+        first, end = sequence.n_hashed, sequence.length  # a preempted one runs again
         found = step.hashes(place)
-        sequence.hashes += [h for h in found if h.position < sequence.length]
+        sequence.hashes += [h for h in found if first <= h.position < end]
+        sequence.n_hashed = max(first, end)
     if not verified.tokens:
         return None
     note_times(sequence, now)

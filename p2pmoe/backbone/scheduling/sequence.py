@@ -69,7 +69,8 @@ class SequenceState:
     constraint: TokenConstraint | None = None
     prompt_logprobs: list[TokenLogprobs] = field(default_factory=list)
     figures: StepFigures | None = None  # since the last token
-    hashes: list[TracedHash] = field(default_factory=list)
+    hashes: list[TracedHash] = field(default_factory=list)  # since the last token
+    n_hashed: int = 0  # positions whose hashes were kept, told or not
     passes: list[PassTrace] = field(default_factory=list)  # since the last token
 
     def __post_init__(self) -> None:

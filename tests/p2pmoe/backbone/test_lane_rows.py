@@ -152,6 +152,22 @@ def test_hashes_of_rows_that_were_wrong_are_dropped() -> None:
     assert [own.position for own in block.hashes] == [sequence.length - 1]
 
 
+def test_hashes_of_positions_that_run_again_are_told_once() -> None:
+    """A preempted sequence computes all of its positions again."""
+    sequence = a_sequence(traces=True)
+    sequence.trace.traces = True
+    told = []
+    for first in (0, 2, 0):
+        sequence.trace.position = first
+        step = StepTrace.of(sequence.trace, sequence.length - first)
+        for row in range(sequence.length - first):
+            step.hashed(row, 0, None, b"")
+        block = block_of(sequence, Verified(tokens=(4,)), (step, 0), 1.0)
+        told.append([own.position for own in block.hashes])
+        sequence.cache.tokens.append(4)
+    assert told == [[0, 1, 2], [3], [4]]
+
+
 @pytest.mark.parametrize(
     ("tokens", "reason"),
     [((4,), None), ((4, 7), FinishReason.STOP), ((4,) * 9, FinishReason.LENGTH)],
