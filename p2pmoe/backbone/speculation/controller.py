@@ -61,6 +61,7 @@ _HIGHEST_FLOOR = 0.25  # of chances: what is cut is never seen to have been righ
 _FLOOR_TRIES = 8.0
 _NO_FETCH = 24  # rounds for which none is asked for after one that fetched nothing
 _AT_ONCE = (DraftSource.NGRAM, None)  # which are drafted at once, if at all
+_LONGEST = 86_400.0  # seconds that a round may take: a clock that says more has jumped
 _MEASURES = RoundPlan(why="plain: measures what a pass takes")
 
 
@@ -262,7 +263,10 @@ class Controller:
     # After it.
 
     def observe(self, outcome: RoundOutcome) -> None:
-        """Take in what came of a round."""
+        """Take in what came of a round, if its times may be true."""
+        times = (outcome.draft_s, outcome.pass_s, outcome.wait_s, outcome.fetch_s)
+        if not all(0.0 <= time_s <= _LONGEST for time_s in times):  # nor NaN
+            return
         plan = outcome.plan
         n_drafted = sum(own.n_drafted for own in outcome.sequences)
         changes = self._plain.n_changes + self._fetched.n_changes

@@ -1,6 +1,7 @@
 """The controller in simulated worlds: what it may lose, and what it must win."""
 
 import dataclasses
+import math
 
 import pytest
 from hypothesis import Phase, given, settings
@@ -210,3 +211,22 @@ def test_several_sequences_share_a_round() -> None:
         question(n_sequences=4, matches=(12, 0, 9, 0), numbers=(1, 2, 3, 4))
     )
     assert plan.source is not None
+
+
+@pytest.mark.parametrize("odd", [-1.0, math.nan, math.inf, -math.inf, 1e9])
+@pytest.mark.parametrize("name", ["draft_s", "pass_s", "wait_s", "fetch_s"])
+def test_a_round_whose_times_cannot_be_true_teaches_nothing(
+    name: str, odd: float
+) -> None:
+    """Clocks jump, and a figure that is none would stay in every mean."""
+    controller, untouched = measured(), measured()
+    times = {"draft_s": 0.01, "pass_s": 0.5, "wait_s": 0.4, "fetch_s": 0.0} | {
+        name: odd
+    }
+    for _ in range(20):
+        own = SequenceOutcome(source=SELF, n_drafted=2, n_accepted=2, chances=(0.9,))
+        plan = RoundPlan(source=SELF, n_drafts=2, prefetch=name == "fetch_s")
+        controller.observe(
+            RoundOutcome(plan=plan, sequences=[own], n_rows=3, n_trips=5, **times)
+        )
+    assert controller.choose(question()) == untouched.choose(question())
