@@ -64,6 +64,7 @@ class Tuning:
     prefill_chunk_tokens: int = 64
     prefill_chunks: int = 3  # of a lane's prompts, at most, while workers are awaited
     overlap: bool = True  # False: a lane does one thing at a time, to be measured
+    hedging: bool = True  # False: no call is sent twice, to be measured
     ahead_bytes: int | None = None  # of --ram, for weights fetched ahead; None: a part
     demand_interval_s: float = 3.0
     rebalance_interval_s: float = 30.0

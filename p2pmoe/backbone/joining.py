@@ -188,6 +188,7 @@ def _dispatcher(
             random=SystemRandom(),  # nobody can tell what will be checked
             checks=_checks(joining),
             on_dispute=arbiter.take,
+            hedging=joining.tuning.hedging,
         )
     )
 

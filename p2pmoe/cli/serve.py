@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         ServeConfig,
     )
 
-__all__ = ["register"]
+__all__ = ["register", "run_to_the_end"]
 
 _ARENAS = 1  # of the C library, for all threads
 # One thread: numpy's products are small here, and others would stand in passes' way.
@@ -221,7 +221,7 @@ def _serve(
         speculation=speculation_wish(speculate, draft, draft_tokens, prefetch),
         tuning=Tuning(max_batch=batch, max_queued_requests=queue),
     )
-    _run_to_the_end(config)
+    run_to_the_end(config)
 
 
 def _prepare(ca: Path | None) -> None:
@@ -233,7 +233,7 @@ def _prepare(ca: Path | None) -> None:
     use_authorities(ca)
 
 
-def _run_to_the_end(config: "ServeConfig") -> None:
+def run_to_the_end(config: "ServeConfig") -> None:
     """Serve until a signal; KeyboardInterrupt if it was an interrupt."""
     import trio
 

@@ -13,9 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from p2pmoe.backbone import plan
-from p2pmoe.backbone.hedging import HedgeBudget
 from p2pmoe.backbone.placement import Placement
-from p2pmoe.cli.serve import _run_to_the_end
+from p2pmoe.cli.serve import run_to_the_end
 from p2pmoe.config import DiskPolicy, NetworkAccess, ServeConfig, Tuning
 from p2pmoe.network.invite import read_invite
 from p2pmoe.speculating import PrefetchPolicy, SpeculationPolicy, SpeculationWish
@@ -85,6 +84,7 @@ def config_of(setting: BackboneSetting, ready_file: Path) -> ServeConfig:
             n_lanes=setting.n_lanes,
             max_batch=setting.batch,
             overlap=setting.overlap,
+            hedging=setting.hedge,
             ahead_bytes=setting.ahead_bytes,
             prefill_chunk_tokens=setting.chunk_tokens,
             prefill_chunks=setting.prefill_chunks,
@@ -97,13 +97,11 @@ def main(words: list[str]) -> None:
     """Serve until a signal."""
     path, _, ready_file = words
     setting = BackboneSetting(**json.loads(Path(path).read_text(encoding="utf-8")))
-    if not setting.hedge:
-        HedgeBudget.spend = lambda *_: False  # type: ignore[method-assign]
     if setting.even_load:
         plan.NEARLY = NEVER_S
     if setting.by_hand:
         Placement.settle = lambda *_: None  # type: ignore[method-assign]
-    _run_to_the_end(config_of(setting, Path(ready_file)))
+    run_to_the_end(config_of(setting, Path(ready_file)))
 
 
 if __name__ == "__main__":

@@ -140,7 +140,8 @@ def measured(fleet: Fleet, peer: PeerId, seconds: float, n: int = 16) -> None:
         )
 
 
-def test_a_slow_worker_is_asked_only_for_what_nobody_else_holds() -> None:
+def one_is_slow() -> Fleet:
+    """Return a fleet in which worker 1 holds all, and the quick one an expert."""
     fleet = Fleet()
     fleet.place({ONE: (Tier.EDGE, EXPERTS), TWO: (Tier.EDGE, EXPERTS[:1])})
     for peer in (ONE, TWO):
@@ -150,6 +151,11 @@ def test_a_slow_worker_is_asked_only_for_what_nobody_else_holds() -> None:
     measured(fleet, ONE, 0.300)
     measured(fleet, TWO, 0.020)
     fleet.relax(10.0)
+    return fleet
+
+
+def test_a_slow_worker_is_asked_only_for_what_nobody_else_holds() -> None:
+    fleet = one_is_slow()
     assert set(fleet.slow) == {ONE}
     assert [h.peer for h in fleet.holders(1)[0]] == [TWO]
     assert [h.peer for h in fleet.holders(1)[3]] == [ONE]
@@ -160,15 +166,7 @@ def test_a_slow_worker_is_asked_only_for_what_nobody_else_holds() -> None:
 
 
 def test_a_slow_worker_is_probed_and_comes_back_when_it_is_quick() -> None:
-    fleet = Fleet()
-    fleet.place({ONE: (Tier.EDGE, EXPERTS), TWO: (Tier.EDGE, EXPERTS[:1])})
-    for peer in (ONE, TWO):
-        fleet.greeting(peer, 0.0)
-        fleet.greeted(peer)
-        fleet.set_means(peer, Means.ROOM)
-    measured(fleet, ONE, 0.300)
-    measured(fleet, TWO, 0.020)
-    fleet.relax(10.0)
+    fleet = one_is_slow()
     assert fleet.to_probe(1, 0, 10.5) is None
     now, n_probes = 11.0, 0
     while ONE in fleet.slow:
