@@ -5,22 +5,24 @@ each two tracks: what the lane does (computes, drafts, waits) and what is away m
 (a bar for each layer's calls, from handing them over to the last answer). A bar away
 under a lane that computes is latency hidden; under one that waits it is not. Pure; the
 picture is drawn by timeline_svg.py. Whatever the passes say, there are at most
-`MAX_ROWS` rows, and a few bars for each layer and row.
+`MAX_ROWS` rows, and passes behind the one with bar number `MAX_BARS` are left out.
 """
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from heapq import heappop, heappush
 from statistics import median
 from typing import Final
 
 from p2pmoe.passes.summary import merge_passes
 from p2pmoe.passes.values import LayerTrace, PassTrace
 
-__all__ = ["MAX_ROWS", "Bar", "Kind", "Mark", "Timeline", "arrange"]
+__all__ = ["MAX_BARS", "MAX_ROWS", "Bar", "Kind", "Mark", "Timeline", "arrange"]
 
 MAX_ROWS: Final = 40
+MAX_BARS: Final = 200_000
 _PASSES_A_ROW: Final = 6
 _ROUND: Final = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 20.0)
 _ROUNDING_S: Final = 1e-6  # of moments that were written and read
@@ -66,7 +68,8 @@ class Mark:
 class Timeline:
     """Rows of `row_s` seconds: `rows` has when each begins; idle ones are left out.
 
-    `strips` has the lane of each strip; `n_left_out` counts rows beyond the last.
+    `strips` has the lane of each strip; `n_left_out` counts rows beyond the last, and
+    `n_passes_left_out` passes for which there are too many bars.
     """
 
     row_s: float
@@ -75,6 +78,7 @@ class Timeline:
     bars: tuple[Bar, ...] = ()
     marks: tuple[Mark, ...] = ()
     n_left_out: int = 0
+    n_passes_left_out: int = 0
 
 
 def arrange(passes: Iterable[PassTrace]) -> Timeline:
@@ -91,7 +95,11 @@ def arrange(passes: Iterable[PassTrace]) -> Timeline:
     lanes, strips = _strips(merged)
     bars: list[Bar] = []
     marks: list[Mark] = []
+    n_drawn = 0
     for told, strip in zip(merged, strips, strict=True):
+        if len(bars) >= MAX_BARS:
+            break
+        n_drawn += 1
         for bar in _bars(told, told.start_s - zero_s, strip):
             bars += _cut(bar, row_s)
         marks.append(_mark(told, told.start_s - zero_s, strip, row_s))
@@ -104,6 +112,7 @@ def arrange(passes: Iterable[PassTrace]) -> Timeline:
         bars=tuple(replace(b, row=places[b.row]) for b in bars if b.row in places),
         marks=tuple(replace(m, row=places[m.row]) for m in marks if m.row in places),
         n_left_out=len(kept) - len(places),
+        n_passes_left_out=len(merged) - n_drawn,
     )
 
 
@@ -129,15 +138,17 @@ def _row_seconds(passes: Sequence[PassTrace]) -> float:
 
 def _strips(passes: Sequence[PassTrace]) -> tuple[tuple[int, ...], list[int]]:
     """Return the lane of each strip, and the strip of each pass: none overlap."""
-    free: dict[tuple[int, int], float] = {}  # by lane and number: when it is free
+    busy: dict[int, list[tuple[float, int]]] = {}  # by lane: until when, and numbers
+    free: dict[int, list[int]] = {}  # numbers that were used before
     places: list[tuple[int, int]] = []
-    for told in passes:
-        number = 0
-        while free.get((told.lane, number), -1.0) > _began(told) + _ROUNDING_S:
-            number += 1
-        free[told.lane, number] = _ended(told)
+    for told in passes:  # as they began
+        own, spare = busy.setdefault(told.lane, []), free.setdefault(told.lane, [])
+        while own and own[0][0] <= _began(told) + _ROUNDING_S:
+            heappush(spare, heappop(own)[1])
+        number = heappop(spare) if spare else len(own)
+        heappush(own, (_ended(told), number))
         places.append((told.lane, number))
-    ordered = sorted(free)
+    ordered = sorted(set(places))
     at = {place: strip for strip, place in enumerate(ordered)}
     return tuple(lane for lane, _ in ordered), [at[place] for place in places]
 

@@ -77,8 +77,10 @@ def draw_timeline(timeline: Timeline, title: str, under: Sequence[str] = ()) -> 
         parts += page.bar(bar)
     for mark in timeline.marks:
         parts += page.mark(mark)
-    if timeline.n_left_out:
-        note = f"{timeline.n_left_out} rows more are left out"
+    left_out = {"rows": timeline.n_left_out, "passes": timeline.n_passes_left_out}
+    notes = [f"{n} {what} more are left out" for what, n in left_out.items() if n]
+    if notes:
+        note = ", ".join(notes)
         parts.append(f'<text x="{_LEFT}" y="{height - 6}">{note}</text>')
     return "\n".join([*parts, "</svg>", ""])
 

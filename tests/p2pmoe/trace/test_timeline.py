@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from p2pmoe.passes.values import LayerTrace, PassTrace
+from p2pmoe.trace import timeline as timeline_module
 from p2pmoe.trace.timeline import MAX_ROWS, Bar, Kind, Timeline, arrange
 from tests.support.passes import a_pass, any_pass, waited
 
@@ -119,3 +120,18 @@ def test_no_two_passes_of_a_strip_overlap(begins: list[tuple[int, int]]) -> None
     )
     for (strip, _, end_s), (other, start_s, _) in itertools.pairwise(computes):
         assert strip != other or end_s <= start_s + 1e-5
+
+
+def test_there_are_only_so_many_bars(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timeline_module, "MAX_BARS", 3)
+    found = arrange([a_pass(50.0 + i) for i in range(5)])
+    assert len(found.marks) == len(of_kind(found, Kind.COMPUTES)) == 3
+    assert (found.n_passes_left_out, found.n_left_out) == (2, 0)
+
+
+def test_thousands_of_passes_at_once_are_a_strip_each() -> None:
+    found = arrange(
+        [PassTrace(start_s=50 + n / 1e3, seconds=99.0) for n in range(2000)]
+    )
+    assert found.strips == (0,) * 2000
+    assert sorted(mark.strip for mark in found.marks) == list(range(2000))

@@ -59,6 +59,9 @@ def test_an_empty_timeline_is_a_picture_too() -> None:
 def test_what_is_left_out_is_told() -> None:
     timeline = Timeline(row_s=1.0, n_left_out=3)
     assert "3 rows more are left out" in draw_timeline(timeline, "run")
+    timeline = Timeline(row_s=1.0, n_left_out=3, n_passes_left_out=2)
+    told = "3 rows more are left out, 2 passes more are left out"
+    assert told in draw_timeline(timeline, "run")
 
 
 def test_labels_without_room_are_left_out() -> None:
