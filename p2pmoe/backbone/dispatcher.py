@@ -253,8 +253,9 @@ class Dispatcher:
         elif results is Reason.ARITH:
             self._hedges.ended(attempt, "failed")
             self._parts.accounts.abandon(attempt.slot)
-            self._parts.counters.failed_over(Reason.ARITH, len(attempt.calls))
-            attempt.progress.hand_back(attempt.calls, Reason.ARITH)
+            calls = attempt.progress.uncovered(attempt.calls)
+            self._parts.counters.failed_over(Reason.ARITH, len(calls))
+            attempt.progress.hand_back(calls, Reason.ARITH)
             self._finish(attempt.progress)
         else:
             self._elsewhere(attempt, results)

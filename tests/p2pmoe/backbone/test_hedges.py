@@ -115,13 +115,24 @@ def test_b11_the_first_one_is_lost_while_its_hedge_is_out() -> None:
     finish(rig)
 
 
-def test_arith_of_either_brings_the_call_home_and_calls_the_other_off() -> None:
+@pytest.mark.parametrize("order", [(1, 2), (2, 1)])
+def test_arith_of_one_is_not_the_word_of_the_other(order: tuple[int, int]) -> None:
     rig, work = slow_call()
-    rig.answer(2, rig.dispatches(2)[0], error=OutputError.ARITH)
+    first, second = order
+    rig.answer(first, rig.dispatches(first)[0], error=OutputError.ARITH)
+    assert not rig.replies(work)
+    rig.answer(second, rig.dispatches(second)[0])
+    check_done(rig, work)
+    finish(rig)
+
+
+def test_arith_of_both_brings_the_call_home() -> None:
+    rig, work = slow_call()
+    for n in (2, 1):
+        rig.answer(n, rig.dispatches(n)[0], error=OutputError.ARITH)
     here, done = rig.replies(work)
     assert [c.expert for c in here.calls] == list(ROUTED)
     assert isinstance(done, LayerDone)
-    assert rig.cancels(1) == [rig.dispatches(1)[0].request]
     finish(rig)
 
 
