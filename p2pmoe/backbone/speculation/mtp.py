@@ -4,7 +4,7 @@ Some files carry blocks behind their layers that predict the tokens after the ne
 (`nextn_predict_layers` in GGUF; DeepSeek-V3, GLM-4.5). What runs them is a
 `NextTokenHeads`, and `MtpDraft` drafts with any. No architecture here runs its own: the
 blocks' experts are routed as well, and nothing is there to check a run against. So
-nothing makes an `MtpDraft` yet; `n_heads_of` tells how many a file has.
+nothing makes an `MtpDraft` yet; `p2pmoe models inspect` tells how many a file has.
 """
 
 from collections.abc import Sequence
@@ -13,11 +13,8 @@ from typing import Protocol
 from mobile_worker.arithmetic.coding import Floats
 from p2pmoe.backbone.speculation.drafts import Draft, DraftSource, DraftWish
 from p2pmoe.backbone.speculation.growth import Growth
-from p2pmoe.model.metadata_keys import Keys
-from p2pmoe.weights.model_header import ModelHeader
-from p2pmoe.weights.names import layer_count
 
-__all__ = ["MtpDraft", "MtpDrafting", "NextTokenHeads", "n_heads_of"]
+__all__ = ["MtpDraft", "MtpDrafting", "NextTokenHeads"]
 
 
 class NextTokenHeads(Protocol):
@@ -82,8 +79,3 @@ class MtpDrafting:
     def drafts(self) -> list[Draft]:
         """Return what was drafted so far, one for each wish."""
         return [growth.draft(DraftSource.MTP) for growth in self._growths]
-
-
-def n_heads_of(header: ModelHeader) -> int:
-    """Return how many next-token blocks a model file has; ModelFileError."""
-    return Keys(header).size("block_count") - layer_count(header)

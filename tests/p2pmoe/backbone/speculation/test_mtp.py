@@ -1,11 +1,9 @@
 import numpy as np
 
 from p2pmoe.backbone.speculation.drafts import DraftSource, DraftWish
-from p2pmoe.backbone.speculation.mtp import MtpDraft, n_heads_of
+from p2pmoe.backbone.speculation.mtp import MtpDraft
 from p2pmoe.model.kv_cache import KvCache
 from p2pmoe.model.sampler import SamplingSettings
-from p2pmoe.weights.model_file import open_model
-from tests.support.mini_m3 import write_mini_m3
 
 
 class Counting:
@@ -50,13 +48,3 @@ def test_it_drafts_as_many_tokens_as_there_are_heads() -> None:
     assert heads.n_runs == 2
     drafter.forget(1)
     assert heads.forgotten == [1]
-
-
-def test_a_file_tells_how_many_heads_it_has(tmp_path) -> None:
-    plain = write_mini_m3(tmp_path / "plain.gguf")
-    with open_model(plain) as model_file:
-        assert n_heads_of(model_file) == 0
-    keys = {"minimax-m3.block_count": 4, "minimax-m3.nextn_predict_layers": 2}
-    with_heads = write_mini_m3(tmp_path / "heads.gguf", keys)
-    with open_model(with_heads) as model_file:
-        assert n_heads_of(model_file) == 2
