@@ -88,7 +88,7 @@ def _pass_row(
         "pass": "prompt" if number <= 0 else str(number + n_before),
         "text": short_text(each.text),
         "tokens": str(told.n_committed),
-        "drafter": told.drafter,
+        "drafter": short_text(told.drafter),
         "drafts": str(told.n_drafted),
         "kept": str(told.n_accepted),
         "rows": str(told.n_rows),
@@ -128,7 +128,8 @@ def _sums(found: PassSummary) -> list[tuple[str, str]]:
         lines.append(("tokens per pass", f"{found.tokens_per_pass:.3f}"))
     if found.acceptance is not None:
         by = ", ".join(
-            f"{name or 'unnamed'} {kept} of {n}" for name, n, kept, _ in found.drafts
+            f"{short_text(name) or 'unnamed'} {kept} of {n}"
+            for name, n, kept, _ in found.drafts
         )
         lines.append(("acceptance", f"{found.acceptance:.3f} ({by})"))
     if found.crossing_s is not None:

@@ -215,13 +215,16 @@ def _document(answer: "Completion", watcher: _Watcher) -> dict[str, object]:
 
 def _explain(answer: "Completion", *, but: set[str]) -> None:
     """Print the figures of the answer; of the rare ones, those that are not zero."""
+    from p2pmoe.cli.explain_table import short_text
+
     details = answer.usage.get("prompt_tokens_details")
     cached = details.get("cached_tokens", 0) if isinstance(details, Mapping) else 0
     for name, value in {"cached_tokens": cached, **answer.extension}.items():
         if name in {"tokens", "steps", "passes", "hashes"} | but:
             continue
         if name in _COMMON or value:
-            print(f"{name.replace('_', ' '):<24}{_shown(value)}", file=sys.stderr)
+            text = f"{name.replace('_', ' '):<24}{_shown(value)}"
+            print(short_text(text, 200), file=sys.stderr)
 
 
 def _shown(value: object) -> str:

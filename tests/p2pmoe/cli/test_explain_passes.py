@@ -152,3 +152,17 @@ def test_many_experts_are_cut() -> None:
     second = ExplainedPass(text="", told=told(1, layer(0, *range(9))))
     print_passes([first, second], out)
     assert "0x1 1x1 2x1 3x1 4x1 5x1 ...\n" in out.getvalue()
+
+
+def test_whatever_a_drafter_is_called_it_steers_no_terminal(monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    name = "\x1b[2J\n\t\ud800"
+    passes = [told(1), told(2, drafter=name, n_drafted=1, why=name, failure=name)]
+    for out in (io.StringIO(), Terminal()):
+        explained = [ExplainedPass(text=name, told=each) for each in passes]
+        print_passes(explained, out)
+        text = out.getvalue()
+        text.encode()
+        assert "\x1b[2J" not in text
+        assert "acceptance" in text
+    assert "\\x1b[2J" in text

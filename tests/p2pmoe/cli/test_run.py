@@ -74,6 +74,19 @@ def test_explain_goes_to_stderr(asked):
     assert len(asked) == 1
 
 
+def test_what_a_backbone_says_does_not_steer_a_terminal(monkeypatch):
+    def complete(url, body, *, key, show, watch):
+        steered = {"calls": {"\x1b[2J": "\x07"}, "a\nb": "\ud800"}
+        return Completion(text="x", finish_reason="stop", usage={}, extension=steered)
+
+    monkeypatch.setattr("p2pmoe.client.complete", complete)
+    result = CliRunner().invoke(build_app(), ["run", "x", "--explain"])
+    assert result.exit_code == 0
+    calls, other = result.stderr.splitlines()
+    assert calls.split() == ["calls", "\\x1b[2J", "\\x07"]
+    assert other.split() == ["a\\nb", "\\ud800"]
+
+
 def test_a_context_that_ended_the_answer_is_told(asked):
     result = CliRunner().invoke(build_app(), ["run", "x", "--max-tokens", "65"])
     assert result.stdout == "once upon\n"
