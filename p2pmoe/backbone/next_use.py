@@ -99,11 +99,14 @@ class NextUse:
 
     def mean_chance(self, layer: int) -> float:
         """Return the mean of that chance over the experts of a layer."""
-        mixed = self._slow[layer] + FAST_SHARE * self._fast[layer]
-        return float(mixed.mean()) / (1.0 + FAST_SHARE)
+        return float(self._chances(layer).mean())
 
     def ranked(self, layer: int) -> list[int]:
         """Return the experts of a layer, the likeliest first, ties by index."""
-        mixed = self._slow[layer] + FAST_SHARE * self._fast[layer]
-        ordered: list[int] = np.argsort(-mixed, kind="stable").tolist()
+        ordered: list[int] = np.argsort(-self._chances(layer), kind="stable").tolist()
         return ordered
+
+    def _chances(self, layer: int) -> Table:
+        """Return the chances of a layer's experts, [n_expert]."""
+        mixed: Table = self._slow[layer] + FAST_SHARE * self._fast[layer]
+        return mixed / (1.0 + FAST_SHARE)
