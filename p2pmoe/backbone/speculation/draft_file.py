@@ -1,8 +1,9 @@
 """The model of `--draft`: opened once for all lanes, in memory taken from the experts.
 
-Its weights and the keys and values that lanes keep of it come out of what `--ram`
-leaves for experts in memory, of which it may take half; without `--ram` there is no
-bound. One that cannot draft is told once, and nothing is taken.
+Its weights and the keys and values that lanes keep of it come out of what `--ram` has
+left where all experts fit, then of what is for experts in memory, of which it may take
+half; without `--ram` there is no bound. One that cannot draft is told once, and nothing
+is taken.
 """
 
 from dataclasses import dataclass
@@ -47,7 +48,10 @@ def open_draft_file(
     if wish.draft is None:
         return None
     options, hot = local.options, local.hot
-    most = _NO_BOUND if options.ram_bytes is None else hot.budget_bytes // _SHARE
+    spare = max(0, (local.plan.hot or 0) - hot.budget_bytes)  # where all experts fit
+    most = _NO_BOUND
+    if options.ram_bytes is not None:
+        most = spare + hot.budget_bytes // _SHARE
     model = open_draft(wish.draft, tokenizer, local.kernel, most)
     if model is None:
         return None
@@ -57,5 +61,6 @@ def open_draft_file(
     )
     if options.ram_bytes is not None:
         cache_bytes = min(cache_bytes, (most - model.n_bytes) // options.n_lanes)
-        hot.budget_bytes -= model.n_bytes + cache_bytes * options.n_lanes
+        taken = model.n_bytes + cache_bytes * options.n_lanes
+        hot.budget_bytes -= max(0, taken - spare)
     return DraftFile(model, cache_bytes)

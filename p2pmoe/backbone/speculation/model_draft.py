@@ -72,7 +72,8 @@ def _loaded(
     n_bytes = sum(tensor.n_bytes for tensor in model_file.tensors.values())
     if n_bytes > most_bytes:
         raise ModelRefused(
-            f"it takes {n_bytes} bytes, and there is room for {most_bytes}"
+            f"it takes {n_bytes} bytes, and there is room for {most_bytes}; with more "
+            "--ram it has room"
         )
     theirs, ours = load_tokenizer(model_file).vocabulary, tokenizer.vocabulary
     if theirs.texts != ours.texts or theirs.kinds != ours.kinds:

@@ -31,7 +31,7 @@ def test_without_a_bound_it_is_loaded() -> None:
 
 
 def test_with_ram_the_experts_have_as_much_less() -> None:
-    local = side(100 << 20)
+    local = side(42 << 20)
     before = local.hot.budget_bytes = 80 << 20
     draft = open_draft_file(WISH, local, TOKENIZER)
     assert draft is not None
@@ -39,10 +39,20 @@ def test_with_ram_the_experts_have_as_much_less() -> None:
     assert local.hot.budget_bytes == before - taken >= before // 2
 
 
+def test_what_the_experts_leave_free_is_taken_first() -> None:
+    local = side(200 << 20)
+    before = local.hot.budget_bytes
+    assert before == sum(local.hot.sizes.values())
+    draft = open_draft_file(WISH, local, TOKENIZER)
+    assert draft is not None
+    assert draft.model.n_bytes > before // 2
+    assert local.hot.budget_bytes == before
+
+
 def test_what_has_no_room_is_told_and_takes_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    local = side(100 << 20)
+    local = side(42 << 20)
     before = local.hot.budget_bytes = 1 << 20
     assert open_draft_file(WISH, local, TOKENIZER) is None
     assert "there is room for" in caplog.text
