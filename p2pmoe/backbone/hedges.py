@@ -36,10 +36,12 @@ class Hedges:
         p95 = fleet.workers[attempt.peer].cost.p95()
         if p95 is None:
             return
+        at = attempt.sent_at + max(HEDGE_FLOOR_S, p95 * attempt.expected_s)
+        if at >= attempt.deadline:  # it goes elsewhere before that
+            return
         holders = fleet.holders(layer)
         if all(len(holders.get(call.expert, ())) > 1 for call in attempt.calls):
-            after = max(HEDGE_FLOOR_S, p95 * attempt.expected_s)
-            self._flights.look_at(attempt.request, attempt.sent_at + after)
+            self._flights.look_at(attempt.request, at)
 
     def look(self, attempt: Attempt, now: float) -> None:
         """Hedge a dispatch that is out, if that pays by now."""

@@ -163,6 +163,20 @@ def test_nobody_else_holds_all_of_it() -> None:
     check_done(rig, work)
 
 
+def test_moments_that_never_matter_are_not_kept() -> None:
+    rig = DispatchRig({1: set(ROUTED), 2: set(ROUTED)})
+    for n in range(103):  # stalls alone hardly count for a mean
+        rig.measured(1, 1.4 if n % 10 == 9 or n >= 100 else 1e-5, 1)
+    cost = rig.fleet.workers[peer_id(1)].cost
+    assert cost.p95() is not None
+    assert cost.p95() * cost.measured_s(1, 900) > 1000.0
+    for _ in range(50):
+        rig.dispatcher.start(rig.work({1: ROUTED}))
+        rig.answer(1, rig.dispatches(1)[-1])
+    rig.wait(31.0)
+    assert rig.dispatcher.next_time() is None
+
+
 def test_without_budget_a_slow_call_is_waited_for_until_there_is_some() -> None:
     rig = DispatchRig({1: set(ROUTED), 2: set(ROUTED)})
     for n in (1, 2):
