@@ -153,6 +153,7 @@ class Dispatcher:
         attempt = self._flights.get(request)
         if attempt is not None and attempt.peer == peer:
             self._flights.close(attempt)
+            self._fleet.busy(peer, self._parts.clock())
             self._elsewhere(attempt, Reason.ERROR)
         withdrawn = self._withdrawn.get(request)
         if withdrawn is not None and withdrawn.attempt.peer == peer:

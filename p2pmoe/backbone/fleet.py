@@ -9,6 +9,8 @@ replaced, never changed in place (`holders`). Rules:
 - every failure demotes it for a while, doubling from 1 s to 60 s; a demoted worker is
   greeted again when the time is over and must answer before it gets work (fault B28);
 - one that is beaten by a hedge four times on end, and says nothing, counts as failed;
+- one that says BUSY sixteen times, and answers nothing in between, has failed as well:
+  whoever has no room for long is not to be asked for every layer;
 - only a valid answer clears its record, never a greeting;
 - a worker that is slow beside its peers (slowness.py) is asked for what nobody else
   holds, and probed now and then;
@@ -32,6 +34,7 @@ LONGEST_DEMOTION_S = 60.0
 MAX_DOUBLINGS = 10  # failures have no bound, the exponent of a float has
 GREETING_TIMEOUT_S = 5.0
 MAX_BEATEN = 4  # half of the hedges that can be saved up
+MAX_BUSY = 16
 
 
 class Status(StrEnum):
@@ -54,6 +57,7 @@ class WorkerState:
         "failures",
         "holder",
         "means",
+        "n_busy",
         "n_calls",
         "n_refused",
         "passes",
@@ -75,6 +79,7 @@ class WorkerState:
         self.until = 0.0
         self.failures = 0
         self.beaten = 0  # by hedges, since its last valid answer
+        self.n_busy = 0  # since its last valid answer
         self.n_refused = 0
         self.n_calls = 0  # accepted
         self.passes = 0
@@ -203,7 +208,7 @@ class Fleet:
         worker = self.workers.get(peer)
         if worker is not None:
             worker.failures = 0
-            worker.beaten = 0
+            worker.beaten = worker.n_busy = 0
 
     def beaten(self, peer: PeerId, now: float) -> None:
         """Note that a hedge was quicker: a worker that fell silent shows by this."""
@@ -211,6 +216,14 @@ class Fleet:
         worker.beaten += 1
         if worker.beaten >= MAX_BEATEN:
             worker.beaten = 0
+            self.failed(peer, now)
+
+    def busy(self, peer: PeerId, now: float) -> None:
+        """Note that a worker had no room: no failure, unless it never has."""
+        worker = self.workers[peer]
+        worker.n_busy += 1
+        if worker.n_busy >= MAX_BUSY:
+            worker.n_busy = 0
             self.failed(peer, now)
 
     def lost(self, peer: PeerId, now: float) -> None:

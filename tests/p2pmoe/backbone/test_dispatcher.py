@@ -12,7 +12,7 @@ from p2pmoe.backbone.exchange import (
     LayerWork,
     Reason,
 )
-from p2pmoe.backbone.fleet import Status
+from p2pmoe.backbone.fleet import MAX_BUSY, Status
 from p2pmoe.config import MissingPolicy
 from p2pmoe.errors import Cancelled, ExpertsUnavailable
 from tests.support.backbone import N_EMBD, DispatchRig, peer_id
@@ -376,6 +376,18 @@ def test_busy_moves_one_request_without_a_demotion() -> None:
     assert rig.fleet.workers[peer_id(1)].status is Status.LIVE
     rig.answer(2, rig.dispatches(2)[0])
     check_complete(rig, work)
+
+
+def test_a_worker_that_is_always_busy_is_left_alone_for_a_while() -> None:
+    rig = DispatchRig({1: {0}, 2: {0}})
+    for is_busy in [True] * (MAX_BUSY - 1) + [False] + [True] * MAX_BUSY:
+        assert rig.fleet.workers[peer_id(1)].status is Status.LIVE
+        rig.dispatcher.start(rig.work({1: {0: (0,)}}))
+        if is_busy:
+            rig.dispatcher.on_busy(peer_id(1), rig.dispatches(1)[-1].request, 50)
+        rig.answer(2 if is_busy else 1, rig.dispatches(2 if is_busy else 1)[-1])
+    assert rig.fleet.workers[peer_id(1)].status is Status.DEMOTED
+    assert rig.accounts.add_up()
 
 
 def test_a_new_deadline_is_heard_of_behind_those_of_answered_requests() -> None:
