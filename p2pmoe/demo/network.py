@@ -81,7 +81,7 @@ async def raise_network(stage: Stage, ram: str, progress: Progress) -> DemoNetwo
 
     Args:
         stage: Where the processes live.
-        ram: The backbone's `--ram`, room for about a third of the experts.
+        ram: The backbone's `--ram`, room for about a quarter of the experts.
         progress: Called with a label and the share done, 0 to 1.
 
     Raises:

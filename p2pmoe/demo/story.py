@@ -41,7 +41,7 @@ class Script:
     max_tokens: int = 64
     temperature: float = 0.8
     seed: int = 7
-    ram: str = "42M"  # about a third of the experts beside what must be there
+    ram: str = "42M"  # about a quarter of the experts beside what must be there
 
     def body(self) -> dict[str, Any]:
         """Return the API request."""
