@@ -103,7 +103,9 @@ def block_of(
             )
         )
     if request.traces:  # rows of drafts that were wrong are nobody's
-        first, end = sequence.n_hashed, sequence.length  # a preempted one runs again
+        first = sequence.n_hashed  # one that was preempted runs again
+        # Nor is that of the last token, which is run only where the next one fails.
+        end = min(sequence.length, len(sequence.tokens) - 1)
         found = step.hashes(place)
         sequence.hashes += [h for h in found if first <= h.position < end]
         sequence.n_hashed = max(first, end)

@@ -152,6 +152,20 @@ def test_hashes_of_rows_that_were_wrong_are_dropped() -> None:
     assert [own.position for own in block.hashes] == [sequence.length - 1]
 
 
+def test_where_the_next_token_fails_no_more_hashes_are_told_than_without_drafts() -> (
+    None
+):
+    sequence = a_sequence(traces=True)
+    sequence.trace.traces = True
+    step = StepTrace.of(sequence.trace, sequence.length + 1)
+    for row in range(sequence.length + 1):
+        step.hashed(row, 0, None, b"")
+    sequence.cache.tokens = list(sequence.tokens)  # the last one was run, as a draft
+    failed = Verified(tokens=(8,), n_drafted=1, n_accepted=1, error=ValueError())
+    block = block_of(sequence, failed, (step, 0), 1.0)
+    assert [own.position for own in block.hashes] == [0, 1, 2]
+
+
 def test_hashes_of_positions_that_run_again_are_told_once() -> None:
     """A preempted sequence computes all of its positions again."""
     sequence = a_sequence(traces=True)
@@ -165,6 +179,7 @@ def test_hashes_of_positions_that_run_again_are_told_once() -> None:
         block = block_of(sequence, Verified(tokens=(4,)), (step, 0), 1.0)
         told.append([own.position for own in block.hashes])
         sequence.cache.tokens.append(4)
+        sequence.tokens.append(4)
     assert told == [[0, 1, 2], [3], [4]]
 
 
