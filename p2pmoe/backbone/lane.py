@@ -20,7 +20,6 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Condition
-from typing import TypeVar
 
 from mobile_worker.arithmetic.coding import Floats
 from p2pmoe.backbone.generation import FinishReason
@@ -62,8 +61,6 @@ from p2pmoe.model.model import Model
 __all__ = ["Lane", "LaneParts"]
 
 log = logging.getLogger("p2pmoe.engine")
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,28 +171,20 @@ class Lane:
         parts, drafts = self._parts, self._drafts
         if drafts is None:
             return None
-        self._safely(lambda: drafts.forget_all_but(parts.schedule.lanes[parts.number]))
+        drafts.safely(lambda: drafts.forget_all_but(parts.schedule.lanes[parts.number]))
         decoding = [share.sequence for share in shares if decodes(share)]
         if not decoding:
             return None
         n_rows = sum(share.n_rows for share in shares)
         n_free = parts.schedule.cold[parts.number].rows - n_rows
         n_other = n_rows - len(decoding)
-        round_ = self._safely(lambda: drafts.choose(decoding, max(0, n_free), n_other))
+        round_ = drafts.safely(lambda: drafts.choose(decoding, max(0, n_free), n_other))
         if round_ is None:
             return None
         with parts.lock:
             for sequence, n in round_.wanted.items():
                 round_.wanted[sequence] = parts.schedule.room_for_drafts(sequence, n)
         return round_
-
-    def _safely(self, act: Callable[[], T]) -> T | None:
-        """Return what drafting gives; None if it fails, for no request is worth it."""
-        try:
-            return act()
-        except Exception:
-            log.exception("drafting failed; tokens are decoded plainly")
-            return None
 
     def _run_step(
         self, shares: list[Share], plan: StepPlan, round_: Round | None
@@ -209,7 +198,7 @@ class Lane:
             return
         drafts = self._drafts
         if drafts is not None and round_ is not None:
-            if self._safely(lambda: drafts.prepare(round_)) is None:
+            if drafts.safely(lambda: drafts.prepare(round_)) is None:
                 round_.give_up()
             if round_.drafts:
                 if self._run_pass(shares, patience, round_):
@@ -245,7 +234,7 @@ class Lane:
             if self._drafts is not None and round_ is not None:
                 pass_s = self._parts.monotonic() - began
                 drafts = self._drafts
-                self._safely(lambda: drafts.end(round_, verified, step, pass_s))
+                drafts.safely(lambda: drafts.end(round_, verified, step, pass_s))
         finally:
             self.under_way = ()
         return True

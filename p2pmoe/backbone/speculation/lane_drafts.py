@@ -15,7 +15,8 @@ plain decoding. For the lane's thread.
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
 from p2pmoe.backbone.scheduling.sequence import SequenceState
 from p2pmoe.backbone.speculation.drafted import (
@@ -44,6 +45,9 @@ __all__ = ["LaneDrafts"]
 
 log = logging.getLogger("p2pmoe.speculation")
 
+T = TypeVar("T")
+
+_FAILED: Final = "drafting failed; tokens are decoded plainly"
 _PAUSE: Final = 16  # rounds without drafts after a pass that failed with them
 
 
@@ -63,6 +67,20 @@ class LaneDrafts:
         self._known: set[int] = set()
         self._pause = 0
         self._pace = Pace()
+        self._told: set[str] = set()  # complaints that were logged
+
+    def safely(self, act: Callable[[], T], what: str = _FAILED) -> T | None:
+        """Return what drafting gives; None if it fails, for no request is worth it.
+
+        The first failure of a kind is logged with its traceback.
+        """
+        try:
+            return act()
+        except Exception:
+            level = logging.DEBUG if what in self._told else logging.ERROR
+            self._told.add(what)
+            log.log(level, what, exc_info=True)
+            return None
 
     # Before the pass.
 
@@ -149,10 +167,11 @@ class LaneDrafts:
         ]
         if foreseer is not None and asked:
             wishes, tokens = zip(*asked, strict=True)
-            try:
-                round_.foreseen += foreseer.foresee(wishes, tokens)
-            except Exception:
-                log.exception("nothing is foreseen for a round")
+            found = self.safely(
+                partial(foreseer.foresee, wishes, tokens),
+                "nothing is foreseen for a round",
+            )
+            round_.foreseen += found or ()
         round_.draft_s += self._monotonic() - began
 
     def _drafted(
@@ -203,11 +222,9 @@ class LaneDrafts:
             return Guess()
 
     def _asked(self, question: RoundQuestion) -> RoundPlan:
-        try:
-            return self.speculation.chooser.choose(question)
-        except Exception:
-            log.exception("a round is decoded plainly: its chooser failed")
-            return RoundPlan()
+        choose = partial(self.speculation.chooser.choose, question)
+        plan = self.safely(choose, "a round is decoded plainly: its chooser failed")
+        return plan or RoundPlan()
 
     # While it is under way.
 
@@ -216,7 +233,10 @@ class LaneDrafts:
         fetching = self.speculation.prefetch
         if fetching is not None and round_.foreseen:
             until = self._monotonic() + round_.plan.prefetch_s
-            fetching.fetch(round_.foreseen, step, min(deadline, until))
+            fetch = partial(fetching.fetch, round_.foreseen, step)
+            self.safely(
+                partial(fetch, min(deadline, until)), "nothing is fetched for a round"
+            )
 
     def begin_in_flight(self, round_: Round) -> InFlight | None:
         """Begin to draft behind the drafts; None where there is nothing to do."""
@@ -298,10 +318,8 @@ class LaneDrafts:
             n_trips=step.record.n_trips,
             fetch_s=step.record.prefetch_s,
         )
-        try:
-            self.speculation.chooser.observe(outcome)
-        except Exception:
-            log.exception("a chooser did not take in a round")
+        observe = partial(self.speculation.chooser.observe, outcome)
+        self.safely(observe, "a chooser did not take in a round")
 
     def _keep_ahead(
         self, round_: Round, verified: Mapping[SequenceState, Verified]
@@ -353,5 +371,6 @@ class LaneDrafts:
             self._ahead.pop(number, None)
             self._guards.forget(number)
             for drafter in self.speculation.drafters:
-                drafter.forget(number)
+                forget = partial(drafter.forget, number)
+                self.safely(forget, f"drafter {drafter.source} forgets nothing")
         self._known -= gone

@@ -184,7 +184,11 @@ def test_a_chooser_that_fails_means_plain_decoding(
     sequence = rig.submit(request)
     rig.run()
     assert rig.tokens(sequence) == cold_run(request)
-    assert "its chooser failed" in caplog.text
+    logged = [own.message for own in caplog.records if own.levelname == "ERROR"]
+    assert [line.split(": ")[-1] for line in logged] == [
+        "its chooser failed",  # and not in each round again
+        "a chooser did not take in a round",
+    ]
 
 
 @pytest.mark.parametrize("what", ["forget_all_but", "choose", "prepare", "end"])
@@ -643,6 +647,45 @@ def test_who_foresees_and_fails_does_no_harm(caplog: pytest.LogCaptureFixture) -
     assert rig.tokens(sequence) == cold_run(request)
     assert fetching.asked == []
     assert "nothing is foreseen for a round" in caplog.text
+
+
+def test_fetching_that_fails_ends_no_request(caplog: pytest.LogCaptureFixture) -> None:
+    """Nor does it where nothing was drafted, and there is no pass without drafts."""
+
+    class Lost(Fetching):
+        def fetch(self, foreseen, step, deadline):
+            raise RuntimeError("a fault of ours")
+
+    request = a_request([1, 2], 8)
+    plan = RoundPlan(source=None, prefetch=True)
+    own = Speculation(
+        drafters=(Foreseeing(lambda wish: [], source=DraftSource.SELF),),
+        chooser=FixedChooser(plan),
+        prefetch=Lost(),
+    )
+    rig = LaneRig(RecallingModel(), speculation=lambda _: own)
+    sequence = rig.submit(request)
+    rig.run()
+    assert rig.tokens(sequence) == cold_run(request)
+    assert caplog.text.count("nothing is fetched for a round") == 1
+
+
+def test_a_drafter_that_cannot_forget_keeps_no_other_from_it() -> None:
+    class Stubborn(ScriptedDraft):
+        def forget(self, number: int) -> None:
+            raise RuntimeError("a fault of ours")
+
+    requests = [a_request([n, 2], 4) for n in range(3)]
+    stubborn = Stubborn(knowing(requests, "right"))
+    other = ScriptedDraft(lambda wish: [], source=DraftSource.MTP)
+    own = replace(drafting_always(stubborn, 2), drafters=(stubborn, other))
+    rig = LaneRig(RecallingModel(), speculation=lambda _: own)
+    sequences = [rig.submit(request) for request in requests]
+    rig.run()
+    rig.submit(a_request([9], 1))
+    rig.run()
+    assert sorted(other.forgotten) == [sequence.number for sequence in sequences]
+    assert not rig.lanes[0]._drafts._known
 
 
 # In flight.
