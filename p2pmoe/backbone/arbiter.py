@@ -127,8 +127,8 @@ class Arbiter:
         court.cancel(work.trace)  # nobody here checks the third one's answer
         if not isinstance(reply, LayerDone):
             return None
-        said = reply.values[dispute.call.expert]
-        is_same = [bool((_values(dispute, side) == said).all()) for side in sides]
+        said = reply.values[dispute.call.expert].tobytes()  # -0.0 is not 0.0
+        is_same = [_values(dispute, side).tobytes() == said for side in sides]
         if sum(is_same) != 1:
             return None
         agreeing, other = sides if is_same[0] else reversed(sides)

@@ -33,8 +33,17 @@ def here(expert: ExpertId, rows: ExpertInput) -> bytes:
     return (rows.floats * np.float32(expert.index + 1)).astype("<f4").tobytes()
 
 
-def disputed(liar: int, *, n_workers: int = 3, check_rate: float = 0.0) -> DispatchRig:
-    """Return a rig in which worker 2 came before worker 1, and one of them lied."""
+def disputed(
+    liar: int,
+    *,
+    n_workers: int = 3,
+    check_rate: float = 0.0,
+    values: tuple[float, float] | None = None,
+) -> DispatchRig:
+    """Return a rig in which worker 2 came before worker 1, and one of them lied.
+
+    `values`: what the honest one says of one place, and the liar.
+    """
     holders = {n: {0, 1} for n in range(1, n_workers + 1)}
     rig = DispatchRig(holders, check_rate=check_rate)
     rig.is_judged = True
@@ -46,7 +55,7 @@ def disputed(liar: int, *, n_workers: int = 3, check_rate: float = 0.0) -> Dispa
     for n in (2, 1):
         (dispatch,) = rig.dispatches(n)
         rows = rig.rows_of(dispatch).copy()
-        rows[1, 3] += n == liar
+        rows[1, 3] = values[n == liar] if values else rows[1, 3] + (n == liar)
         rig.answer(n, dispatch, rows=rows)
     return rig
 
@@ -59,8 +68,17 @@ def arbiter_of(rig: DispatchRig, compute, folder: Path | None = None) -> Arbiter
     )
 
 
-async def judge(rig: DispatchRig, arbiter: Arbiter, *, lies: bool = False) -> None:
-    """Have a dispute looked into; worker 3, if it is asked, agrees with the liar."""
+async def judge(
+    rig: DispatchRig,
+    arbiter: Arbiter,
+    *,
+    lies: bool = False,
+    value: float | None = None,
+) -> None:
+    """Have a dispute looked into; worker 3, if it lies, agrees with the liar.
+
+    `value`: what it says of the place in question.
+    """
     (dispute,) = rig.disputes
     assert arbiter.take(dispute)
     with trio.fail_after(10):
@@ -70,7 +88,7 @@ async def judge(rig: DispatchRig, arbiter: Arbiter, *, lies: bool = False) -> No
                 if rig.dispatches(3):
                     (asked,) = rig.dispatches(3)
                     rows = rig.rows_of(asked).copy()
-                    rows[1, 3] += lies
+                    rows[1, 3] = rows[1, 3] + lies if value is None else value
                     rig.answer(3, asked, rows=rows)
                 await trio.sleep(0.001)
             await trio.testing.wait_all_tasks_blocked()
@@ -122,6 +140,13 @@ async def test_strangers_convict_nobody_who_is_better_known(
     assert banned(rig) == convicted
     rig.wait(40.0)
     assert rig.accounts.add_up()
+
+
+@trio_test
+async def test_right_to_the_bit_is_told_from_nearly_by_a_third_worker_too() -> None:
+    rig = disputed(2, values=(0.0, -0.0))
+    await judge(rig, arbiter_of(rig, not_here), value=0.0)
+    assert banned(rig) == {2}
 
 
 @trio_test
