@@ -27,7 +27,8 @@ __all__ = ["ExplainedPass", "print_passes"]
 
 _MOST_EXPERTS: Final = 6
 _LEFT: Final = frozenset({"text", "drafter", "waited", "why", "experts"})
-_EXPENDABLE: Final = ("why", "text", "waited")
+_BELOW: Final = ("waited", "why")
+_EXPENDABLE: Final = ("why", "text", "waited", "draft_ms", "rows", "fetch_ms")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +171,10 @@ def _print_table(rows: Sequence[dict[str, str]], stream: IO[str]) -> None:
     lacking = print_fitted(
         rows, stream, left=_LEFT, expendable=_EXPENDABLE, cut="experts"
     )
-    below = [name for name in ("waited", "why") if name in lacking]
+    gone = [name for name in lacking if name not in {*_BELOW, "text"}]
+    if gone:
+        print(f"\nno room here for: {', '.join(gone)}", file=stream)
+    below = [name for name in _BELOW if name in lacking]
     if below:
         _print_below(rows, below, stream)
 

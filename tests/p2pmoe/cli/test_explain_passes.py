@@ -120,6 +120,20 @@ def test_why_stands_below_a_table_that_has_no_room_for_it(monkeypatch) -> None:
         assert any(cells.startswith("     1") and " 50.0" in cells for cells in lines)
 
 
+def test_of_a_pass_a_very_narrow_terminal_says_what_it_lacks(monkeypatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    more = {"drafter": "self", "n_drafted": 4, "n_accepted": 2, "draft_s": 0.01}
+    passes = [PASSES[1], ExplainedPass(text=" a", told=told(3, layer(2, 4), **more))]
+    for columns, lacking in ((80, None), (60, "draft_ms"), (52, "rows, draft_ms")):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        out = Terminal()
+        print_passes(passes, out)
+        lines = seen(out).splitlines()
+        found = [line for line in lines if line.startswith("no room here for: ")]
+        assert found == ([f"no room here for: {lacking}"] if lacking else [])
+        assert "…" not in "".join(lines)
+
+
 def test_a_narrow_terminal_shows_the_experts_that_it_has_room_for(monkeypatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "60")
