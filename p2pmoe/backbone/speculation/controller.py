@@ -59,7 +59,7 @@ _PREFETCH_TRIPS = 2.0  # waits of a pass whose experts were fetched, until measu
 _PREFETCH_ROW = 0.1  # of such a pass, for each further row, waits and all
 _HIGHEST_FLOOR = 0.25  # of chances: what is cut is never seen to have been right
 _FLOOR_TRIES = 8.0
-_NO_FETCH = 24  # rounds for which none is asked for after one that fetched nothing
+_NO_FETCH = (2, 24)  # rounds without one after one that fetched nothing; it doubles
 _AT_ONCE = (DraftSource.NGRAM, None)  # which are drafted at once, if at all
 _LONGEST = 86_400.0  # seconds that a round may take: a clock that says more has jumped
 _MEASURES = RoundPlan(why="plain: measures what a pass takes")
@@ -87,6 +87,7 @@ class Controller:
         self._since_plain = 0
         self._paused: dict[tuple[DraftSource | None, bool, bool], int] = {}
         self._no_fetch_until = 0
+        self._no_fetch_pause = _NO_FETCH[0]
         self._refused: Option | None = None  # the quickest of those that do not pay
         self._why_plain = "plain: nobody has a draft"
 
@@ -272,10 +273,12 @@ class Controller:
         changes = self._plain.n_changes + self._fetched.n_changes
         fetched = outcome.fetch_s > 0.0
         if fetched:
+            self._no_fetch_pause = _NO_FETCH[0]
             self._fetched.observe(outcome.n_rows, outcome.pass_s, 0.0, 0)
         else:
-            if plan.prefetch:  # nothing was worth fetching, and may not be for a while
-                self._no_fetch_until = self._n_rounds + _NO_FETCH
+            if plan.prefetch:  # links are not known yet, or nothing was worth it
+                self._no_fetch_until = self._n_rounds + self._no_fetch_pause
+                self._no_fetch_pause = min(2 * self._no_fetch_pause, _NO_FETCH[1])
             self._plain.observe(
                 outcome.n_rows, outcome.pass_s, outcome.wait_s, outcome.n_trips
             )
