@@ -52,12 +52,14 @@ class SpeculationWish:
         """Refuse what cannot work, naming the option."""
         if not 1 <= self.draft_tokens <= MAX_DRAFT_TOKENS:
             raise ConfigurationError(
-                f"--draft-tokens {self.draft_tokens} is not 1 to {MAX_DRAFT_TOKENS}"
+                f"--draft-tokens {self.draft_tokens} is not 1 to {MAX_DRAFT_TOKENS}",
+                advice="to draft nothing, use --speculate off",
             )
         uses_model = self.policy in {SpeculationPolicy.AUTO, SpeculationPolicy.MODEL}
         if self.draft is not None and not uses_model:
             raise ConfigurationError(
-                f"--draft goes with --speculate auto or model, not {self.policy}"
+                f"--draft goes with --speculate auto or model, not {self.policy}",
+                advice="leave out one of the two",
             )
         if self.draft is None and self.policy is SpeculationPolicy.MODEL:
             raise ConfigurationError(
