@@ -94,7 +94,7 @@ class EngineParts:
     max_cold_experts: int | None = None
     park_after_s: float = 1.0
     missing: MissingPolicy = MissingPolicy.FAIL
-    speculation: SpeculationMaker | None = None  # of each lane
+    speculation: SpeculationMaker | None = None  # called for each lane
 
     def limits(self) -> ScheduleLimits:
         """Return the bounds of the schedule."""
@@ -204,7 +204,7 @@ class Engine:
                 tell=self._told,
                 monotonic=parts.monotonic,
                 missing=parts.missing,
-                speculation=parts.speculation and parts.speculation(number),
+                speculation=parts.speculation and parts.speculation(),
             )
         )
 

@@ -101,7 +101,7 @@ async def staged(folder: Path, plain: dict[bool, list[int]]) -> AsyncIterator[St
     cold = set(side.all_experts()) - set(side.hot.resident())
     plan = RoundPlan(source=DraftSource.SELF, n_drafts=N_DRAFTS, prefetch=True)
 
-    def make(_: int) -> Speculation:
+    def make() -> Speculation:
         drafter = SelfDraft(side.model, side.hot.layer, kernel=side.kernel)
         return Speculation(
             drafters=(drafter,), chooser=FixedChooser(plan), prefetch=side.prefetch

@@ -74,7 +74,7 @@ def maker(
 ) -> SpeculationMaker:
     """Return what makes lanes draft `n` tokens in each round."""
 
-    def make(_: int) -> Speculation:
+    def make() -> Speculation:
         drafter: Drafter = NgramDraft()
         if source is DraftSource.SELF:
             kernel = side.places().kernel

@@ -107,7 +107,7 @@ class LaneRig:
                     tell=self.events.extend,
                     monotonic=self.clock or (lambda: self.now),
                     missing=self.missing,
-                    speculation=self.speculation and self.speculation(number),
+                    speculation=self.speculation and self.speculation(),
                 )
             )
             for number in range(self.limits.n_lanes)

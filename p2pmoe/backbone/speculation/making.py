@@ -56,7 +56,7 @@ def speculation_maker(
     if not drafters():
         return None
 
-    def make(_: int) -> Speculation:
+    def make() -> Speculation:
         return Speculation(
             drafters=drafters(),
             chooser=Controller(n_layers, wish.draft_tokens),

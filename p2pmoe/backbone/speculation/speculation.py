@@ -87,5 +87,5 @@ class Speculation:
         return next((own for own in self.drafters if isinstance(own, Matcher)), None)
 
 
-# Makes the speculation of a lane, by its number.
-SpeculationMaker: TypeAlias = Callable[[int], Speculation]
+# Makes the speculation of one lane.
+SpeculationMaker: TypeAlias = Callable[[], Speculation]

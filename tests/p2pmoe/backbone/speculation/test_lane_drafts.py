@@ -64,7 +64,7 @@ def rig_of(
     return LaneRig(
         model or RecallingModel(),
         limits_of(**limits),
-        speculation=lambda _: speculation,
+        speculation=lambda: speculation,
     )
 
 
@@ -180,7 +180,7 @@ def test_a_chooser_that_fails_means_plain_decoding(
 
     request = a_request([1, 2], 5)
     own = Speculation(drafters=(NgramDraft(),), chooser=Broken())
-    rig = LaneRig(RecallingModel(), speculation=lambda _: own)
+    rig = LaneRig(RecallingModel(), speculation=lambda: own)
     sequence = rig.submit(request)
     rig.run()
     assert rig.tokens(sequence) == cold_run(request)
@@ -274,7 +274,7 @@ def test_b18_its_six_cases_with_a_lane(
         rig = LaneRig(
             ScriptedModel([*says, *[PAD] * 40]),
             experts=lambda step: CountingExperts(),
-            speculation=(lambda _: drafting_always(drafter, n, in_flight=False))
+            speculation=(lambda: drafting_always(drafter, n, in_flight=False))
             if n
             else None,
         )
@@ -546,7 +546,7 @@ def test_a_chooser_hears_whether_copying_would_have_been_right() -> None:
     request = a_request([1, 2, 9, 1, 2], 4)
     chooser = FixedChooser(RoundPlan())
     own = Speculation(drafters=(NgramDraft(),), chooser=chooser)
-    rig = LaneRig(RecallingModel(), speculation=lambda _: own)
+    rig = LaneRig(RecallingModel(), speculation=lambda: own)
     sequence = rig.submit(request)
     rig.step()
     sequence.tokens[-1] = 2  # as if it had repeated itself
@@ -562,7 +562,7 @@ def test_a_draft_is_cut_at_the_floor_and_behind_a_stop_token() -> None:
     plan = RoundPlan(source=DraftSource.MODEL, n_drafts=8, floor=0.2)
     drafter = ScriptedDraft(knowing([request], "right"), chance=0.5)
     own = Speculation(drafters=(drafter,), chooser=FixedChooser(plan))
-    rig = LaneRig(RecallingModel(), speculation=lambda _: own)
+    rig = LaneRig(RecallingModel(), speculation=lambda: own)
     sequence = rig.submit(request)
     rig.run()
     assert {len(step.tokens) for step in rig.steps(sequence)[1:-1]} == {3}
@@ -598,7 +598,7 @@ def prefetching(drafter: ScriptedDraft, others: Sequence[ScriptedDraft] = ()):
     own = Speculation(
         drafters=(drafter, *others), chooser=FixedChooser(plan), prefetch=fetching
     )
-    return LaneRig(RecallingModel(), speculation=lambda _: own), fetching
+    return LaneRig(RecallingModel(), speculation=lambda: own), fetching
 
 
 def test_what_drafts_foresee_is_fetched_before_their_pass() -> None:
@@ -628,7 +628,7 @@ def test_nothing_is_fetched_for_a_plan_that_does_not_say_so() -> None:
     drafter = ScriptedDraft(knowing([request], "right"), foreseen={3: (7, 8)})
     fetching = Fetching()
     own = replace(drafting_always(drafter, 2), prefetch=fetching)
-    rig = LaneRig(RecallingModel(), speculation=lambda _: own)
+    rig = LaneRig(RecallingModel(), speculation=lambda: own)
     rig.submit(request)
     rig.run()
     assert fetching.asked == []
@@ -663,7 +663,7 @@ def test_fetching_that_fails_ends_no_request(caplog: pytest.LogCaptureFixture) -
         chooser=FixedChooser(plan),
         prefetch=Lost(),
     )
-    rig = LaneRig(RecallingModel(), speculation=lambda _: own)
+    rig = LaneRig(RecallingModel(), speculation=lambda: own)
     sequence = rig.submit(request)
     rig.run()
     assert rig.tokens(sequence) == cold_run(request)
@@ -679,7 +679,7 @@ def test_a_drafter_that_cannot_forget_keeps_no_other_from_it() -> None:
     stubborn = Stubborn(knowing(requests, "right"))
     other = ScriptedDraft(lambda wish: [], source=DraftSource.MTP)
     own = replace(drafting_always(stubborn, 2), drafters=(stubborn, other))
-    rig = LaneRig(RecallingModel(), speculation=lambda _: own)
+    rig = LaneRig(RecallingModel(), speculation=lambda: own)
     sequences = [rig.submit(request) for request in requests]
     rig.run()
     rig.submit(a_request([9], 1))
@@ -723,7 +723,7 @@ def test_drafting_in_flight_can_be_switched_off(*, in_flight: bool) -> None:
     request = a_request([1, 2], 20)
     drafter = ScriptedDraft(knowing([request], "right"))
     own = drafting_always(drafter, 2, in_flight=in_flight)
-    rig = LaneRig(RecallingModel(n_polls=3), speculation=lambda _: own)
+    rig = LaneRig(RecallingModel(n_polls=3), speculation=lambda: own)
     rig.submit(request)
     rig.run()
     assert (rig.model.n_put_back > 0) == in_flight
@@ -784,7 +784,7 @@ def test_any_drafts_any_schedule_the_same_tokens(
     rig = LaneRig(
         RecallingModel(n_polls=n_polls),
         limits,
-        speculation=lambda _: drafting_always(ScriptedDraft(guess), n),
+        speculation=lambda: drafting_always(ScriptedDraft(guess), n),
     )
     sequences = [rig.submit(request) for request in requests]
     rig.run()

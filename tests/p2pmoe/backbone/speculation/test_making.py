@@ -18,7 +18,7 @@ def sources(policy: str, hot_share: float) -> list[DraftSource]:
     make = speculation_maker(wish, draft_ground(wish, side, side.places()))
     if make is None:
         return []
-    one, other = make(0), make(1)
+    one, other = make(), make()
     assert isinstance(one.chooser, Controller)
     assert one.chooser is not other.chooser
     assert one.max_drafts == 5
@@ -55,6 +55,6 @@ def test_a_model_that_was_opened_drafts_too() -> None:
         wish = SpeculationWish(policy=SpeculationPolicy(policy), draft=POCKET)
         make = speculation_maker(wish, draft_ground(wish, side, side.places(), draft))
         assert make is not None
-        drafters = make(0).drafters
+        drafters = make().drafters
         assert len(drafters) == found
         assert drafters[-1].source is DraftSource.MODEL

@@ -155,7 +155,7 @@ def test_sampled_blocks_have_the_models_own_distribution(guess: str) -> None:
 
     counts: dict[tuple[int, ...], int] = {}
     speculation = drafting_always(ScriptedDraft(draft), 1)
-    rig = LaneRig(RecallingModel(), speculation=lambda _: speculation)
+    rig = LaneRig(RecallingModel(), speculation=lambda: speculation)
     for seed in range(N_SEEDS):
         sampling = SamplingSettings(temperature=1.3, top_k=TOP_K, seed=seed)
         sequence = rig.submit(a_request(prompt, 3, sampling=sampling, client=str(seed)))
