@@ -174,10 +174,11 @@ def _report(
         print(json.dumps(_document(answer, watcher)))
         return
     n_tokens = answer.usage.get("completion_tokens", max_tokens)
-    if answer.finish_reason == "length" and n_tokens < max_tokens:
+    is_cut = isinstance(n_tokens, int) and n_tokens < max_tokens
+    if answer.finish_reason == "length" and is_cut:
         print(f"the context is full after {n_tokens} tokens", file=sys.stderr)
     n_dropped = answer.extension.get("dropped_calls", 0)
-    if n_dropped:
+    if isinstance(n_dropped, int) and n_dropped:
         line = f"{n_dropped} expert calls were left out: the answer is not exact"
         print(line, file=sys.stderr)
     if watcher.explains:

@@ -94,6 +94,22 @@ def test_a_context_that_ended_the_answer_is_told(asked):
     assert len(asked) == 1
 
 
+@pytest.mark.parametrize("figure", ["many", None, [], {}])
+def test_figures_that_are_none_are_no_error(monkeypatch, figure):
+    def complete(url, body, *, key, show, watch):
+        return Completion(
+            text="x",
+            finish_reason="length",
+            usage={"completion_tokens": figure, "prompt_tokens_details": figure},
+            extension={"dropped_calls": figure},
+        )
+
+    monkeypatch.setattr("p2pmoe.client.complete", complete)
+    for options in ([], ["--explain"], ["--json"]):
+        result = CliRunner().invoke(build_app(), ["run", "x", *options])
+        assert result.exit_code == 0
+
+
 def test_an_answer_that_is_not_exact_says_so(monkeypatch):
     def complete(url, body, *, key, show, watch):
         show("x")
