@@ -184,7 +184,7 @@ class StandIn:
 
     def teach(self, hidden: Floats, absent: Floats, added: Floats) -> None:
         """Gather rows, and learn once there are enough; see `StandIns.teach`."""
-        use = absent.any(axis=1)
+        use = absent.any(axis=1) & (np.abs(absent) < _LARGEST).all(axis=1)
         use &= (np.abs(added) < _LARGEST).all(axis=1)  # not if it is no number
         use &= (np.abs(hidden) < _LARGEST).all(axis=1)
         if not use.any():
