@@ -60,6 +60,7 @@ _PREFETCH_ROW = 0.1  # of such a pass, for each further row, waits and all
 _HIGHEST_FLOOR = 0.25  # of chances: what is cut is never seen to have been right
 _FLOOR_TRIES = 8.0
 _NO_FETCH = (2, 24)  # rounds without one after one that fetched nothing; it doubles
+_WARM = 1  # fetches whose time says little: credit and links grow with the first
 _AT_ONCE = (DraftSource.NGRAM, None)  # which are drafted at once, if at all
 _LONGEST = 86_400.0  # seconds that a round may take: a clock that says more has jumped
 _MEASURES = RoundPlan(why="plain: measures what a pass takes")
@@ -88,6 +89,7 @@ class Controller:
         self._paused: dict[tuple[DraftSource | None, bool, bool], int] = {}
         self._no_fetch_until = 0
         self._no_fetch_pause = _NO_FETCH[0]
+        self._n_fetches = 0
         self._refused: Option | None = None  # the quickest of those that do not pay
         self._why_plain = "plain: nobody has a draft"
 
@@ -226,7 +228,7 @@ class Controller:
     def _pass_s(self, way: Way, rows: float) -> float:
         if not way.prefetch:
             return self._plain.seconds(rows, hopeful=way.is_hope)
-        if self._fetched.n:
+        if self._fetched.n >= (_FIRST if way.is_hope else 1):
             return self._fetched.seconds(rows, hopeful=way.is_hope)
         trips = 1.0 if way.is_hope else _PREFETCH_TRIPS
         waits = min(trips * self._plain.trip_s, self._plain.seconds(rows))
@@ -274,7 +276,9 @@ class Controller:
         fetched = outcome.fetch_s > 0.0
         if fetched:
             self._no_fetch_pause = _NO_FETCH[0]
-            self._fetched.observe(outcome.n_rows, outcome.pass_s, 0.0, 0)
+            self._n_fetches += 1
+            if self._n_fetches > _WARM:
+                self._fetched.observe(outcome.n_rows, outcome.pass_s, 0.0, 0)
         else:
             if plan.prefetch:  # links are not known yet, or nothing was worth it
                 self._no_fetch_until = self._n_rounds + self._no_fetch_pause
