@@ -97,7 +97,7 @@ def halves_of(
     )
     total = sum(sizes.experts.values())
     # Room for everything would make a backbone keep everything.
-    buffer = (total - hot) * 3 // 4
+    buffer = (total - hot) * 7 // 8
     beside = replace(wish, prefetches=True, ahead_bytes=buffer)
     return Halves(
         model=path,
