@@ -222,7 +222,7 @@ async def test_the_commands_find_it_over_the_api(tmp_path: Path) -> None:
         assert first.exit_code == 0, first.stderr
         rows = [line.split("\t") for line in first.stderr.splitlines()]
         assert [row[0] for row in rows[:8]] == [
-            "token",
+            "step",
             "prompt",
             *map(str, range(2, 7)),
             "total",
