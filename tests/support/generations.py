@@ -27,7 +27,7 @@ class Prompt:
 
     text: str = "It was a dark night, and the old man"
     seed: int = 7
-    max_tokens: int = 32
+    max_tokens: int = 64  # so that it is not over before it is disturbed
 
     def body(self) -> dict[str, Any]:
         """Return the API request."""

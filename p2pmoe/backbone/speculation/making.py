@@ -29,7 +29,9 @@ class DraftGround:
     """What there is to draft with.
 
     `at_hand` returns a layer's experts that are in memory. With `holds_all` that is
-    every one, and then the model drafting for itself would do the same work twice.
+    every one, and then the model drafting for itself would do the same work twice. Nor
+    does it draft unasked without a network (`in_network`): there are no trips to save,
+    and experts that it drafts by would stay in memory beside those that follow use.
     `stand_ins` guess for experts that are absent, `prefetch` fetches them; `draft` is
     another model that drafts.
     """
@@ -39,6 +41,7 @@ class DraftGround:
     profile: Profile
     at_hand: ExpertsOfLayer
     holds_all: bool = False
+    in_network: bool = True
     stand_ins: StandIns | None = None
     prefetch: Prefetching | None = None
     draft: DraftFile | None = None
@@ -75,8 +78,8 @@ def draft_ground(
 ) -> DraftGround:
     """Return what a service's lanes draft with; stand-ins only if they are asked."""
     description, hot = local.model.description, local.hot
-    stand_ins = None
-    if _wants_self_draft(wish, holds_all=hot.holds_all):
+    stand_ins, in_network = None, places.network is not None
+    if _wants_self_draft(wish, hot.holds_all, in_network):
         stand_ins = StandIns.within(
             description.n_expert,
             description.n_embd,
@@ -89,23 +92,26 @@ def draft_ground(
         profile=places.profile,
         at_hand=hot.layer,
         holds_all=hot.holds_all,
+        in_network=in_network,
         stand_ins=stand_ins,
         prefetch=places.prefetch,
         draft=draft,
     )
 
 
-def _wants_self_draft(wish: SpeculationWish, *, holds_all: bool) -> bool:
+def _wants_self_draft(wish: SpeculationWish, holds_all: bool, in_network: bool) -> bool:
     """Whether the model is to draft for itself."""
-    allowed = {SpeculationPolicy.AUTO, SpeculationPolicy.SELF}
-    return wish.policy in allowed and not holds_all
+    if holds_all:
+        return False
+    is_auto = wish.policy is SpeculationPolicy.AUTO and in_network
+    return is_auto or wish.policy is SpeculationPolicy.SELF
 
 
 def _drafters(wish: SpeculationWish, ground: DraftGround) -> tuple[Drafter, ...]:
     found: list[Drafter] = []
     if wish.policy in {SpeculationPolicy.AUTO, SpeculationPolicy.NGRAM}:
         found.append(NgramDraft())
-    if _wants_self_draft(wish, holds_all=ground.holds_all):
+    if _wants_self_draft(wish, ground.holds_all, ground.in_network):
         found.append(
             SelfDraft(
                 ground.model,
