@@ -31,7 +31,7 @@ class DraftGround:
     `at_hand` returns a layer's experts that are in memory. With `holds_all` that is
     every one, and then the model drafting for itself would do the same work twice. Nor
     does it draft unasked without a network (`in_network`): there are no trips to save,
-    and experts that it drafts by would stay in memory beside those that follow use.
+    and its stand-ins would take memory beyond what was given (fault B15).
     `stand_ins` guess for experts that are absent, `prefetch` fetches them; `draft` is
     another model that drafts.
     """

@@ -1,9 +1,10 @@
 """The model's layers with the experts at hand alone: what a self-draft computes with.
 
-`AtHandLayers` takes one snapshot of what is in memory, so that a draft step sees the
-same experts throughout; `routes` sends rows to those alone, and `begin` computes them
-here and now, coded like anybody's. It never asks the network or the disk. What the rows
-would have wanted is noted by layer (`foreseen`). For one thread.
+`AtHandLayers` sends a layer's rows to what is in memory at that moment alone (`route`),
+and computes them with the same experts here and now, coded like anybody's (`begin`). It
+never asks the network or the disk, and holds no expert beyond `begin`: one that gives
+way to others is gone with all its memory (fault B15). What the rows would have wanted
+is noted by layer (`foreseen`). For one thread.
 """
 
 from collections.abc import Callable, Mapping
@@ -83,19 +84,13 @@ class AtHandLayers:
         self._operations = operations_for(kernel)
         self._products = products_for(kernel)
         self._stand_ins = stand_ins
-        self._at_hand: dict[int, tuple[Mapping[int, ExpertWeights], AtHand]] = {}
-        self._added: Floats | None = None  # to the layer that was routed last
+        # Of the layer that was routed last: its experts, and what is added to it.
+        self._routed: Mapping[int, ExpertWeights] = {}
+        self._added: Floats | None = None
 
-    def snapshot(self, layer: int, n_expert: int) -> AtHand:
-        """Return which experts of a layer are at hand, bool [n_expert]."""
-        mapping = self._experts(layer)
-        known = self._at_hand.get(layer)
-        if known is not None and known[0] is mapping:
-            return known[1]
-        flags = np.zeros(n_expert, np.bool_)
-        flags[[index for index in mapping if index < n_expert]] = True
-        self._at_hand[layer] = mapping, flags
-        return flags
+    def at_hand(self, layer: int, n_expert: int) -> AtHand:
+        """Return which experts of a layer are at hand now, bool [n_expert]."""
+        return _flags(self._experts(layer), n_expert)
 
     def settle(self) -> None:
         """Let what passes have taught take effect, a layer at a time."""
@@ -112,17 +107,18 @@ class AtHandLayers:
         own = None if self._stand_ins is None else self._stand_ins.layer(layer)
         trust = 0.0 if own is None else own.trust
         substitutes = ALONE + trust * (BESIDE - ALONE)
-        at_hand = self.snapshot(layer, logits.shape[1])
+        self._routed = self._experts(layer)
+        at_hand = _flags(self._routed, logits.shape[1])
         choice = router.route_among(logits, at_hand, substitutes)
         self._added = None if own is None else own.add(hidden, choice.absent)
         return Routing(experts=choice.experts, weights=choice.weights)
 
     def begin(self, layer: int, hidden: Floats, routing: Routing) -> "AtHandPending":
         """Compute the layer that was routed last; NonFinite."""
+        weights, self._routed = self._routed, {}
         added, self._added = self._added, None
         if routing.experts.shape[1] == 0:
             return AtHandPending(np.zeros_like(hidden) if added is None else added)
-        weights, _ = self._at_hand[layer]  # those that the rows were routed among
         values = self._products.routed(weights, routing.experts, hidden, self._profile)
         mixed = self._operations.weighted_sum(values, routing.weights)
         return AtHandPending(mixed if added is None else mixed + added)
@@ -137,3 +133,9 @@ class AtHandPending(ExpertsHere):
     def finish(self) -> Floats:
         """Return the mixed sum."""
         return self.mixed
+
+
+def _flags(experts: Mapping[int, ExpertWeights], n_expert: int) -> AtHand:
+    flags = np.zeros(n_expert, np.bool_)
+    flags[[index for index in experts if index < n_expert]] = True
+    return flags

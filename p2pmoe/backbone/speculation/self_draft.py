@@ -102,7 +102,7 @@ class SelfDraft:
         # A row's first choice weighs most, and what several rows want adds up.
         shares = np.broadcast_to(_FADE ** np.arange(best.shape[1]), best.shape)
         weight = np.bincount(best.ravel(), shares.ravel(), n_expert)
-        weight[self.layers.snapshot(layer, n_expert)] = 0.0
+        weight[self.layers.at_hand(layer, n_expert)] = 0.0
         order = np.argsort(-weight, kind="stable")
         return tuple(int(expert) for expert in order if weight[expert] > 0.0)
 

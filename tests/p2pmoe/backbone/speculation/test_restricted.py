@@ -1,3 +1,6 @@
+import gc
+import weakref
+
 import numpy as np
 
 from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
@@ -30,6 +33,28 @@ def test_a_layer_sees_what_is_in_memory_when_it_is_routed() -> None:
     assert np.isfinite(layers.begin(layer, hidden, routing).finish()).all()
     [(_, noted)] = wanted.logits.values()
     assert [rows.shape[0] for rows in noted] == [3]
+
+
+class Layer(dict[int, object]):
+    """A layer's experts that can be watched."""
+
+
+def test_b15_experts_are_held_no_longer_than_they_are_computed_with() -> None:
+    tiny = tiny_model()
+    layer = tiny.model.description.moe_layers[0]
+    n_expert = tiny.model.description.n_expert
+    now = [Layer(tiny.experts.layer(layer, range(n_expert)))]
+    layers = AtHandLayers(lambda _: now[0], NumpyKernel(), Profile.R32)
+    hidden = np.ones((1, tiny.model.description.n_embd), np.float32)
+    routing = layers.route(layer, tiny.model.routers()[layer], hidden)
+    pending = layers.begin(layer, hidden, routing)
+    assert layers.at_hand(layer, n_expert).all()
+    before = weakref.ref(now[0])
+    now[0] = Layer()  # all were evicted
+    gc.collect()
+    assert before() is None
+    assert np.isfinite(pending.finish()).all()
+    assert not layers.at_hand(layer, n_expert).any()
 
 
 def test_nothing_at_hand_mixes_to_nothing() -> None:
