@@ -58,6 +58,9 @@ def open_draft(
     `tokenizer` is the other's: both must have the same tokens. Weights of more than
     `most_bytes` are not loaded. All of them are read before it returns.
     """
+    if "\0" in str(path):
+        log.warning("--draft %r is not used: it is no path", str(path))
+        return None
     try:
         with open_model(path) as model_file:
             return _loaded(model_file, tokenizer, kernel, most_bytes)

@@ -1,4 +1,5 @@
 import logging
+from pathlib import Path
 
 import pytest
 
@@ -124,6 +125,6 @@ def test_a_file_that_cannot_draft_is_told_and_left_out(tmp_path, caplog) -> None
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"GGUF" + bytes(40))
     with caplog.at_level(logging.WARNING):
-        for path in (other, broken, tmp_path / "none.gguf"):
+        for path in (other, broken, tmp_path / "none.gguf", Path("a\0b")):
             assert open_draft(path, tokenizer, NumpyKernel(), PLENTY) is None
-    assert len(caplog.records) == 3
+    assert len(caplog.records) == 4
