@@ -44,6 +44,20 @@ def run_until(path: Path, at: int) -> tuple[bool, list[str]]:
     return crashed_at(at, history)
 
 
+def killed_at(path: Path, at: int) -> list[str]:
+    """Run a month that is killed at a point, or at its last if it has fewer.
+
+    What is filed together goes into one commit or several, as the threads come to it,
+    so that no two months need have as many points.
+    """
+    was_killed, told = run_until(path, at)
+    while not was_killed:
+        shutil.rmtree(path)
+        at = min(at - 1, int(told[-1].split()[1]))
+        was_killed, told = run_until(path, at)
+    return told
+
+
 def final_balances(path: Path) -> Balances:
     with Reader(path).session() as connection:
         lines = balances(connection)
@@ -76,12 +90,10 @@ def test_b35_killed_anywhere_nothing_is_lost_and_nothing_paid_twice(
     whole = Month(folder / "whole", told)
     expected = final_balances(folder / "whole"), sorted(whole.paid().values())
     assert n_points >= N_POINTS
-    n_killed = 0
     for number in range(N_POINTS):
         at = 1 + number * n_points // N_POINTS
         path = folder / "cut"
-        was_killed, told = run_until(path, at)
-        n_killed += was_killed
+        told = killed_at(path, at)
         if told:
             check_what_was_told(path, told)
         month = finish(path, told)
@@ -90,4 +102,3 @@ def test_b35_killed_anywhere_nothing_is_lost_and_nothing_paid_twice(
         if number % _VERIFIED == 0:
             verify_ledger(Reader(path), month.world.identity)
         shutil.rmtree(path)
-    assert n_killed == N_POINTS
