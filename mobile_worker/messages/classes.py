@@ -33,6 +33,13 @@ _CLASSES: Mapping[MessageType, MessageClass] = {
     MessageType.DEMAND: MessageClass.BULK,
     MessageType.PLACEMENT: MessageClass.BULK,
     MessageType.BLOB: MessageClass.BULK,
+    MessageType.CANARY: MessageClass.INTERACTIVE,
+    MessageType.CANARY_ANSWER: MessageClass.INTERACTIVE,
+    MessageType.OPENED: MessageClass.BULK,
+    MessageType.RECOMPUTE: MessageClass.BULK,
+    MessageType.AUDIT: MessageClass.BULK,
+    MessageType.PAID: MessageClass.BULK,
+    MessageType.STANDBY: MessageClass.BULK,
 }
 
 

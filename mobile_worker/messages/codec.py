@@ -17,6 +17,20 @@ from mobile_worker.messages.accounts import (
     GrantRequest,
     Voucher,
 )
+from mobile_worker.messages.audits import (
+    Audit,
+    Booked,
+    Canary,
+    CanaryAnswer,
+    Open,
+    Opened,
+    Paid,
+    Recompute,
+    Recomputed,
+    Standby,
+    Standing,
+    Verdict,
+)
 from mobile_worker.messages.blobs import Blob, Get
 from mobile_worker.messages.envelope import (
     MAX_MESSAGE_BYTES,
@@ -44,8 +58,12 @@ __all__ = ["MESSAGE_CLASSES", "Message", "encode_message", "parse_message"]
 
 Message: TypeAlias = (
     Accept
+    | Audit
     | Blob
+    | Booked
     | Busy
+    | Canary
+    | CanaryAnswer
     | Cancel
     | Countersign
     | Demand
@@ -61,11 +79,19 @@ Message: TypeAlias = (
     | Lease
     | ManifestNotice
     | Offer
+    | Open
+    | Opened
     | Output
+    | Paid
     | Placement
+    | Recompute
+    | Recomputed
     | Refused
     | Release
     | Renew
+    | Standby
+    | Standing
+    | Verdict
     | Voucher
 )
 

@@ -70,6 +70,18 @@ class MessageType(IntEnum):
     REFUSED = 25
     FILE = 26
     FILED = 27
+    CANARY = 28
+    CANARY_ANSWER = 29
+    OPEN = 30
+    OPENED = 31
+    RECOMPUTE = 32
+    RECOMPUTED = 33
+    AUDIT = 34
+    VERDICT = 35
+    STANDING = 36
+    PAID = 37
+    STANDBY = 38
+    BOOKED = 39
 
 
 _TYPES = {int(number): number for number in MessageType}

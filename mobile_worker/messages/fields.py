@@ -35,6 +35,7 @@ __all__ = [
     "U64",
     "BodyKind",
     "Bytes",
+    "Counts",
     "Experts",
     "Flag",
     "HeaderKind",
@@ -48,6 +49,7 @@ __all__ = [
     "unpack_words",
 ]
 
+_MAX_COUNTS = 1 << 20
 Packed: TypeAlias = tuple[list[int], bytes]  # [dtype, dimensions...] and the bytes
 
 
@@ -208,6 +210,34 @@ class Experts:
         """Return the ids."""
         words = unpack_words(dimensions, raw, self.max_experts)
         return tuple(map(ExpertId.unpack, words))
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Pairs (expert, count) as u32 [2, n]: all packed ids, then all counts."""
+
+    dtype: Dtype = Dtype.U32
+
+    def pack(self, value: object) -> Packed | None:
+        """Describe the pairs as u32 [2, n]."""
+        if not isinstance(value, tuple) or len(value) > _MAX_COUNTS:
+            raise MessageError(f"{value!r:.40} is no tuple of counts")
+        if not value:
+            return None
+        try:
+            experts = [expert.packed for expert, _ in value]
+            counts = [count for _, count in value]
+        except (AttributeError, TypeError, ValueError) as error:
+            raise MessageError("counts are pairs of expert id and u32") from error
+        return [self.dtype, 2, len(value)], pack_words(experts + counts)
+
+    def unpack(self, dimensions: Sequence[int], raw: memoryview) -> object:
+        """Return the pairs."""
+        if dimensions and (len(dimensions) != 2 or dimensions[0] != 2):
+            raise MessageError(f"shape {dimensions}, not two rows of words")
+        words = unpack_words((), raw, 2 * _MAX_COUNTS)
+        n = len(words) // 2
+        return tuple(zip(map(ExpertId.unpack, words[:n]), words[n:], strict=True))
 
 
 def pack_words(words: Sequence[int]) -> bytes:

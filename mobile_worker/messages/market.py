@@ -20,12 +20,12 @@ from mobile_worker.messages.fields import (
     U8,
     U32,
     U64,
+    Counts,
     Experts,
     Kind,
     Packed,
     Rows,
     Text,
-    pack_words,
     unpack_words,
 )
 from mobile_worker.shards.manifest import MAX_MANIFEST_BYTES
@@ -76,32 +76,6 @@ class _Models:
         if dimensions and (len(dimensions) != 2 or dimensions[1] != 32):
             raise MessageError(f"shape {dimensions}, not rows of 32")
         return tuple(bytes(raw[at : at + 32]) for at in range(0, len(raw), 32))
-
-
-@dataclass(frozen=True, slots=True)
-class _Counts:
-    """Pairs (expert, count) as u32 [2, n]: all packed ids, then all counts."""
-
-    dtype: Dtype = Dtype.U32
-
-    def pack(self, value: object) -> Packed | None:
-        if not isinstance(value, tuple) or len(value) > _MAX_EXPERTS:
-            raise MessageError(f"{value!r:.40} is no tuple of counts")
-        if not value:
-            return None
-        try:
-            experts = [expert.packed for expert, _ in value]
-            counts = [count for _, count in value]
-        except (AttributeError, TypeError, ValueError) as error:
-            raise MessageError("counts are pairs of expert id and u32") from error
-        return [self.dtype, 2, len(value)], pack_words(experts + counts)
-
-    def unpack(self, dimensions: Sequence[int], raw: memoryview) -> object:
-        if dimensions and (len(dimensions) != 2 or dimensions[0] != 2):
-            raise MessageError(f"shape {dimensions}, not two rows of words")
-        words = unpack_words((), raw, 2 * _MAX_EXPERTS)
-        n = len(words) // 2
-        return tuple(zip(map(ExpertId.unpack, words[:n]), words[n:], strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +252,7 @@ class Demand:
     TYPE: ClassVar[MessageType] = MessageType.DEMAND
     FIELDS: ClassVar[Mapping[str, Kind]] = {
         "manifest_hash": DIGEST,
-        "counts": _Counts(),
+        "counts": Counts(),
         "at_hand": Experts(),
         "has_disk": FLAG,
         "n_tokens": U32,

@@ -5,8 +5,12 @@ from hypothesis import strategies as st
 from mobile_worker.expert_id import ExpertId
 from mobile_worker.messages import (
     Accept,
+    Audit,
     Blob,
+    Booked,
     Busy,
+    Canary,
+    CanaryAnswer,
     Cancel,
     CodedTensor,
     Countersign,
@@ -26,11 +30,19 @@ from mobile_worker.messages import (
     ManifestNotice,
     Message,
     Offer,
+    Open,
+    Opened,
     Output,
+    Paid,
     Placement,
+    Recompute,
+    Recomputed,
     Refused,
     Release,
     Renew,
+    Standby,
+    Standing,
+    Verdict,
     Voucher,
 )
 from relay.keys import PeerId
@@ -155,6 +167,65 @@ EXAMPLES: dict[str, Message] = {
         request=99, error=0, compute_us=310, n_rows_total=3, results=_run(3 * 256)
     ),
     "accept": Accept(tab=_run(8), ranges=((0, 0), (5, 900))),
+    "canary": Canary(
+        number=7,
+        manifest_hash=_run(32),
+        experts=_EXPERTS,
+        profile=1,
+        n_rows=2,
+        within_ms=5000,
+        seed=_run(32),
+        rows=b"",
+    ),
+    "canary_answer": CanaryAnswer(
+        number=7, experts=_EXPERTS[:2], hashes=_run(32), reason="paused"
+    ),
+    "open": Open(voucher_hash=_run(32), tab=_run(8), serving=41),
+    "opened": Opened(voucher_hash=_run(32), serving=41, rows=_run(288), reason=""),
+    "recompute": Recompute(
+        number=9,
+        manifest_hash=_run(32),
+        expert=_EXPERTS[:1],
+        profile=1,
+        n_rows=1,
+        worker=PeerId(_run(32, 4)),
+        avoid=_run(64),
+        rows=_run(288),
+    ),
+    "recomputed": Recomputed(
+        number=9, out_hash=_run(16), referee=_run(32, 5), reason=""
+    ),
+    "audit": Audit(
+        worker=PeerId(_run(32)),
+        manifest_hash=_run(32),
+        outcome=0,
+        counts=((ExpertId(1, 2), 40),),
+    ),
+    "verdict": Verdict(
+        worker=PeerId(_run(32)),
+        backbone=PeerId(_run(32, 1)),
+        voucher_hash=_run(32),
+        serving=41,
+        outcome=1,
+        referees=_run(64),
+    ),
+    "standing": Standing(
+        state=1,
+        reason=2,
+        detail="12 of 200 checks passed",
+        passes=12,
+        mismatches=0,
+        timeouts=1,
+        until_s=600,
+    ),
+    "paid": Paid(
+        manifest_hash=_run(32),
+        from_us=1,
+        to_us=60_000_001,
+        counts=((ExpertId(1, 2), 40),),
+    ),
+    "standby": Standby(paper=_run(200), signature=_run(64)),
+    "booked": Booked(name=_run(32), error=""),
 }
 
 _u8 = st.integers(0, 255)
@@ -171,6 +242,9 @@ _record = st.binary(max_size=300)
 _long = st.binary(max_size=500)
 _expert = st.builds(ExpertId, _u16, _u16)
 _experts = st.lists(_expert, max_size=6).map(tuple)
+_counts = st.lists(st.tuples(_expert, _u32), max_size=5).map(tuple)
+_hashes = st.integers(0, 3).map(lambda n: _run(16 * n))
+_peers = st.integers(0, 3).map(lambda n: _run(32 * n))
 _leaves = st.integers(0, 3).map(lambda n: _run(79 * n))
 
 
@@ -272,7 +346,7 @@ any_message: st.SearchStrategy[Message] = st.one_of(
     st.builds(
         Demand,
         manifest_hash=_hash,
-        counts=st.lists(st.tuples(_expert, _u32), max_size=5).map(tuple),
+        counts=_counts,
         at_hand=_experts,
         has_disk=st.booleans(),
     ),
@@ -328,4 +402,61 @@ any_message: st.SearchStrategy[Message] = st.one_of(
         tab=_lease,
         ranges=_ranges,
     ),
+    st.builds(
+        Canary,
+        number=_u64,
+        manifest_hash=_hash,
+        experts=_experts,
+        profile=_u8,
+        n_rows=_u16,
+        within_ms=_u32,
+        seed=st.one_of(st.just(b""), _hash),
+        rows=_long,
+    ),
+    st.builds(
+        CanaryAnswer, number=_u64, experts=_experts, hashes=_hashes, reason=_text
+    ),
+    st.builds(Open, voucher_hash=_hash, tab=_lease, serving=_u32),
+    st.builds(Opened, voucher_hash=_hash, serving=_u32, rows=_long, reason=_text),
+    st.builds(
+        Recompute,
+        number=_u64,
+        manifest_hash=_hash,
+        expert=_experts.map(lambda found: found[:1]),
+        profile=_u8,
+        n_rows=_u16,
+        worker=_hash,
+        avoid=_peers,
+        rows=_long,
+    ),
+    st.builds(
+        Recomputed,
+        number=_u64,
+        out_hash=st.sampled_from([b"", bytes(16)]),
+        referee=st.one_of(st.just(b""), _hash),
+        reason=_text,
+    ),
+    st.builds(Audit, worker=_hash, manifest_hash=_hash, outcome=_u8, counts=_counts),
+    st.builds(
+        Verdict,
+        worker=_hash,
+        backbone=_hash,
+        voucher_hash=_hash,
+        serving=_u32,
+        outcome=_u8,
+        referees=_peers,
+    ),
+    st.builds(
+        Standing,
+        state=_u8,
+        reason=_u8,
+        detail=_text,
+        passes=_u32,
+        mismatches=_u32,
+        timeouts=_u32,
+        until_s=_u32,
+    ),
+    st.builds(Paid, manifest_hash=_hash, from_us=_u63, to_us=_u63, counts=_counts),
+    st.builds(Standby, paper=_long, signature=_signature),
+    st.builds(Booked, name=_hash, error=_text),
 )
