@@ -6,9 +6,9 @@ import threading
 import pytest
 
 from ledger.errors import FormatRefused, StoreBusy
-from p2pmoe.ledgerd import control_client
 from p2pmoe.ledgerd.control_client import Unreachable, ask_control
 from p2pmoe.ledgerd.control_lines import pack_answer
+from p2pmoe.local_socket import asking
 
 
 @pytest.fixture
@@ -62,14 +62,6 @@ def test_nobody_there(tmp_path):
 
 
 def test_somebody_else(tmp_path, listening, monkeypatch):
-    monkeypatch.setattr(control_client, "peer_uid", lambda _: 12345)
+    monkeypatch.setattr(asking, "peer_uid", lambda _: 12345)
     with pytest.raises(Unreachable, match="of user 12345"):
         ask_control(tmp_path, "ping", {})
-
-
-def test_an_answer_is_bounded(tmp_path, listening, monkeypatch):
-    monkeypatch.setattr(control_client, "MAX_LINE_BYTES", 10)
-    thread = answering(listening, b"x" * 100)
-    with pytest.raises(FormatRefused, match="over 10 bytes"):
-        ask_control(tmp_path, "ping", {})
-    thread.join()

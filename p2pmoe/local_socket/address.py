@@ -1,4 +1,4 @@
-"""Where a ledger's control socket lies, by a path that is short enough for a socket.
+"""Where a service's control socket lies, by a path that is short enough for a socket.
 
 A socket's path is at most about a hundred bytes, a folder's may be longer. Where the
 system shows a process its open files (Linux), such a folder is opened and the path

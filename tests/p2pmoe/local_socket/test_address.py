@@ -4,8 +4,8 @@ import socket
 
 import pytest
 
-from p2pmoe.ledgerd import control_address
-from p2pmoe.ledgerd.control_address import MAX_SOCKET_PATH, socket_address
+from p2pmoe.local_socket import address as where
+from p2pmoe.local_socket.address import MAX_SOCKET_PATH, socket_address
 
 
 def test_a_short_path_is_taken_as_it_is(tmp_path):
@@ -28,7 +28,7 @@ def test_a_deep_folders_socket_is_bound_and_found_and_nothing_is_left(tmp_path):
 
 
 def test_where_open_files_are_not_shown_it_is_an_error(tmp_path, monkeypatch):
-    monkeypatch.setattr(control_address, "_OPEN_FILES", tmp_path / "none")
+    monkeypatch.setattr(where, "_OPEN_FILES", tmp_path / "none")
     deep = tmp_path / ("d" * 120)
     with pytest.raises(OSError, match="too long"), socket_address(deep):
         pass
