@@ -23,7 +23,14 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from mobile_worker.errors import IdentityError, IdentityInUse
 from relay.keys import PeerId, SigningKey
 
-__all__ = ["Identity", "load_or_create", "read_to_sign"]
+__all__ = [
+    "Identity",
+    "is_in_use",
+    "load_or_create",
+    "parse_identity",
+    "read_to_sign",
+    "write_identity",
+]
 
 _HEADING = "p2pmoe identity v1"
 _MAX_FILE_BYTES = 1024
@@ -126,6 +133,39 @@ def read_to_sign(path: Path) -> Identity:
         os.close(descriptor)
 
 
+def is_in_use(path: Path) -> bool:
+    """Return whether a process holds the key file; one that is not there is free."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def write_identity(path: Path, identity: Identity) -> None:
+    """Write a key file where there is none; if there is one, leave it as it is.
+
+    Raises:
+        IdentityError: it cannot be written.
+    """
+    _create(path, identity.text())
+
+
+def parse_identity(text: str, name: str) -> Identity:
+    """Return the identity that a key file's text holds; `name` says what it is of.
+
+    Raises:
+        IdentityError: it is damaged.
+    """
+    return _parse(name, text)
+
+
 def _create(path: Path, text: str) -> None:
     draft = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
@@ -174,7 +214,7 @@ def _read(path: Path, descriptor: int) -> str:
         ) from error
 
 
-def _parse(path: Path, text: str) -> Identity:
+def _parse(name: Path | str, text: str) -> Identity:
     lines = text.splitlines()
     seeds = {}
     for line in lines[1:]:
@@ -189,7 +229,7 @@ def _parse(path: Path, text: str) -> Identity:
         or {len(seed) for seed in seeds.values()} != {32}
     ):
         raise IdentityError(
-            f"identity file {path} is damaged",
+            f"identity file {name} is damaged",
             advice="Restore it from a backup, or move it away to get a new identity",
         )
     return Identity.from_seeds(seeds["ed25519"], seeds["x25519"])
