@@ -22,6 +22,7 @@ from p2pmoe.cli.relay_options import (
     AcmeListen,
     AcmeServer,
     BehindFront,
+    Blobs,
     Cert,
     Data,
     Key,
@@ -35,10 +36,12 @@ from p2pmoe.cli.relay_options import (
     Open,
     OpeningCredit,
     Price,
+    PriceEpoch,
     PublicUrl,
     ReadyFile,
     SelfSignedFlag,
     Shard,
+    StandbyPay,
     TrustedProxy,
 )
 
@@ -73,6 +76,8 @@ def _relay(
     data: Data = None,
     opening_credit: OpeningCredit = 0,
     price_uc: Price = 100,
+    price_epoch: PriceEpoch = 600,
+    standby: StandbyPay = 0,
     public_url: PublicUrl = None,
     market: Market = None,
     ledger: Ledger = None,
@@ -81,6 +86,7 @@ def _relay(
     trusted_proxy: TrustedProxy = None,
     shard: Shard = None,
     neutral_page: NeutralPage = False,
+    blobs: Blobs = "1G",
     metrics_token_file: MetricsTokenFile = None,
     acme: Acme = None,
     acme_email: AcmeEmail = "",
@@ -92,6 +98,7 @@ def _relay(
     if context.invoked_subcommand is not None:
         return
     from ledger.amounts import UC_PER_CREDIT
+    from p2pmoe.market.price import PriceSettings
     from p2pmoe.network.folder import default_folder
     from p2pmoe.network.operator import OperatorConfig
     from p2pmoe.network.running import log_to_stderr
@@ -113,12 +120,17 @@ def _relay(
         market=None if market is None else peer_id_from_hex(market),
         ledger=None if ledger is None else peer_id_from_hex(ledger),
         opening_credit_uc=opening_credit * UC_PER_CREDIT,
-        base_uc=price_uc,
+        prices=PriceSettings(
+            base_uc=price_uc,
+            epoch_s=price_epoch,
+            standby_uc=standby * UC_PER_CREDIT,
+        ),
         neutral_page=neutral_page,
         metrics_token=_metrics_token(metrics_token_file),
         limits=limits,
         trusted_proxies=_networks(trusted_proxy or ()),
         shard=shard,
+        blob_bytes=_blob_bytes(blobs),
     )
     _run(config, ready_file)
 
@@ -136,6 +148,12 @@ def _run(config: "OperatorConfig", ready_file: Path | None) -> None:
     run_service(
         functools.partial(run_operator, config, clock=SystemClock(), started=started)
     )
+
+
+def _blob_bytes(text: str) -> int:
+    from p2pmoe.cli.sizes import parse_size
+
+    return 0 if text.strip() == "0" else parse_size(text, option="--blobs")
 
 
 def _networks(texts: Iterable[str]) -> "tuple[ProxyNetwork, ...]":

@@ -12,6 +12,7 @@ __all__ = [
     "AcmeListen",
     "AcmeServer",
     "BehindFront",
+    "Blobs",
     "Cert",
     "Data",
     "Key",
@@ -25,10 +26,12 @@ __all__ = [
     "Open",
     "OpeningCredit",
     "Price",
+    "PriceEpoch",
     "PublicUrl",
     "ReadyFile",
     "SelfSignedFlag",
     "Shard",
+    "StandbyPay",
     "TrustedProxy",
 ]
 
@@ -97,7 +100,26 @@ Price = Annotated[
         min=0,
         max=10**9,
         metavar="PRICE",
-        help="Micro-credits for a row of an expert.",
+        help="Micro-credits for a row of an expert, on average.",
+    ),
+]
+PriceEpoch = Annotated[
+    int,
+    typer.Option(
+        min=2,
+        max=86_400,
+        metavar="SECONDS",
+        help="How long prices hold before they follow scarcity.",
+    ),
+]
+StandbyPay = Annotated[
+    int,
+    typer.Option(
+        "--standby",
+        min=0,
+        max=10**9,
+        metavar="CREDITS",
+        help="Paid a day, for each model, to workers that stand by.",
     ),
 ]
 PublicUrl = Annotated[
@@ -149,4 +171,11 @@ MetricsTokenFile = Annotated[
 NeutralPage = Annotated[
     bool,
     typer.Option("--neutral-page", help="No status page: / says nothing."),
+]
+Blobs = Annotated[
+    str,
+    typer.Option(
+        metavar="SIZE",
+        help="Disk for shards that the relay hands out under /blob/; 0 for none.",
+    ),
 ]

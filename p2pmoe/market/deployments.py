@@ -72,6 +72,7 @@ def expert_of(key: ExpertKey) -> ExpertId:
 class Listing:
     """A deployment as the market keeps it. `number` is the market's own for it.
 
+    `priced_at`: when its prices changed last, in this run of the market.
     `rows_a_token`: rows of experts that one token takes, as reported; 0 if not known.
     """
 
@@ -89,6 +90,7 @@ class Listing:
         self.name = parsed.name
         self.architecture = parsed.architecture
         self.prices = prices
+        self.priced_at = float("-inf")
         self.record = b""
         self.heard_at = 0.0
         self.n_reports = 0
@@ -127,6 +129,11 @@ class Listing:
     def has_disk(self) -> bool:
         """Whether the backbone can read every expert from its own disk."""
         return self._has_disk
+
+    def has(self, expert: ExpertId) -> bool:
+        """Tell whether the backbone itself can compute an expert."""
+        known = expert in self._digests
+        return known and (self._has_disk or expert in self._at_hand)
 
     def tokens_s(self, now: float) -> float:
         """Return how many tokens a second the backbone reports."""

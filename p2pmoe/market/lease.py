@@ -20,6 +20,7 @@ import heapq
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from typing import Protocol
 
 from mobile_worker.expert_id import ExpertId
 from p2pmoe.market.errors import UnknownLease
@@ -34,6 +35,7 @@ __all__ = [
     "LeaseEvent",
     "LeaseState",
     "LeaseTable",
+    "LiveListener",
     "lease_id_of",
 ]
 
@@ -116,6 +118,10 @@ class Lease:
             return ()
         return tuple(sorted(self.held_since))
 
+    def has_live(self, expert: ExpertId) -> bool:
+        """Whether the expert may be asked of the worker now."""
+        return self.state is LeaseState.LIVE and expert in self.held_since
+
 
 def lease_id_of(worker: PeerId, deployment: Deployment) -> bytes:
     """Return the 8-byte id that this worker's lease for this deployment always has."""
@@ -123,11 +129,26 @@ def lease_id_of(worker: PeerId, deployment: Deployment) -> bytes:
     return hashlib.sha256(_LEASE_DOMAIN + b"".join(parts)).digest()[:8]
 
 
+class LiveListener(Protocol):
+    """Who hears that a lease's live experts are others now.
+
+    `by_market`: the market itself took what is missing; else its worker gave it up.
+    """
+
+    def __call__(self, lease: Lease, *, by_market: bool) -> None:
+        """Hear of it, after the change."""
+
+
+def _unheard(lease: Lease, *, by_market: bool) -> None:
+    """Tell nobody."""
+
+
 class LeaseTable:
     """All leases in force, and when each of them ends."""
 
     def __init__(self, term_s: float = TERM_S) -> None:
         self.term_s = term_s
+        self.on_live: LiveListener = _unheard
         self._by_id: dict[bytes, Lease] = {}
         self._by_worker: dict[PeerId, dict[Deployment, Lease]] = {}
         self._by_deployment: dict[Deployment, dict[PeerId, Lease]] = {}
@@ -208,9 +229,7 @@ class LeaseTable:
             lease.held_since.setdefault(expert, now)
         if known:
             self._advance(lease, LeaseEvent.HELD)
-        live = lease.live
-        self._recount(lease, before, live)
-        return live != before
+        return self._recount(lease, before)
 
     def renew(self, lease: Lease, now: float) -> None:
         """Start the term anew."""
@@ -222,25 +241,27 @@ class LeaseTable:
         for lease in self:
             self.renew(lease, now)
 
-    def withdraw(self, lease: Lease, experts: Iterable[ExpertId]) -> None:
+    def withdraw(
+        self, lease: Lease, experts: Iterable[ExpertId], *, by_market: bool = False
+    ) -> None:
         """Take experts out of a lease that goes on with the rest."""
         before = lease.live
         for expert in experts:
             lease.experts.pop(expert, None)
             lease.held_since.pop(expert, None)
-        self._recount(lease, before, lease.live)
+        self._recount(lease, before, by_market=by_market)
 
     def drain(self, lease: Lease) -> None:
         """The worker is leaving: nothing of this lease is live any more."""
         before = lease.live
         self._advance(lease, LeaseEvent.DRAIN)
-        self._recount(lease, before, lease.live)
+        self._recount(lease, before)
 
     def end(self, lease: Lease, event: LeaseEvent) -> None:
         """End a lease by LOST, REVOKE, RELEASE or TERM_OVER; it leaves the table."""
         before = lease.live
         self._advance(lease, event)
-        self._recount(lease, before, lease.live)
+        self._recount(lease, before, by_market=event is LeaseEvent.REVOKE)
         del self._by_id[lease.lease_id]
         of_worker = self._by_worker[lease.worker]
         del of_worker[lease.deployment]
@@ -271,12 +292,17 @@ class LeaseTable:
         return self._ends[0][0] if self._ends else None
 
     def _recount(
-        self, lease: Lease, before: tuple[ExpertId, ...], after: tuple[ExpertId, ...]
-    ) -> None:
-        if before != after:
-            replicas = self._replicas.setdefault(lease.deployment, Replicas())
-            replicas.remove(before)
-            replicas.add(after)
+        self, lease: Lease, before: tuple[ExpertId, ...], *, by_market: bool = False
+    ) -> bool:
+        """Count and tell what is live now; return whether it was other before."""
+        after = lease.live
+        if before == after:
+            return False
+        replicas = self._replicas.setdefault(lease.deployment, Replicas())
+        replicas.remove(before)
+        replicas.add(after)
+        self.on_live(lease, by_market=by_market)
+        return True
 
     def _advance(self, lease: Lease, event: LeaseEvent) -> None:
         lease.state = TRANSITIONS[lease.state, event]

@@ -1,21 +1,32 @@
-"""The price of one row of an expert: flat for now, one signed table for each manifest.
+"""A signed price table: what a row of each expert costs, and what the operator chose.
 
-A table is made once for a manifest and stays, with its epoch, while the base price is
-the same: grants and vouchers name it by its hash, and a market that restarts must go on
-with the table it had. The form and the signature are the ledger's (ledger/prices.py).
-
-Pure but for the `sign` that is passed in. The scarcity multipliers of design/06 come
-into the same table; nothing else changes with them.
+The form and the signature are the ledger's (ledger/prices.py). A table says for each
+expert its multiplier over the base price; how multipliers come about is told in
+`pricing/scarcity.py`. Pure but for the `sign` that is passed in.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from ledger.prices import PriceTable, sign_price_table
+from p2pmoe.market.pricing.epochs import EPOCH_S
 
-__all__ = ["DEFAULT_BASE_UC", "SignedPrices", "flat_prices"]
+__all__ = ["DEFAULT_BASE_UC", "PriceSettings", "SignedPrices", "signed_prices"]
 
 DEFAULT_BASE_UC = 100  # micro-credits a row: 10,000 rows cost one credit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceSettings:
+    """What the operator chooses.
+
+    base_uc: what a mean paid row costs. epoch_s: how long a table holds at least.
+    standby_uc: what is paid a day, for each model, to replicas that are held ready.
+    """
+
+    base_uc: int = DEFAULT_BASE_UC
+    epoch_s: int = EPOCH_S
+    standby_uc: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,23 +37,18 @@ class SignedPrices:
     signature: bytes
     epoch: int
     base_uc: int
+    content_hash: bytes
+    multipliers: Mapping[int, int] = field(repr=False)  # packed expert -> Q16.16
 
 
-def flat_prices(
-    network: bytes,
-    manifest_hash: bytes,
-    *,
-    epoch: int,
-    base_uc: int,
-    sign: Callable[[bytes], bytes],
-) -> SignedPrices:
-    """Return the table in which a row of every expert costs `base_uc`.
-
-    Raises:
-        AmountRefused, FormatRefused: a value is out of the ledger's bounds.
-    """
-    table = PriceTable(
-        network=network, manifest_hash=manifest_hash, epoch=epoch, base_uc=base_uc
-    ).pack()
-    signature = sign_price_table(table, sign)
-    return SignedPrices(table=table, signature=signature, epoch=epoch, base_uc=base_uc)
+def signed_prices(table: PriceTable, sign: Callable[[bytes], bytes]) -> SignedPrices:
+    """Return a table, packed and signed."""
+    packed = table.pack()
+    return SignedPrices(
+        table=packed,
+        signature=sign_price_table(packed, sign),
+        epoch=table.epoch,
+        base_uc=table.base_uc,
+        content_hash=table.content_hash,
+        multipliers=table.multipliers,
+    )

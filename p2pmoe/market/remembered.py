@@ -1,13 +1,15 @@
-"""What the market remembers over a restart: holdings and price epochs. A small file.
+"""What the market remembers over a restart: holdings and attendance. A small file.
 
 Everything else comes back by itself: workers offer again, backbones send their
-manifests again. The file lets a worker get back the experts that lie in its store, and
-keeps the epoch of each manifest's price table. It is replaced whole (written beside,
+manifests again. Prices have a file of their own (`pricing/memory.py`). This one lets a
+worker get back the experts that lie in its store. It is replaced whole (written beside,
 flushed to disk, renamed), so that kill -9 leaves the old or the new one. At most 10,000
-workers are remembered, the longest unseen is forgotten first.
+workers are remembered, the longest unseen is forgotten first. How reliably a worker is
+there is written along with the next change of the rest.
 
-The file is JSON: {"version": 1, "holdings": {peer: [digest, ...]}, "prices":
-{manifest hash: [epoch, base_uc]}}, all bytes in hex.
+The file is JSON: {"version": 1, "holdings": {peer: [digest, ...]}, "attendance":
+{peer: [there_s, watched_s, departures]}, "standing": see `standing_memory.py`}, all
+bytes in hex; "prices" of earlier releases are passed over.
 """
 
 import json
@@ -15,23 +17,32 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from p2pmoe.market.attendance import Attendance, Sums
 from p2pmoe.market.errors import MemoryFileBroken
+from p2pmoe.market.standing import Record
+from p2pmoe.market.standing_memory import StandingMemory
 from relay.keys import PeerId
 
 __all__ = ["Remembered", "read_remembered", "write_remembered"]
 
 _VERSION = 1
 _MAX_WORKERS = 10_000
-_MAX_MANIFESTS = 1_000
+_MAX_SUM = 1e9  # seconds; the sums fade, and lie far below
 
 
 class Remembered:
-    """Holdings by worker and price epochs by manifest; `version` counts changes."""
+    """Holdings by worker, and how it is there; `version` counts changes."""
 
     def __init__(self) -> None:
         self.version = 0
         self._holdings: dict[PeerId, frozenset[bytes]] = {}
-        self._prices: dict[bytes, tuple[int, int]] = {}
+        self.attendance = Attendance({})
+        self.standing = StandingMemory()
+
+    def note_standing(self, worker: PeerId, record: Record) -> None:
+        """Remember how a worker stands, if there is anything to remember."""
+        if self.standing.note(worker, record):
+            self.version += 1
 
     def holdings(self, worker: PeerId) -> frozenset[bytes]:
         """Return the digests that the worker last reported held."""
@@ -46,30 +57,25 @@ class Remembered:
         while len(self._holdings) > _MAX_WORKERS:
             del self._holdings[next(iter(self._holdings))]
 
-    def price_epoch(self, manifest_hash: bytes, base_uc: int) -> int:
-        """Return the epoch of the manifest's table: the next one if the price changed.
-
-        Epochs count from 1.
-        """
-        epoch, known_uc = self._prices.get(manifest_hash, (1, base_uc))
-        if known_uc != base_uc:
-            epoch += 1
-        if self._prices.get(manifest_hash) != (epoch, base_uc):
-            self._prices.pop(manifest_hash, None)
-            self._prices[manifest_hash] = (epoch, base_uc)
-            self.version += 1
-            while len(self._prices) > _MAX_MANIFESTS:
-                del self._prices[next(iter(self._prices))]
-        return epoch
-
     def encode(self) -> str:
         """Return the file's text."""
         holdings = {
             worker.hex(): sorted(digest.hex() for digest in digests)
             for worker, digests in self._holdings.items()
         }
-        prices = {name.hex(): list(found) for name, found in self._prices.items()}
-        return json.dumps({"version": _VERSION, "holdings": holdings, "prices": prices})
+        attendance = {
+            worker.hex(): [round(sums.there_s), round(sums.watched_s), departures]
+            for worker, sums in self.attendance.newest(_MAX_WORKERS)
+            for departures in (round(sums.n_departures, 3),)
+        }
+        return json.dumps(
+            {
+                "version": _VERSION,
+                "holdings": holdings,
+                "attendance": attendance,
+                "standing": self.standing.encode(),
+            }
+        )
 
     @classmethod
     def parse(cls, text: str) -> "Remembered":
@@ -86,8 +92,8 @@ class Remembered:
             for worker, digests in parts["holdings"].items():
                 held = frozenset(bytes.fromhex(digest) for digest in digests)
                 found._holdings[PeerId(bytes.fromhex(worker))] = held
-            for name, (epoch, base_uc) in parts["prices"].items():
-                found._prices[bytes.fromhex(name)] = (int(epoch), int(base_uc))
+            found.attendance = Attendance(_sums(parts.get("attendance", {})))
+            found.standing = StandingMemory.parse(parts.get("standing", {}))
         except (
             ValueError,
             LookupError,
@@ -97,6 +103,16 @@ class Remembered:
         ) as exc:
             raise MemoryFileBroken("not the market's memory file") from exc
         return found
+
+
+def _sums(parts: dict[str, list[float]]) -> dict[PeerId, Sums]:
+    found = {}
+    for worker, numbers in parts.items():
+        sums = Sums(*(float(number) for number in numbers))
+        if not all(0.0 <= n < _MAX_SUM for n in numbers):
+            raise MemoryFileBroken(f"attendance {numbers!r} is out of bounds")
+        found[PeerId(bytes.fromhex(worker))] = sums
+    return found
 
 
 def read_remembered(path: Path) -> Remembered:

@@ -12,7 +12,12 @@ from mobile_worker.shards.errors import ShardMissing
 from mobile_worker.shards.manifest import Manifest
 from p2pmoe.market.admission import Admitted
 from p2pmoe.market.deployments import Listing
-from p2pmoe.market.devices import AVAILABILITY_PERMILLE, Device, ExpertKey
+from p2pmoe.market.devices import (
+    AVAILABILITY_PERMILLE,
+    Device,
+    ExpertKey,
+    domain_of,
+)
 from p2pmoe.market.errors import NoticeRefused, OfferRefused
 from p2pmoe.market.lease import Deployment
 from p2pmoe.market.price import SignedPrices
@@ -36,6 +41,7 @@ class Worker:
     models: frozenset[bytes]
     device: Device
     memory_bytes: int
+    declared: str  # the failure domain that it names
     is_draining: bool = False
 
 
@@ -47,6 +53,7 @@ class Roster:
         self._listings: dict[Deployment, Listing] = {}
         self._by_number: dict[int, Listing] = {}
         self._next_number = 0
+        self._prefixes: dict[PeerId, str] = {}
 
     @property
     def listings(self) -> Mapping[Deployment, Listing]:
@@ -88,17 +95,40 @@ class Roster:
                 models=admitted.models,
                 device=_device(admitted),
                 memory_bytes=admitted.memory_bytes,
+                declared=admitted.domain,
             )
             self.workers[peer] = worker
         else:
             worker.record = admitted.record.encoded
             worker.models = admitted.models
+            worker.declared = admitted.domain
             worker.device.room_bytes += admitted.memory_bytes - worker.memory_bytes
             worker.memory_bytes = admitted.memory_bytes
         worker.is_draining = False
         for listing in self._listings.values():
             _note_acceptance(worker, listing)
         return worker
+
+    def seen_from(self, peer: PeerId, prefix: str) -> None:
+        """Note the network prefix from which a relay sees a peer; "" if it cannot tell.
+
+        Peers that have not offered yet are among them: of more than a million the one
+        named first is forgotten.
+        """
+        self._prefixes.pop(peer, None)
+        if prefix:
+            self._prefixes[peer] = prefix
+        while len(self._prefixes) > _MAX_WORKERS:
+            del self._prefixes[next(iter(self._prefixes))]
+
+    def domain_of(self, worker: Worker) -> str:
+        """Return the failure domain that counts for a worker."""
+        return domain_of(worker.declared, self._prefixes.get(worker.peer, ""))
+
+    def leave(self, peer: PeerId) -> Worker | None:
+        """Forget a peer; return the worker that it was, if it was one."""
+        self._prefixes.pop(peer, None)
+        return self.workers.pop(peer, None)
 
     def check_room(self, backbone: PeerId) -> None:
         """Refuse one deployment too many, of this backbone or of all.
@@ -109,6 +139,16 @@ class Roster:
         of_backbone = sum(d.backbone == backbone for d in self._listings)
         if of_backbone >= _MAX_OF_BACKBONE or len(self._listings) >= _MAX_DEPLOYMENTS:
             raise NoticeRefused("the market lists as many manifests as it takes")
+
+    def check_experts(self, n_experts: int) -> None:
+        """Refuse a deployment of too many experts.
+
+        Raises:
+            NoticeRefused: as said.
+        """
+        n_others = sum(len(listing.shards) for listing in self._listings.values())
+        if n_experts > _MAX_EXPERTS or n_experts + n_others > _MAX_EXPERTS_OF_ALL:
+            raise NoticeRefused(f"a manifest of {n_experts} experts finds no room")
 
     def open(
         self,
@@ -122,10 +162,7 @@ class Roster:
         Raises:
             NoticeRefused: it names more experts than there is room for.
         """
-        n_others = sum(len(listing.shards) for listing in self._listings.values())
-        n_experts = len(parsed.experts)
-        if n_experts > _MAX_EXPERTS or n_experts + n_others > _MAX_EXPERTS_OF_ALL:
-            raise NoticeRefused(f"a manifest of {n_experts} experts finds no room")
+        self.check_experts(len(parsed.experts))
         number, self._next_number = self._next_number, self._next_number + 1
         listing = Listing(deployment, number, parsed, manifest, prices)
         self._listings[deployment] = listing
@@ -152,7 +189,4 @@ def _device(admitted: Admitted) -> Device:
 
 def _note_acceptance(worker: Worker, listing: Listing) -> None:
     accepted = listing.deployment.manifest_hash in worker.models or not worker.models
-    if accepted:
-        worker.device.refuses.discard(listing.number)
-    else:
-        worker.device.refuses.add(listing.number)
+    worker.device.accept(listing.number, accepted=accepted)

@@ -21,8 +21,9 @@ import trio
 from mobile_worker.clock import Clock
 from mobile_worker.contribute.memory_groups import free_in_groups
 from p2pmoe.errors import ConfigurationError
-from p2pmoe.market.price import DEFAULT_BASE_UC
+from p2pmoe.market.price import PriceSettings
 from p2pmoe.network.acme.settings import AcmeSettings
+from p2pmoe.network.blob_filling import Blobs, open_blobs
 from p2pmoe.network.errors import InviteBroken
 from p2pmoe.network.folder import OperatorFolder, locked
 from p2pmoe.network.hosted import HostedNetwork, hosted_network
@@ -63,6 +64,7 @@ class OperatorConfig:
     that opens /metrics to others than loopback; empty for none. limits: a file of
     limits by rate class. trusted_proxies: fronts elsewhere whose word on a peer's
     address is believed. shard: this process serves the path /relay/<shard> alone.
+    blob_bytes: room for shards that are handed out under /blob/; 0 hands out none.
     """
 
     folder: Path
@@ -76,13 +78,14 @@ class OperatorConfig:
     market: PeerId | None = None
     ledger: PeerId | None = None
     opening_credit_uc: int = 0
-    base_uc: int = DEFAULT_BASE_UC
+    prices: PriceSettings = dataclasses.field(default_factory=PriceSettings)
     neutral_page: bool = False
     metrics_token: str = dataclasses.field(default="", repr=False)
     limits: Path | None = None
     trusted_proxies: tuple[ProxyNetwork, ...] = ()
     shard: int | None = None
     acme: AcmeSettings | None = None
+    blob_bytes: int = 0
 
     def __post_init__(self) -> None:
         """Refuse what cannot work, naming the option.
@@ -129,7 +132,8 @@ async def run_operator(
     """
     folder = OperatorFolder(config.folder)
     with contextlib.ExitStack() as held:
-        together = None if config.only else _together(config, folder, clock, held)
+        blobs = open_blobs(folder.blobs, config.blob_bytes)
+        together = _together(config, folder, clock, held, blobs)
         hosted = hosted_network(folder, config.market, config.ledger, only=config.only)
         files = LiveFiles(
             folder=folder,
@@ -148,7 +152,7 @@ async def run_operator(
                     serve,
                     _relay_config(config, folder, hosted, live),
                     wall_us=clock.wall_us,
-                    pages=None if together is None else together.pages,
+                    pages={**blobs.pages, **(together.pages if together else {})},
                     status=None if config.neutral_page else source(hosted.network_id),
                 )
             )
@@ -187,8 +191,11 @@ def _together(
     folder: OperatorFolder,
     clock: Clock,
     held: contextlib.ExitStack,
-) -> "Together":
+    blobs: Blobs,
+) -> "Together | None":
     """Lock market and ledger for this process, before anything is opened."""
+    if config.only:
+        return None
     # A relay alone needs no database, and does not load one.
     from p2pmoe.network.together import Together  # noqa: PLC0415
 
@@ -197,7 +204,8 @@ def _together(
         clock,
         held,
         opening_credit_uc=config.opening_credit_uc,
-        base_uc=config.base_uc,
+        prices=config.prices,
+        filling=blobs.filling,
     )
 
 
@@ -218,6 +226,7 @@ def _relay_config(
         network=None if config.open else hosted.network_id,
         open=config.open,
         descriptor=hosted.descriptor.encoded,
+        market=hosted.descriptor.market,
         path=_PATH,
         shard=config.shard,
         live=live,

@@ -18,11 +18,13 @@ from mobile_worker.clock import Clock
 from mobile_worker.links import Node, NodeSettings, open_node
 from mobile_worker.session.descriptor import NetworkDescriptor
 from mobile_worker.session.identity import Identity
+from mobile_worker.shards.desk import BlobDesk
 from p2pmoe.errors import ConfigurationError
 from p2pmoe.ledgerd.control import serve_control
 from p2pmoe.ledgerd.service import LedgerService, open_store
 from p2pmoe.market.book import Book, MarketSettings
-from p2pmoe.market.price import DEFAULT_BASE_UC
+from p2pmoe.market.price import PriceSettings
+from p2pmoe.market.pricing.memory import PRICES_FILE, read_models
 from p2pmoe.market.remembered import read_remembered
 from p2pmoe.market.service import MarketService, ServiceSettings
 from p2pmoe.network.folder import Service
@@ -74,13 +76,14 @@ async def run_market(
     memory_file: Path,
     *,
     clock: Clock,
-    base_uc: int = DEFAULT_BASE_UC,
-    on_book: Callable[[Book], None] | None = None,
+    prices: PriceSettings | None = None,
+    on_book: Callable[[Book, BlobDesk], None] | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run the market until cancelled; started once the relay has let it in.
 
-    `on_book` is given what the market knows, to be shown and not changed.
+    `on_book` is given what the market knows, to be shown and not changed, and the desk
+    by which peers are asked for shards.
 
     Raises:
         MemoryFileBroken: the memory file cannot be used.
@@ -88,24 +91,30 @@ async def run_market(
         RelayError: the relay cannot be reached at first, or refuses.
     """
     remembered = read_remembered(memory_file)
+    folder = memory_file.parent
     settings = MarketSettings(
         network=membership.network,
         sign=membership.identity.sign,
         tie_salt=secrets.token_bytes(32),
         first_serial=clock.wall_us(),
-        base_uc=base_uc,
+        prices=prices or PriceSettings(),
+        models=read_models(folder / PRICES_FILE),
     )
     async with open_node(membership.settings(Role.MARKET), clock=clock) as node:
-        _check_named(node, Service.MARKET, lambda descriptor: descriptor.market)
+        named = _check_named(node, Service.MARKET, lambda found: found.market)
         book = Book(settings, remembered)
-        if on_book is not None:
-            on_book(book)
         service = MarketService(
             node,
             book,
             clock,
-            ServiceSettings(self_test=SELF_TEST_DIGEST, memory_file=memory_file),
+            ServiceSettings(
+                self_test=SELF_TEST_DIGEST,
+                memory_file=memory_file,
+                ledger=named.ledger,
+            ),
         )
+        if on_book is not None:
+            on_book(book, service.desk)
         task_status.started()
         await service.run()
 

@@ -5,13 +5,19 @@ Loaded only where they run: a relay alone needs no database.
 
 import contextlib
 import functools
+import random
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import trio
 
 from mobile_worker.clock import Clock
+from mobile_worker.shards.desk import BlobDesk
 from p2pmoe.ledgerd.view import LedgerView
+from p2pmoe.market.book import Book
+from p2pmoe.market.price import PriceSettings
+from p2pmoe.market.shard_holders import seek_shard
+from p2pmoe.network.blob_filling import BlobFilling
 from p2pmoe.network.folder import OperatorFolder, Service
 from p2pmoe.network.network import Network
 from p2pmoe.network.services import Membership, run_ledger, run_market
@@ -45,12 +51,14 @@ class Together:
         held: contextlib.ExitStack,
         *,
         opening_credit_uc: int,
-        base_uc: int,
+        prices: PriceSettings,
+        filling: BlobFilling | None = None,
     ) -> None:
+        self._filling = filling
         self._folder = folder
         self._clock = clock
         self._opening_credit_uc = opening_credit_uc
-        self._base_uc = base_uc
+        self._prices = prices
         self._status: NetworkStatus | None = None
         self._view = LedgerView(clock)
         self._identities: dict[Service, Identity] = {}
@@ -73,6 +81,8 @@ class Together:
         self, nursery: trio.Nursery, network: Network, inside: Endpoint
     ) -> None:
         """Start market and ledger in `nursery`; return once both are up."""
+        if self._filling is not None:
+            nursery.start_soon(self._filling.run)
         members = {
             service: Membership(
                 endpoint=inside,
@@ -88,8 +98,8 @@ class Together:
                 members[Service.MARKET],
                 self._folder.market_memory,
                 clock=self._clock,
-                base_uc=self._base_uc,
-                on_book=None if self._status is None else self._status.attach,
+                prices=self._prices,
+                on_book=self._opened,
             )
         )
         await nursery.start(
@@ -102,3 +112,14 @@ class Together:
                 on_store=self._view.attach,
             )
         )
+
+    def _opened(self, book: Book, desk: BlobDesk) -> None:
+        """Show what the market knows, and fill the relay's folder of shards by it."""
+        if self._status is not None:
+            self._status.attach(book)
+        if self._filling is not None:
+            chance = random.SystemRandom()
+            self._filling.attach(
+                lambda digest: seek_shard(book.roster, book.leases, digest, chance),
+                desk,
+            )

@@ -17,8 +17,8 @@ from p2pmoe.market.deployments import (
 )
 from p2pmoe.market.errors import NoticeRefused
 from p2pmoe.market.lease import Deployment
-from p2pmoe.market.price import flat_prices
 from tests.support.market_peers import identity_of, make_manifest
+from tests.support.market_prices import flat_prices
 
 BACKBONE = identity_of("backbone")
 MODEL = make_manifest()
@@ -27,7 +27,7 @@ FIRST = ExpertId(0, 0)
 
 
 def listing() -> Listing:
-    prices = flat_prices(BACKBONE.peer_id, NAME, epoch=1, base_uc=1, sign=BACKBONE.sign)
+    prices = flat_prices(BACKBONE, NAME)
     deployment = Deployment(BACKBONE.peer_id, NAME)
     return Listing(deployment, 3, MODEL, MODEL.encode(), prices)
 

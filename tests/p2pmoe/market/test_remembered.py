@@ -11,26 +11,20 @@ from relay.keys import PeerId
 KEYS = st.binary(min_size=32, max_size=32)
 
 
-@given(
-    st.dictionaries(KEYS, st.frozensets(KEYS)), st.dictionaries(KEYS, st.integers(1))
-)
-def test_round_trip(holdings, prices) -> None:
+@given(st.dictionaries(KEYS, st.frozensets(KEYS)))
+def test_round_trip(holdings) -> None:
     remembered = Remembered()
     for worker, digests in holdings.items():
         remembered.note_holdings(PeerId(worker), digests)
-    for name, base_uc in prices.items():
-        remembered.price_epoch(name, base_uc)
     again = Remembered.parse(remembered.encode())
     for worker, digests in holdings.items():
         assert again.holdings(PeerId(worker)) == digests
-    assert all(again.price_epoch(n, uc) == 1 for n, uc in prices.items())
     assert again.version == 0
 
 
-def test_a_new_price_starts_a_new_epoch() -> None:
-    remembered = Remembered()
-    epochs = [remembered.price_epoch(b"m", uc) for uc in (5, 5, 6, 6, 5)]
-    assert epochs == [1, 1, 2, 2, 3]
+def test_prices_of_earlier_releases_are_passed_over() -> None:
+    text = '{"version": 1, "holdings": {}, "prices": {"' + "ab" * 32 + '": [1, 100]}}'
+    assert "prices" not in Remembered.parse(text).encode()
 
 
 def test_the_version_counts_changes_only() -> None:

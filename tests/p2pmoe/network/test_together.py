@@ -7,6 +7,7 @@ import pytest
 
 from mobile_worker.clock import SystemClock
 from mobile_worker.errors import IdentityInUse
+from p2pmoe.market.price import PriceSettings
 from p2pmoe.network.folder import OperatorFolder
 from p2pmoe.network.together import Together
 from tests.support.relays import NETWORK
@@ -14,7 +15,7 @@ from tests.support.relays import NETWORK
 
 def test_identities_are_locked_until_the_end(tmp_path: Path) -> None:
     folder = OperatorFolder(tmp_path)
-    values = {"opening_credit_uc": 0, "base_uc": 1}
+    values = {"opening_credit_uc": 0, "prices": PriceSettings()}
     with contextlib.ExitStack() as held:
         together = Together(folder, SystemClock(), held, **values)
         sections = together.status(NETWORK.peer_id)()
