@@ -2,10 +2,10 @@
 
 Contract: a closing is derived again from the voucher that closed the key and from the
 signed policy that held then: fee, holdback, rest, the instants they fall due, its entry
-of the log. Its state must be one that its disputes allow, and demands the transfers
-that belong to it, each at its instant. A holdback is lost only by an upheld dispute or
-a proof of equivocation, and by a proof all that were held are lost. A final voucher is
-always closed. Reads only; raises `DifferenceFound`.
+of the log. Its state must be one that its disputes and audits allow, and demands the
+transfers that belong to it, each at its instant. A holdback is lost only by an upheld
+dispute, a failed audit or a proof of equivocation, and by the last two all that were
+held are lost. A final voucher is always closed. Reads only; raises `DifferenceFound`.
 """
 
 from bisect import bisect_left, bisect_right

@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 _RECOMPUTED = re.compile(r"recomputed ([0-9a-f]{32}|nothing) by [^\n]+")
-_REVERSED = re.compile(r"voucher reversed by dispute ([0-9]{1,18})")
+_REVERSED = re.compile(r"voucher reversed by (dispute|audit) ([0-9]{1,18})")
 _MAX_RAW = 8192  # of refused bytes; longer ones are cut
 
 
@@ -168,11 +168,11 @@ def _check_reversed(rows: Iterable[Row[Any]], books: Books) -> None:
         if ended is None:
             continue
         lost = {
-            (each.id, each.decided_us)
+            (each.by, each.id, each.decided_us)
             for each in books.disputes[row.voucher_id]
             if each.is_lost_by_worker
         }
-        decisive = (int(ended[1]), row.decided_us)
+        decisive = (ended[1], int(ended[2]), row.decided_us)
         holds(f"dispute {row.id}", "it was ended so", decisive in lost)
 
 

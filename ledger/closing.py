@@ -11,6 +11,7 @@ the voucher that closed the key; a part of zero moves nothing.
                closed -> disputed            `dispute`
                disputed -> closed            `dismiss`: released when due
                disputed -> reversed          `reverse`: back to the backbone
+               closed, disputed -> reversed  `void`: the same, by an audit
     holdback   see `ledger.holdback`
 """
 
@@ -31,6 +32,7 @@ __all__ = [
     "policy_now",
     "release_due",
     "reverse",
+    "void",
 ]
 
 _MAX_AT_ONCE = 512  # in one job of the one writer; the next one goes on
@@ -155,11 +157,18 @@ def reverse(desk: Desk, state: ClosingState) -> None:
         NotFound: it is not disputed; nothing was changed.
     """
     _refuse_unless(state, ClosedState.DISPUTED)
-    pending = (state.worker, AccountKind.WORKER_PENDING)
-    deposit = (state.backbone, AccountKind.CLIENT_DEPOSIT)
-    move(desk, state, TransferCode.REVERSE, (pending, deposit), state.net_uc)
-    state.state, state.released_us = ClosedState.REVERSED, desk.now_us
-    desk.closings.change(state)
+    _give_back(desk, state)
+
+
+def void(desk: Desk, state: ClosingState) -> None:
+    """Give the net amount of a voucher back whose worker an audit convicted.
+
+    Raises:
+        NotFound: it is released or reversed; nothing was changed.
+    """
+    if state.state is not ClosedState.DISPUTED:
+        _refuse_unless(state, ClosedState.CLOSED)
+    _give_back(desk, state)
 
 
 def move(
@@ -199,6 +208,14 @@ def _close_all(desk: Desk, unclosed: list[int]) -> int:
     if damaged is not None:
         raise damaged
     return len(unclosed)
+
+
+def _give_back(desk: Desk, state: ClosingState) -> None:
+    pending = (state.worker, AccountKind.WORKER_PENDING)
+    deposit = (state.backbone, AccountKind.CLIENT_DEPOSIT)
+    move(desk, state, TransferCode.REVERSE, (pending, deposit), state.net_uc)
+    state.state, state.released_us = ClosedState.REVERSED, desk.now_us
+    desk.closings.change(state)
 
 
 def _refuse_unless(state: ClosingState, wanted: ClosedState) -> None:

@@ -12,7 +12,8 @@ against its respondent:
               -> upheld      nothing was opened until `answer_due_us`
     answered  -> dismissed   no referee within as long a time again
     open, answered -> upheld | dismissed   the referee recomputed the leaf's results
-                   -> dismissed            another dispute has reversed the voucher
+                   -> dismissed            another dispute, or an audit, has reversed
+                                           the voucher
 
 Every decision's `verdict` is one of the texts made here, so that it can be derived
 again from the papers and the instants.
@@ -37,6 +38,7 @@ __all__ = [
     "Dispute",
     "DisputeState",
     "Papers",
+    "audit_verdict",
     "dispute_by_id",
     "disputed_voucher",
     "disputes_where",
@@ -118,6 +120,11 @@ def recomputed_verdict(out_hash: bytes | None, referee: str) -> str:
 def reversed_verdict(decisive: int) -> str:
     """Return the verdict of a dispute whose voucher another one has reversed."""
     return f"voucher reversed by dispute {decisive}"
+
+
+def audit_verdict(number: int) -> str:
+    """Return the verdict of a dispute whose voucher an audit has reversed."""
+    return f"voucher reversed by audit {number}"
 
 
 def disputes_where(

@@ -47,6 +47,7 @@ from ledger.schema_closing import closing, dispute, policy
 __all__ = [
     "Judgement",
     "answer_dispute",
+    "end_disputes",
     "judge_dispute",
     "open_dispute",
     "tend_disputes",
@@ -199,6 +200,17 @@ def tend_disputes(desk: Desk) -> int:
             _decide(desk, current, DisputeState.DISMISSED, NOT_JUDGED)
         n_decided += 1
     return n_decided
+
+
+def end_disputes(desk: Desk, voucher_id: int, verdict: str) -> None:
+    """Dismiss what is pending about a voucher that something else has reversed."""
+    pending = disputes_where(
+        desk.connection,
+        dispute.c.voucher_id == voucher_id,
+        dispute.c.state.in_(_PENDING),
+    )
+    for each in pending:
+        _end(desk, each, DisputeState.DISMISSED, verdict)
 
 
 def _closed_voucher(desk: Desk, claim: DisputeClaim) -> ClosingState:

@@ -17,7 +17,7 @@ it is paid when all of it that is the worker's is paid.
               holdback   a part is kept back for a time
     paid                 in full, but for the fee
               forfeited  but for the holdback, which was lost
-    rejected  reversed   a dispute of it was upheld
+    rejected  reversed   a dispute of it was upheld, or an audit failed
               expired    the worker never signed it
               ...        else the reason of the refusal, as in the answer to its sender
 """
@@ -140,7 +140,7 @@ _SENTENCES = {
     (ReceiptState.HELD, "holdback"): "a part of it is held back",
     (ReceiptState.PAID, ""): "paid in full, but for the fee",
     (ReceiptState.PAID, "forfeited"): "paid, but for the holdback, which was lost",
-    (ReceiptState.REJECTED, "reversed"): "a dispute of it was upheld",
+    (ReceiptState.REJECTED, "reversed"): "a dispute of it was upheld, or an audit failed",
     (ReceiptState.REJECTED, "expired"): "the worker did not sign it in time",
 }
 

@@ -2,9 +2,10 @@
 
 Contract: everything here runs on the writer's desk, decides first and acts after; a
 `LedgerError` means that nothing was changed. A grant is signed only once its ceiling is
-reserved. When a grant is released, so is what is left of it, and the keys that no open
-grant covers any more are closed. What a filed voucher moves is in `ledger.filings`,
-what a closed one does in `ledger.closing`.
+reserved; a backbone that would not show audited rows gets less than it asked for, and
+a worker that was convicted twice gets none. When a grant is released, so is what is
+left of it, and the keys that no open grant covers any more are closed. What a filed
+voucher moves is in `ledger.filings`, what a closed one does in `ledger.closing`.
 """
 
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from hashlib import sha256
 from sqlalchemy import func, select
 
 from ledger.accounts import EXTERNAL_OWNER, AccountKind, Posting, TransferCode
+from ledger.beacon_verdicts import refuse_convicted, shrunk_ceiling
 from ledger.claims import GrantOrder, IssuedGrant
 from ledger.closing import close_unfinished
 from ledger.desk import Desk
@@ -99,6 +101,8 @@ def issue_grant(
         if earlier.is_open and not earlier.used_uc and _is_young(desk, earlier, policy):
             return earlier.issued
         serial = _serial(order, desk.now_us.to_bytes(8, "big"))
+    refuse_convicted(desk, order.worker)
+    ceiling_uc = shrunk_ceiling(desk, order.backbone, order.ceiling_uc)
     release_expired(desk, policy)
     _open_client(desk, order.backbone, policy)
     countersigned = desk.pair_leaves(order.worker, order.backbone)
@@ -108,7 +112,7 @@ def issue_grant(
         worker=order.worker,
         backbone=order.backbone,
         price_table_hash=prices.content_hash,
-        ceiling_uc=order.ceiling_uc,
+        ceiling_uc=ceiling_uc,
         expiry_us=desk.now_us + policy.term_us,
         float_leaves=float_leaves(policy, countersigned),
         serial=serial,
@@ -118,7 +122,7 @@ def issue_grant(
         key=issued_grant.content_hash,
         debit=(order.backbone, AccountKind.CLIENT_DEPOSIT),
         credit=(order.backbone, AccountKind.CLIENT_RESERVED),
-        amount_uc=order.ceiling_uc,
+        amount_uc=ceiling_uc,
         reference=issued_grant.content_hash,
     )
     desk.book.post(reserve, desk.now_us)

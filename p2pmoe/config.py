@@ -66,6 +66,7 @@ class Tuning:
     overlap: bool = True  # False: a lane does one thing at a time, to be measured
     hedging: bool = True  # False: no call is sent twice, to be measured
     ahead_bytes: int | None = None  # of --ram, for weights fetched ahead; None: a part
+    audit_bytes: int | None = None  # rows kept for the ledger's audits; None: a part
     demand_interval_s: float = 3.0
     rebalance_interval_s: float = 30.0
     accept_interval_s: float = 0.05
@@ -84,6 +85,7 @@ class Tuning:
             ("n_lanes", "n_lanes"),
             ("max_cold_experts", "max_cold_experts"),
             ("ahead_bytes", "ahead_bytes"),
+            ("audit_bytes", "--audit-rows"),
             ("max_batch", "--batch"),
             ("prefill_chunk_tokens", "prefill_chunk_tokens"),
             ("prefill_chunks", "prefill_chunks"),

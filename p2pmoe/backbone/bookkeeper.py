@@ -19,7 +19,7 @@ Tasks around `Settlement`; none of them is ever awaited by a decode step. Rules:
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import trio
 
@@ -35,6 +35,7 @@ from p2pmoe.backbone.filings import Filings
 from p2pmoe.backbone.finals import FinalParts, Finals
 from p2pmoe.backbone.granting import GrantDesk
 from p2pmoe.backbone.journal import Journal
+from p2pmoe.backbone.served_rows import ServedRows
 from p2pmoe.backbone.settlement import Settlement
 from p2pmoe.backbone.tabs import Tab
 from p2pmoe.errors import VoucherRefused
@@ -63,6 +64,7 @@ class BookkeeperParts:
     market: PeerId
     ledger: PeerId
     interval_s: float = 0.05
+    served_rows: ServedRows = field(default_factory=ServedRows)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -152,6 +154,8 @@ class Bookkeeper:
                 self._parts.journal.keep_served, jobs
             )
             del self._settlement.fresh[: len(jobs)]
+            for served, _ in jobs:
+                self._parts.served_rows.keep(served)
             accepted = [(book, book.accept(block)) for book, block in blocks]
         now = self._parts.clock.monotonic()
         for book, ranges in accepted:
@@ -243,6 +247,10 @@ class Bookkeeper:
         if filed:
             async with self._disk:
                 await trio.to_thread.run_sync(self._parts.journal.filed, filed)
+
+    def on_open(self, message: messages.Open) -> messages.Opened:
+        """Return the rows of a serving that the ledger's beacon chose."""
+        return self._parts.served_rows.open(message)
 
     # Prices and grants.
 

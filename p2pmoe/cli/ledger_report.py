@@ -1,9 +1,13 @@
-"""`p2pmoe ledger audit report`: the whole ledger on one page, for an auditor."""
+"""`p2pmoe ledger audit report`: the whole ledger on one page, for an auditor.
+
+The other commands of the group are in `ledger_audits.py`.
+"""
 
 from typing import TYPE_CHECKING
 
 import typer
 
+from p2pmoe.cli.ledger_audits import add_audits_commands
 from p2pmoe.cli.ledger_folder import READING, AsJson, Data, open_reader
 
 if TYPE_CHECKING:
@@ -19,12 +23,8 @@ def add_audit_group(group: typer.Typer) -> None:
         help="What an auditor asks first.", no_args_is_help=True, rich_markup_mode=None
     )
     audit.command("report")(_report)
-    audit.callback()(_nothing)
+    add_audits_commands(audit)
     group.add_typer(audit, name="audit")
-
-
-def _nothing() -> None:
-    """Keep `report` a command of the group, though it is the only one."""
 
 
 def _report(data: Data = None, as_json: AsJson = False) -> None:

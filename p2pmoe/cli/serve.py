@@ -6,11 +6,36 @@ ends at once.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from p2pmoe.cli.authority import CaFile, use_authorities
+from p2pmoe.cli.serve_options import (
+    AuditRows,
+    Batch,
+    Context,
+    Coverage,
+    Data,
+    Disk,
+    DiskCache,
+    DropBound,
+    InviteFile,
+    KeyFile,
+    Lan,
+    Listen,
+    ManifestUrl,
+    Missing,
+    Model,
+    PreTokenizer,
+    Queue,
+    Ram,
+    ReadyFile,
+    Relay,
+    RequireEvaluation,
+    ResultProfile,
+    Threads,
+)
 from p2pmoe.cli.speculating import (
     Draft,
     DraftTokens,
@@ -36,125 +61,6 @@ __all__ = ["register", "run_to_the_end"]
 _ARENAS = 1  # of the C library, for all threads
 # One thread: numpy's products are small here, and others would stand in passes' way.
 _BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
-
-Model = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="[MODEL]",
-        help="A GGUF file, a safetensors folder, or `pocket`.",
-        show_default=False,
-    ),
-]
-ManifestUrl = Annotated[
-    str | None,
-    typer.Option(
-        "--manifest",
-        metavar="URL[#SHA256]",
-        help="Instead of MODEL: fetch all but the experts as this manifest says.",
-    ),
-]
-Relay = Annotated[
-    str | None,
-    typer.Option(metavar="URL", help="wss://HOST/relay[#RELAY_ID] of an open network."),
-]
-InviteFile = Annotated[
-    Path | None,
-    typer.Option("--invite", metavar="FILE", help="Invite file; else P2PMOE_INVITE."),
-]
-Ram = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SIZE", help="Memory for model and caches, like 8G; else all experts."
-    ),
-]
-Disk = Annotated[
-    str | None,
-    typer.Option(
-        metavar="POLICY",
-        help="Experts from disk: off, fallback (no worker answers), tier (if faster); "
-        "mmap is fallback, mapped by a child process; so is tier+mmap. [default: "
-        "fallback]",
-    ),
-]
-DiskCache = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SIZE",
-        help="How much of --ram is for experts on their way from the disk.",
-    ),
-]
-Missing = Annotated[
-    str,
-    typer.Option(
-        metavar="POLICY",
-        help="If nobody can compute an expert: wait, fail, or drop (go on without).",
-    ),
-]
-DropBound = Annotated[
-    float,
-    typer.Option(
-        metavar="SHARE",
-        help="With --missing drop: how much of a token's routed weight may be missing.",
-    ),
-]
-Batch = Annotated[
-    int, typer.Option(metavar="N", help="How many requests decode together at most.")
-]
-Queue = Annotated[
-    int, typer.Option(metavar="N", help="How many requests may wait; more get 429.")
-]
-RequireEvaluation = Annotated[
-    bool,
-    typer.Option(
-        "--require-evaluation/--no-require-evaluation",
-        help="Serve only if `eval` has a run of this setting.",
-    ),
-]
-ResultProfile = Annotated[
-    str, typer.Option(metavar="PROFILE", help="r16 | r8 | r32: coding of results.")
-]
-Listen = Annotated[
-    str, typer.Option(metavar="ADDRESS", help="HOST:PORT of the API; port 0 is any.")
-]
-Data = Annotated[
-    Path | None,
-    typer.Option(metavar="FOLDER", help="Folder for key, use and vouchers."),
-]
-Context = Annotated[
-    int,
-    typer.Option(
-        metavar="N", help="Tokens a conversation may have; 0 is the model's limit."
-    ),
-]
-Coverage = Annotated[
-    float,
-    typer.Option(
-        metavar="SHARE", help="Share of experts that must be held before it is ready."
-    ),
-]
-ReadyFile = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Write the API's address here once it listens."),
-]
-Threads = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        help="Threads that share an expert (native kernel), 1 to 256; else the cores, "
-        "at most 8.",
-    ),
-]
-Lan = Annotated[
-    bool, typer.Option("--lan", help="Find workers on the local network too.")
-]
-PreTokenizer = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="Use this pre-tokenizer whatever the file says."),
-]
-KeyFile = Annotated[
-    str | None,
-    typer.Option("--api-key-file", metavar="FILE", help="File with the API's key."),
-]
 
 
 def register(app: typer.Typer) -> None:
@@ -190,6 +96,7 @@ def _serve(
     pre_tokenizer: PreTokenizer = None,
     api_key_file: KeyFile = None,
     require_evaluation: RequireEvaluation = False,
+    audit_rows: AuditRows = None,
 ) -> None:
     """Serve a model whose experts may live on other machines."""
     from p2pmoe.config import ServeConfig, Tuning
@@ -219,7 +126,11 @@ def _serve(
         n_threads=_threads(threads),
         require_evaluation=require_evaluation,
         speculation=speculation_wish(speculate, draft, draft_tokens, prefetch),
-        tuning=Tuning(max_batch=batch, max_queued_requests=queue),
+        tuning=Tuning(
+            max_batch=batch,
+            max_queued_requests=queue,
+            audit_bytes=_size(audit_rows, "--audit-rows"),
+        ),
     )
     run_to_the_end(config)
 
