@@ -18,9 +18,9 @@ from mobile_worker.arithmetic.kernel import Kernel
 from mobile_worker.arithmetic.profiles import Profile
 from mobile_worker.expert_id import ExpertId
 from mobile_worker.servings.hashes import out_hash
+from mobile_worker.servings.opened_rows import rows_from
 from mobile_worker.shards.manifest import Manifest, manifest_hash
 from p2pmoe.errors import ConfigurationError
-from p2pmoe.referee.rows import rows_from
 from p2pmoe.weights.expert_file import ExpertFile
 from p2pmoe.weights.model_file import ModelFile
 

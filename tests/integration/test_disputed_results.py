@@ -18,12 +18,12 @@ from mobile_worker.arithmetic.self_test import fixed_rows
 from mobile_worker.expert_id import ExpertId
 from mobile_worker.messages.serving import CodedTensor, Dispatch, ExpertCall
 from mobile_worker.serve.compute import compute
+from mobile_worker.servings.opened_rows import opened_bytes
 from mobile_worker.shards.manifest import manifest_hash
 from p2pmoe.backbone.books import build_leaves
 from p2pmoe.backbone.outputs import CallResult
 from p2pmoe.backbone.plan import ExpertRows
 from p2pmoe.referee.recompute import Case, Finding, recompute
-from p2pmoe.referee.rows import opened_bytes
 from p2pmoe.weights.expert_file import ExpertFile
 from tests.support.backbone_model import POCKET, manifest_of, model_of
 from tests.support.ledger_world import paper_tab

@@ -13,10 +13,10 @@ from mobile_worker.arithmetic.profiles import Profile
 from mobile_worker.arithmetic.self_test import fixed_rows
 from mobile_worker.expert_id import ExpertId
 from mobile_worker.servings.hashes import out_hash, x_hash
+from mobile_worker.servings.opened_rows import opened_bytes
 from mobile_worker.shards.manifest import manifest_hash
 from p2pmoe.errors import ConfigurationError
 from p2pmoe.referee.recompute import Case, recompute
-from p2pmoe.referee.rows import opened_bytes
 from p2pmoe.weights.expert_file import ExpertFile
 from tests.support.backbone_model import POCKET, manifest_of, model_of
 from tests.support.ledger_world import paper_tab

@@ -9,7 +9,7 @@ from mobile_worker.arithmetic.coding import ExpertInput, quantize_rows
 from mobile_worker.arithmetic.errors import CodeRefused, NonFinite, ShapeMismatch
 from mobile_worker.arithmetic.self_test import fixed_rows
 from mobile_worker.servings.hashes import out_hash, x_hash
-from p2pmoe.referee.rows import opened_bytes, rows_from
+from mobile_worker.servings.opened_rows import opened_bytes, rows_from
 
 
 @given(

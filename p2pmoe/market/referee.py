@@ -1,0 +1,187 @@
+"""Has somebody else compute a serving again, for the ledger: RECOMPUTE to RECOMPUTED.
+
+Who may: a holder of the expert in another domain than the worker's and than those of
+all in `avoid`, and past probation; by chance, so that nobody can choose its judge.
+It is asked by a CANARY with the rows themselves, which does not say what the worker
+gave. If it says nothing in time, another one is asked, three in all. Where there is
+none, a backbone that lists the model and has the expert gives its own word. If nobody
+can: an answer without a hash, which is nobody's fault.
+
+Each RECOMPUTE is answered once; one that is repeated meanwhile goes on. At most 64 are
+under way. Pure but for the random generator; times are monotonic seconds.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+from mobile_worker.expert_id import ExpertId
+from mobile_worker.messages import Canary, CanaryAnswer, Recompute, Recomputed
+from p2pmoe.market.canary_round import HASH_BYTES
+from p2pmoe.market.outgoing import Send
+from relay.keys import PeerId
+
+__all__ = ["Candidate", "Referee", "Witnesses"]
+
+_MAX_UNDER_WAY = 64
+_MAX_TRIES = 3
+_WITHIN_S = 15.0
+_GRACE_S = 3.0
+_PEER_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A holder of the expert. `is_known`: it is past probation."""
+
+    peer: PeerId
+    domain: str
+    is_known: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Witnesses:
+    """Where candidates and domains are looked up.
+
+    holders, backbones: who has an expert of a manifest now. domain: a key's, the last
+    one known; "" if none is.
+    """
+
+    holders: Callable[[bytes, ExpertId], Sequence[Candidate]]
+    backbones: Callable[[bytes, ExpertId], Sequence[PeerId]]
+    domain: Callable[[PeerId], str]
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Question:
+    """One RECOMPUTE under way; `number` is that of the canary that is out."""
+
+    asked: Recompute
+    ledger: PeerId
+    number: int = 0
+    witness: PeerId | None = None
+    until: float = 0.0
+    tried: set[PeerId] = field(default_factory=set)
+
+
+class Referee:
+    """All questions of the ledger under way."""
+
+    def __init__(self, witnesses: Witnesses, random: Random) -> None:
+        """Begin with none."""
+        self._witnesses = witnesses
+        self._random = random
+        self._questions: dict[int, _Question] = {}  # by the ledger's number
+        # Above those of canaries, which have 48 bits and count from there.
+        self._next_number = 1 << 56 | random.getrandbits(40)
+
+    def __len__(self) -> int:
+        """Return how many questions are under way."""
+        return len(self._questions)
+
+    def asked(self, ledger: PeerId, asked: Recompute, now: float) -> list[Send]:
+        """Take a question of the ledger."""
+        if asked.number in self._questions:
+            return []
+        if len(self._questions) >= _MAX_UNDER_WAY or len(asked.expert) != 1:
+            reason = "too many are under way" if asked.expert else "no expert is named"
+            return [_unanswered(ledger, asked, reason)]
+        question = _Question(asked=asked, ledger=ledger)
+        self._questions[asked.number] = question
+        return [self._next(question, now)]
+
+    def answered(self, peer: PeerId, answer: CanaryAnswer, now: float) -> list[Send]:
+        """Take a witness's answer; [] if none was asked by this number."""
+        question = self._find(peer, answer.number)
+        if question is None:
+            return []
+        if answer.experts != question.asked.expert or len(answer.hashes) != HASH_BYTES:
+            return [self._next(question, now)]  # it could not, for some reason
+        del self._questions[question.asked.number]
+        said = Recomputed(
+            number=question.asked.number,
+            out_hash=bytes(answer.hashes),
+            referee=peer,
+            reason="",
+        )
+        return [Send(question.ledger, said)]
+
+    def lost(self, peer: PeerId, now: float) -> list[Send]:
+        """A witness is gone: ask the next one."""
+        waiting = [q for q in self._questions.values() if q.witness == peer]
+        return [self._next(question, now) for question in waiting]
+
+    def tick(self, now: float) -> list[Send]:
+        """Ask somebody else where a witness has said nothing in time."""
+        late = [q for q in self._questions.values() if q.until <= now]
+        return [self._next(question, now) for question in late]
+
+    def next_due(self) -> float | None:
+        """Return when the next witness is late."""
+        return min((q.until for q in self._questions.values()), default=None)
+
+    def _find(self, peer: PeerId, number: int) -> _Question | None:
+        for question in self._questions.values():
+            if question.number == number and question.witness == peer:
+                return question
+        return None
+
+    def _next(self, question: _Question, now: float) -> Send:
+        """Ask the next witness, or say that there is none."""
+        witness = self._choose(question)
+        if witness is None:
+            del self._questions[question.asked.number]
+            reason = "no answer" if question.tried else "no other holder"
+            return _unanswered(question.ledger, question.asked, reason)
+        self._next_number += 1
+        question.number, question.witness = self._next_number, witness
+        question.until = now + _WITHIN_S + _GRACE_S
+        question.tried.add(witness)
+        return Send(witness, _canary(question))
+
+    def _choose(self, question: _Question) -> PeerId | None:
+        if len(question.tried) >= _MAX_TRIES:
+            return None
+        asked, look = question.asked, self._witnesses
+        barred = {asked.worker, *_avoided(asked), *question.tried}
+        domains = {look.domain(peer) for peer in (asked.worker, *_avoided(asked))}
+        (expert,) = asked.expert
+        holders = [
+            each.peer
+            for each in look.holders(asked.manifest_hash, expert)
+            if each.is_known and each.peer not in barred and each.domain not in domains
+        ]
+        if holders:
+            return self._random.choice(holders)
+        backbones = [
+            peer
+            for peer in look.backbones(asked.manifest_hash, expert)
+            if peer not in barred
+        ]
+        return self._random.choice(backbones) if backbones else None
+
+
+def _avoided(asked: Recompute) -> list[PeerId]:
+    raw = bytes(asked.avoid)
+    return [
+        PeerId(raw[at : at + _PEER_BYTES]) for at in range(0, len(raw), _PEER_BYTES)
+    ]
+
+
+def _canary(question: _Question) -> Canary:
+    asked = question.asked
+    return Canary(
+        number=question.number,
+        manifest_hash=asked.manifest_hash,
+        experts=asked.expert,
+        profile=asked.profile,
+        n_rows=asked.n_rows,
+        within_ms=int(1000 * _WITHIN_S),
+        seed=b"",
+        rows=bytes(asked.rows),
+    )
+
+
+def _unanswered(ledger: PeerId, asked: Recompute, reason: str) -> Send:
+    said = Recomputed(number=asked.number, out_hash=b"", referee=b"", reason=reason)
+    return Send(ledger, said)
