@@ -23,6 +23,7 @@ from relay.forwarding import Switch
 from relay.fronts import origin_of
 from relay.gate import AddressGate, GateLimits, Origin, address_key, crowded_out
 from relay.limits import keep_alive_of
+from relay.prefixes import network_prefix
 from relay.streams import TcpStream
 
 __all__ = ["Acceptor", "remote_of"]
@@ -148,6 +149,7 @@ class Acceptor:
                     keep_alive_of(guest.admitted.rate_class, _random()),
                     trio.current_time(),
                 )
+                peer.prefix = network_prefix(guest.address)
                 await PeerConnection(guest, peer, self._switch).run(guest.early)
         except KnockRefused as exc:
             counters.refused[exc.cause] += 1

@@ -24,6 +24,7 @@ class RelayConfig:
     `host` None: all addresses. `tls` None only with `behind_front`: a TLS front stands
     before it, and `host` is then a loopback address. `network` None only with `open`:
     anybody may join. `descriptor`: the network's signed text, handed on unread.
+    `market`: the peer that is told from which networks others come; None: nobody is.
     `inside`: listen on a free port of 127.0.0.1 too, with the relay's own certificate,
     for roles of the same process, whatever stands before the public port. `shard`: this
     process serves the path `<path>/<shard>` alone; a front routes by path to several.
@@ -38,6 +39,7 @@ class RelayConfig:
     network: PeerId | None = None
     open: bool = False
     descriptor: bytes = b""
+    market: PeerId | None = None
     hosts: frozenset[str] = frozenset()
     path: str = "/relay"
     metrics_token: str = ""

@@ -17,6 +17,7 @@ __all__ = [
     "Nacked",
     "PeerGone",
     "PeerPresence",
+    "PeersSeenFrom",
     "Received",
     "RelayLimits",
     "RelayRestarting",
@@ -66,6 +67,13 @@ class PeerPresence:
 
 
 @dataclass(frozen=True, slots=True)
+class PeersSeenFrom:
+    """Network prefixes of watched peers that are here: told to a market alone."""
+
+    prefixes: tuple[tuple[PeerId, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RelayStatus:
     """The relay tells about our own connection."""
 
@@ -93,6 +101,7 @@ Event = (
     | Nacked
     | PeerGone
     | PeerPresence
+    | PeersSeenFrom
     | RelayStatus
     | RelayLimits
     | RelayRestarting

@@ -21,6 +21,7 @@ from relay.frame_types import (
     Pong,
     Presence,
     PresenceState,
+    SeenFrom,
     Status,
     StatusCode,
     Watch,
@@ -147,8 +148,17 @@ class Switch:
                 for watched in ids[at : at + MAX_IDS]
             )
             peer.outbox.notice(encode_frame(Presence(states=states)))
+            if peer.is_market:
+                self._tell_prefixes(peer, ids[at : at + MAX_IDS])
         self._end_overrun(peer)
         peer.wake()
+
+    def _tell_prefixes(self, market: Peer, ids: tuple[PeerId, ...]) -> None:
+        """Tell a market from where those come who are here; nobody else learns it."""
+        active = self.registry.active
+        here = tuple((each, active[each].prefix) for each in ids if each in active)
+        if here:
+            market.outbox.notice(encode_frame(SeenFrom(prefixes=here)))
 
     def _tell(self, peer: Peer, code: StatusCode, text: str) -> None:
         peer.outbox.notice(encode_frame(Status(code=code, text=text)))
@@ -199,8 +209,16 @@ class Switch:
                 self._tell_presence(watcher, (peer.peer_id,))
             return
         _hand_over(entered.older, peer)
+        self._tell_markets(peer)
         text = "a newer connection has this id now"
         self._tell(entered.older, StatusCode.DUPLICATE_ID, text)
+
+    def _tell_markets(self, peer: Peer) -> None:
+        """An id has another connection now, which may come from elsewhere."""
+        for watcher in self.registry.watchers(peer.peer_id):
+            if watcher.is_market:
+                self._tell_prefixes(watcher, (peer.peer_id,))
+                watcher.wake()
 
     def leave(self, peer: Peer, reason: GoneReason, now: float) -> None:
         """Forget a connection; its frames are reported, and those concerned told."""
@@ -209,6 +227,7 @@ class Switch:
         self.counters.left[reason] += 1
         if left.promoted is not None:
             _hand_over(peer, left.promoted)
+            self._tell_markets(left.promoted)
             self._tell(left.promoted, StatusCode.OK, "this connection is active again")
             return
         self.report(peer.outbox.queue.empty())

@@ -20,6 +20,7 @@ __all__ = [
     "PresenceState",
     "Recv",
     "Restarting",
+    "SeenFrom",
     "Send",
     "Status",
     "StatusCode",
@@ -45,6 +46,7 @@ class FrameType(enum.IntEnum):
     AUTH = 0x21
     WELCOME = 0x22
     DENY = 0x23
+    SEEN_FROM = 0x96  # above 0x80: a market that does not know it reads on
 
 
 class FrameClass(enum.IntEnum):
@@ -196,6 +198,13 @@ class Presence:
     states: tuple[tuple[PeerId, PresenceState], ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenFrom:
+    """Network prefixes of watched peers that are here; "" for one that has none."""
+
+    prefixes: tuple[tuple[PeerId, str], ...]
+
+
 Frame = (
     Ping
     | Pong
@@ -208,4 +217,5 @@ Frame = (
     | Gone
     | Watch
     | Presence
+    | SeenFrom
 )

@@ -15,7 +15,8 @@ are in `relay.handshake`.
     12 NACK            u8 reason, u16 count, u32 flow, 32 B destination, u16 retry_ms
     13 GONE            32 B id, u8 reason
     14 WATCH           u16 n, n x id       (adds to those watched; n = 0 forgets all)
-    15 PRESENCE        u16 n, n x (id, u8 state)    (n <= 256 in both)
+    15 PRESENCE        u16 n, n x (id, u8 state)    (n <= 256 in all three)
+    96 SEEN_FROM       u16 n, n x (id, 7 B network prefix: see `relay.prefixes`)
 
     flags: bits 0-1 class (0 control, 1 interactive, 2 bulk), bit 2 NACK wanted.
 
@@ -43,12 +44,14 @@ from relay.frame_types import (
     PresenceState,
     Recv,
     Restarting,
+    SeenFrom,
     Send,
     Status,
     StatusCode,
     Watch,
 )
 from relay.keys import PEER_ID_BYTES, PeerId
+from relay.prefixes import PACKED_PREFIX_BYTES, pack_prefix, unpack_prefix
 
 __all__ = [
     "CLASS_MASK",
@@ -107,17 +110,27 @@ def encode_frame(frame: Frame) -> bytes:
     match frame:
         case Send() | Recv():
             return _data_header(frame) + frame.payload
-        case Watch(peers=peers):
-            return _COUNT.pack(FrameType.WATCH, len(peers)) + b"".join(peers)
-        case Presence(states=states):
-            body = b"".join(peer + bytes([state]) for peer, state in states)
-            return _COUNT.pack(FrameType.PRESENCE, len(states)) + body
+        case Watch() | Presence() | SeenFrom():
+            return _encode_rows(frame)
         case Ping(nonce=nonce):
             return bytes([FrameType.PING]) + nonce
         case Pong(nonce=nonce):
             return bytes([FrameType.PONG]) + nonce
         case _:
             return _encode_notice(frame)
+
+
+def _encode_rows(frame: Watch | Presence | SeenFrom) -> bytes:
+    rows: list[bytes]
+    if isinstance(frame, Watch):
+        kind, rows = FrameType.WATCH, list(frame.peers)
+    elif isinstance(frame, Presence):
+        kind = FrameType.PRESENCE
+        rows = [peer + bytes([state]) for peer, state in frame.states]
+    else:
+        kind = FrameType.SEEN_FROM
+        rows = [peer + pack_prefix(prefix) for peer, prefix in frame.prefixes]
+    return _COUNT.pack(kind, len(rows)) + b"".join(rows)
 
 
 def _encode_notice(frame: Nack | Gone | Status | Restarting | Limits) -> bytes:
@@ -236,6 +249,16 @@ def _parse_presence(raw: bytes) -> Presence:
     )
 
 
+def _parse_seen_from(raw: bytes) -> SeenFrom:
+    rows = _rows(raw, PEER_ID_BYTES + PACKED_PREFIX_BYTES)
+    return SeenFrom(
+        prefixes=tuple(
+            (PeerId(row[:PEER_ID_BYTES]), unpack_prefix(row[PEER_ID_BYTES:]))
+            for row in rows
+        )
+    )
+
+
 _PARSERS: dict[int, Callable[[bytes], Frame]] = {
     FrameType.PING: _parse_ping,
     FrameType.PONG: _parse_pong,
@@ -248,6 +271,7 @@ _PARSERS: dict[int, Callable[[bytes], Frame]] = {
     FrameType.GONE: _parse_gone,
     FrameType.WATCH: _parse_watch,
     FrameType.PRESENCE: _parse_presence,
+    FrameType.SEEN_FROM: _parse_seen_from,
 }
 
 

@@ -105,7 +105,7 @@ class Admitted:
     """A peer that proved itself. `rate_class` decides its limits.
 
     `lease_s`: seconds that its token still holds, 0: without end. `token_hash`: by
-    which the token is revoked.
+    which the token is revoked. `is_market`: the network itself names it so.
     """
 
     peer_id: PeerId
@@ -116,6 +116,7 @@ class Admitted:
     skew_us: int
     lease_s: int = 0
     token_hash: bytes = b""
+    is_market: bool = False
 
 
 def client_nonce(wall_us: int, random_bytes: bytes) -> bytes:
@@ -163,13 +164,14 @@ class Gatekeeper:
     """The relay's rules of admission.
 
     `network` None: the relay is open to anybody with a key. `hosts`: the names this
-    relay answers to; empty accepts the name the request was made for. `revoked` returns
-    what the network has revoked by now.
+    relay answers to; empty accepts the name the request was made for. `market`: the
+    network's, None for none. `revoked` returns what the network has revoked by now.
     """
 
     relay_id: PeerId
     network: PeerId | None
     hosts: frozenset[str] = frozenset()
+    market: PeerId | None = None
     revoked: Callable[[], Revocations] = Revocations
 
     def judge(
@@ -203,6 +205,7 @@ class Gatekeeper:
             skew_us=_skew_us(auth.client_nonce, challenge.time_ms, wall_us),
             lease_s=right.lease_s,
             token_hash=hashed,
+            is_market=peer_id == self.market,
         )
 
     def _right(self, token: bytes, visit: Visit) -> "_Right | TokenFault":

@@ -17,6 +17,7 @@ from relay.events import (
     Nacked,
     PeerGone,
     PeerPresence,
+    PeersSeenFrom,
     Received,
     RelayLimits,
     RelayRestarting,
@@ -32,6 +33,7 @@ from relay.frame_types import (
     Pong,
     Presence,
     Restarting,
+    SeenFrom,
     Status,
 )
 from relay.frames import CLASS_MASK, DATA_HEADER, parse_frame
@@ -163,10 +165,8 @@ def _event(frame: object, kind: int) -> Event:
     match frame:
         case Nack(destination=peer, reason=why, count=n, flow=flow, retry_ms=ms):
             return Nacked(peer, why, n, flow, ms)
-        case Gone(peer=peer, reason=reason):
-            return PeerGone(peer, reason)
-        case Presence(states=states):
-            return PeerPresence(states)
+        case Gone() | Presence() | SeenFrom():
+            return _event_of_peers(frame)
         case Status(code=code, text=text):
             return RelayStatus(code, text)
         case Limits():
@@ -175,3 +175,13 @@ def _event(frame: object, kind: int) -> Event:
             return RelayRestarting(wait, try_for)
         case _:
             raise ProtocolError(f"a relay sends no frame of type {kind:#04x}")
+
+
+def _event_of_peers(frame: Gone | Presence | SeenFrom) -> Event:
+    match frame:
+        case Gone(peer=peer, reason=reason):
+            return PeerGone(peer, reason)
+        case Presence(states=states):
+            return PeerPresence(states)
+        case SeenFrom(prefixes=prefixes):
+            return PeersSeenFrom(prefixes)

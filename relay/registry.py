@@ -37,6 +37,7 @@ class Peer:
         "contacts",
         "end",
         "frames_bucket",
+        "is_market",
         "keep_alive",
         "last_read",
         "lease_told",
@@ -48,6 +49,7 @@ class Peer:
         "parked_until",
         "peer_id",
         "pinged_at",
+        "prefix",
         "rate_class",
         "role",
         "token_hash",
@@ -67,6 +69,8 @@ class Peer:
         self.peer_id = admitted.peer_id
         self.role = admitted.role
         self.rate_class = admitted.rate_class
+        self.is_market = admitted.is_market
+        self.prefix = ""  # of the network it comes from, where that can be told
         self.token_hash = admitted.token_hash
         self.lease_until = now + admitted.lease_s if admitted.lease_s else None
         self.lease_told = False

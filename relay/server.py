@@ -139,6 +139,7 @@ class _Server:
                 relay_id=config.identity.peer_id,
                 network=config.network,
                 hosts=hosts,
+                market=config.market,
                 revoked=lambda: self._live().revoked,
             ),
             tickets=TicketOffice(config.identity.seed),

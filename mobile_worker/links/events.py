@@ -14,6 +14,7 @@ __all__ = [
     "PathKind",
     "PeerBack",
     "PeerLost",
+    "PeerSeenFrom",
     "RelayChanged",
     "Undelivered",
     "UndeliveredReason",
@@ -73,6 +74,14 @@ class PeerBack:
 
 
 @dataclass(frozen=True, slots=True)
+class PeerSeenFrom:
+    """A relay's word on a peer's network prefix, "" for none: to a market alone."""
+
+    peer: PeerId
+    prefix: str
+
+
+@dataclass(frozen=True, slots=True)
 class Undelivered:
     """`count` messages, or pieces of messages, to this peer were dropped."""
 
@@ -89,4 +98,6 @@ class RelayChanged:
     detail: str
 
 
-NodeEvent: TypeAlias = Arrived | PeerLost | PeerBack | Undelivered | RelayChanged
+NodeEvent: TypeAlias = (
+    Arrived | PeerLost | PeerBack | PeerSeenFrom | Undelivered | RelayChanged
+)

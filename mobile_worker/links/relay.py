@@ -39,6 +39,7 @@ from relay.events import (
     Nacked,
     PeerGone,
     PeerPresence,
+    PeersSeenFrom,
     Received,
     RelayLimits,
     RelayRestarting,
@@ -88,6 +89,10 @@ class RelayOwner(LinkOwner, Protocol):
 
     def peer_present(self, relay: "RelayLink", peer: PeerId, *, here: bool) -> None:
         """Note that a watched peer came to the relay, or left it."""
+        ...
+
+    def peer_seen_from(self, peer: PeerId, prefix: str) -> None:
+        """Note from which network it sees a peer."""
         ...
 
     def frames_refused(
@@ -291,12 +296,8 @@ class RelayLink:
         if isinstance(event, Nacked):
             count, reason = event.count, event.reason
             self._owner.frames_refused(self, event.destination, reason, count)
-        elif isinstance(event, PeerGone):
-            self._owner.peer_present(self, event.peer, here=False)
-        elif isinstance(event, PeerPresence):
-            for peer, state in event.states:
-                here = state is not PresenceState.ABSENT
-                self._owner.peer_present(self, peer, here=here)
+        elif isinstance(event, PeerGone | PeerPresence | PeersSeenFrom):
+            self._heed_peers(event)
         elif isinstance(event, RelayStatus):
             if event.code in _WORTH_READING:
                 _LOG.warning("relay %s: %s", self.endpoint.address, event.text)
@@ -306,6 +307,17 @@ class RelayLink:
             self._owner.relay_limits()
         elif isinstance(event, RelayRestarting):
             self._asked_s = event.reconnect_in_ms / 1000
+
+    def _heed_peers(self, event: PeerGone | PeerPresence | PeersSeenFrom) -> None:
+        if isinstance(event, PeerGone):
+            self._owner.peer_present(self, event.peer, here=False)
+        elif isinstance(event, PeerPresence):
+            for peer, state in event.states:
+                here = state is not PresenceState.ABSENT
+                self._owner.peer_present(self, peer, here=here)
+        else:
+            for peer, prefix in event.prefixes:
+                self._owner.peer_seen_from(peer, prefix)
 
 
 def _asked_s(error: StartError | None) -> float:

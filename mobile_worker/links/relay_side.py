@@ -12,7 +12,12 @@ from enum import Enum, auto
 from typing import Final
 
 from mobile_worker.clock import Clock
-from mobile_worker.links.events import PeerBack, RelayChanged, UndeliveredReason
+from mobile_worker.links.events import (
+    PeerBack,
+    PeerSeenFrom,
+    RelayChanged,
+    UndeliveredReason,
+)
 from mobile_worker.links.link import Link
 from mobile_worker.links.paths import choose_link
 from mobile_worker.links.presence import Presence
@@ -150,6 +155,11 @@ class RelaySide:
             board.judge(peer, state)
             if not state.lost:
                 board.pump(peer, state)
+
+    def peer_seen_from(self, peer: PeerId, prefix: str) -> None:
+        """Tell our owner from which network a relay sees a peer."""
+        if peer in self._board.peers:
+            self._board.arrivals.put(PeerSeenFrom(peer, prefix))
 
     def frames_refused(
         self, relay: RelayLink, peer: PeerId, reason: NackReason, count: int

@@ -1,11 +1,13 @@
 """Who is to hold what: incremental greedy, the neediest expert first.
 
 For each free slot of a device the neediest expert that it can hold is taken, one whose
-replicas are not yet in the device's failure domain before one whose are. There is one
-heap for each order (hub, laptop, tail). A further replica only ever lowers an expert's
-rank, so its entries are left alone and ranked anew when they surface; a replica less
-may raise it, so new entries are made at once and the old ones recognised by their
-stamp. A join costs O(c log E) for c slots, whatever the number of devices.
+replicas are not yet in the device's failure domain before one whose are, and none that
+the domain holds to the full: a further copy there adds nothing. There is one heap for
+each order (hub, laptop, tail). A further replica only ever lowers an expert's rank, so
+its entries are left alone and ranked anew when they surface; a replica less may raise
+it, so new entries are made at once and the old ones recognised by their stamp. A join
+costs O(c log E) for c slots, whatever the number of devices. What lies below its floor
+is at the top of each heap, soonest lost first: the repair queue.
 
 Limits: at most 256 entries are looked at for one slot, so a device that holds or has
 declined all of the 256 neediest, or has no room for any of them, is given nothing more.
@@ -18,14 +20,16 @@ import hashlib
 import heapq
 from collections.abc import Iterable, Mapping
 
-from p2pmoe.market.coverage import replica_overhead_bytes
+from p2pmoe.market.coverage import FULL_PERMILLE, replica_overhead_bytes
 from p2pmoe.market.devices import Device, ExpertKey, layer_of
-from p2pmoe.market.wanted import Order, Rank, Wanted, WantedState, order_of, rank
+from p2pmoe.market.wanted import Order, Wanted, WantedState, order_of, rank
 
 __all__ = ["Assignment"]
 
 _SCAN_ENTRIES = 256
-_Entry = tuple[Rank, int, ExpertKey]  # rank, version, key
+_TAIL = Order.TAIL
+# Urgency and place (which is the rank), key, version, state.
+_Entry = tuple[float, int, ExpertKey, int, WantedState]
 
 
 class Assignment:
@@ -36,6 +40,7 @@ class Assignment:
         self._salt = tie_salt
         self._states: dict[ExpertKey, WantedState] = {}
         self._heaps: dict[Order, list[_Entry]] = {}
+        self._freed: dict[bytes, None] = {}
 
     def __len__(self) -> int:
         return len(self._states)
@@ -50,37 +55,33 @@ class Assignment:
         for each in wanted:
             state = self._states.get(each.key)
             if state is None:
-                self._states[each.key] = WantedState(
-                    wanted=each, tie=self._tie(each.key)
-                )
+                state = WantedState(wanted=each, tie=self._tie(each.key))
+                self._states[each.key] = state
+            elif state.wanted == each:
+                continue
             else:
-                state.wanted = each
-        self._heaps.clear()  # built again when next needed
+                state.want(each)
+                state.version += 1
+            self._queue(state)
 
     def forget(self, keys: Iterable[ExpertKey]) -> None:
         """Want these no more. Their holders must have been released before."""
         for key in keys:
             del self._states[key]
-        self._heaps.clear()
+        self._heaps.clear()  # built again when next needed
 
     def hold(self, device: Device, key: ExpertKey) -> None:
         """Count the device as a holder, and take the room from it."""
-        state = self._states[key]
-        device.held[key] = state.wanted.n_bytes
-        device.room_bytes -= state.wanted.n_bytes
-        state.add(device)
-        state.version += 1
-        if Order.TAIL in self._heaps and state.stamps[Order.TAIL] < 0:
-            self._queue(state, Order.TAIL)  # a first steady holder lets phones in
+        self._hold(device, self._states[key])
 
     def release(self, device: Device, key: ExpertKey) -> None:
         """Count the device no longer as a holder, and give it the room back."""
         device.room_bytes += device.held.pop(key)
+        self._freed[device.name] = None
         state = self._states[key]
         state.remove(device)
         state.version += 1
-        for order in self._heaps:
-            self._queue(state, order)
+        self._queue(state)
 
     def release_all(self, device: Device) -> list[ExpertKey]:
         """The device has left: return what it held."""
@@ -89,47 +90,85 @@ class Assignment:
             self.release(device, key)
         return keys
 
+    def restate(self, device: Device, *, domain: str, stay: tuple[int, int]) -> bool:
+        """Count what the device holds by another domain, or by how long it stays.
+
+        `stay`: its availability in per mille, and its departures (see `Device`).
+        Returns whether anything has changed.
+        """
+        if (device.domain, device.availability, device.departures) == (domain, *stay):
+            return False
+        states = [self._states[key] for key in device.held]
+        for state in states:
+            state.remove(device)
+        device.domain = domain
+        device.availability, device.departures = stay
+        for state in states:
+            state.add(device)
+            state.version += 1
+            self._queue(state)
+        return True
+
     def fill(self, device: Device) -> list[ExpertKey]:
         """Give the device what it has room for; return the experts it is to add."""
         added: list[ExpertKey] = []
-        while (key := self.neediest(device, device.room_bytes)) is not None:
-            self.hold(device, key)
-            added.append(key)
+        order = order_of(device.device_class)
+        heap = self._heap(order)
+        while device.room_bytes > 0:
+            state = _neediest(heap, order, device, device.room_bytes)
+            if state is None:
+                break
+            self._hold(device, state)
+            added.append(state.wanted.key)
+            if heap[0][4] is state:
+                _freshen(heap, order, state, state.stamps[order])
         return added
 
     def fill_all(self, devices: Iterable[Device]) -> dict[bytes, list[ExpertKey]]:
-        """Give several devices their experts: hubs first, then by hash of the name."""
-        ordered = sorted(devices, key=lambda d: (d.device_class, self._hash(d.name)))
-        return {device.name: self.fill(device) for device in ordered}
+        """Give several devices their experts: hubs first, then by hash of the name.
+
+        Those that get nothing are left out.
+        """
+        ordered = sorted(self.shuffled(devices), key=lambda d: d.device_class)
+        added: dict[bytes, list[ExpertKey]] = {}
+        for device in ordered:
+            if self.has_needs(order_of(device.device_class)):
+                keys = self.fill(device)
+                if keys:
+                    added[device.name] = keys
+        return added
+
+    def shuffled(self, devices: Iterable[Device]) -> list[Device]:
+        """Return devices in an order that nobody can foresee."""
+        return sorted(devices, key=lambda device: self._hash(device.name))
+
+    def take_freed(self) -> list[bytes]:
+        """Return the names of devices that have got room since this was last asked."""
+        freed, self._freed = self._freed, {}
+        return list(freed)
+
+    def has_needs(self, order: Order) -> bool:
+        """Whether any expert could be given to some device of this order."""
+        heap = self._heap(order)
+        while heap:
+            _, _, _, version, state = heap[0]
+            if version == state.version == state.stamps[order]:
+                return True
+            _freshen(heap, order, state, version)
+        return False
 
     def neediest(self, device: Device, room_bytes: int) -> ExpertKey | None:
         """Return the expert that the device should add next, None if there is none."""
         if room_bytes <= 0:
             return None
         order = order_of(device.device_class)
-        heap = self._heap(order)
-        aside: list[_Entry] = []
-        second: _Entry | None = None  # the best whose domain is already present
-        chosen: ExpertKey | None = None
-        while heap and len(aside) < _SCAN_ENTRIES:
-            entry = heap[0]
-            state = self._states[entry[2]]
-            if entry[1] != state.version or entry[1] != state.stamps[order]:
-                _freshen(heap, order, state)
-                continue
-            if second is not None and entry[0][0] > second[0][0]:
-                break
-            if state.wanted.n_bytes <= room_bytes and device.takes(entry[2]):
-                if device.domain not in state.coverage:
-                    chosen = entry[2]
-                    break
-                second = second or entry
-            aside.append(heapq.heappop(heap))
-        for entry in aside:
-            heapq.heappush(heap, entry)
-        if chosen is None and second is not None:
-            chosen = second[2]
-        return chosen
+        state = _neediest(self._heap(order), order, device, room_bytes)
+        return None if state is None else state.wanted.key
+
+    def below_floor(self) -> list[WantedState]:
+        """Return what needs repair, the soonest lost first."""
+        found = [state for state in self._states.values() if state.is_below_floor]
+        return sorted(found, key=lambda state: (state.time_to_loss_s(), state.tie))
 
     def overhead_bytes(self) -> int:
         """Return the memory that all replication costs beyond one copy of each."""
@@ -137,6 +176,15 @@ class Assignment:
             replica_overhead_bytes(state.wanted.n_bytes, state.n_replicas)
             for state in self._states.values()
         )
+
+    def _hold(self, device: Device, state: WantedState) -> None:
+        wanted = state.wanted
+        device.held[wanted.key] = wanted.n_bytes
+        device.room_bytes -= wanted.n_bytes
+        state.add(device)
+        state.version += 1
+        if state.stamps[_TAIL] < 0 and _TAIL in self._heaps:
+            self._queue_in(state, _TAIL)  # a first steady holder lets phones in
 
     def _heap(self, order: Order) -> list[_Entry]:
         heap = self._heaps.get(order)
@@ -146,20 +194,25 @@ class Assignment:
                 found = rank(state, order)
                 state.stamps[order] = -1
                 if found is not None:
-                    heap.append((found, state.version, key))
+                    heap.append((*found, key, state.version, state))
                     state.stamps[order] = state.version
             heapq.heapify(heap)
             self._heaps[order] = heap
         return heap
 
-    def _queue(self, state: WantedState, order: Order) -> None:
-        """Make the expert's entry in one heap anew."""
+    def _queue(self, state: WantedState) -> None:
+        """Make the expert's entry in each heap anew."""
+        for order in self._heaps:
+            self._queue_in(state, order)
+
+    def _queue_in(self, state: WantedState, order: Order) -> None:
         found = rank(state, order)
         if found is None:
             state.stamps[order] = -1
         else:
             state.stamps[order] = state.version
-            heapq.heappush(self._heaps[order], (found, state.version, state.wanted.key))
+            entry = (*found, state.wanted.key, state.version, state)
+            heapq.heappush(self._heaps[order], entry)
 
     def _tie(self, key: ExpertKey) -> int:
         """Return a hash by which experts of one layer lie together."""
@@ -171,15 +224,68 @@ class Assignment:
         return int.from_bytes(digest, "big")
 
 
-def _freshen(heap: list[_Entry], order: Order, state: WantedState) -> None:
+def _neediest(
+    heap: list[_Entry], order: Order, device: Device, room_bytes: int
+) -> WantedState | None:
+    """Return what the device should add: the first of the heap, nearly always."""
+    while heap:
+        _, _, key, version, state = heap[0]
+        if version != state.version or version != state.stamps[order]:
+            _freshen(heap, order, state, version)
+        elif (
+            device.domain not in state.coverage.sums
+            and state.wanted.n_bytes <= room_bytes
+            and device.takes(key)
+        ):
+            return state
+        else:
+            return _look_further(heap, order, device, room_bytes)
+    return None
+
+
+def _look_further(
+    heap: list[_Entry], order: Order, device: Device, room_bytes: int
+) -> WantedState | None:
+    """Look below the first of the heap, which the device cannot add or should not."""
+    aside: list[_Entry] = []
+    second: _Entry | None = None  # the best whose domain is already present
+    chosen: WantedState | None = None
+    while heap and len(aside) < _SCAN_ENTRIES:
+        entry = heap[0]
+        urgency, _, key, version, state = entry
+        if version != state.version or version != state.stamps[order]:
+            _freshen(heap, order, state, version)
+            continue
+        if second is not None and int(urgency) > int(second[0]):  # another group
+            break
+        if state.wanted.n_bytes <= room_bytes and device.takes(key):
+            there = state.coverage.sums.get(device.domain, 0)
+            if not there:
+                chosen = state
+                break
+            if there < FULL_PERMILLE:
+                second = second or entry
+        aside.append(heapq.heappop(heap))
+    for entry in aside:
+        heapq.heappush(heap, entry)
+    if chosen is None and second is not None:
+        chosen = second[4]
+    return chosen
+
+
+def _freshen(
+    heap: list[_Entry], order: Order, state: WantedState, version: int
+) -> None:
     """Rank the top entry anew, or take it out if it is dead or the expert is full."""
-    if heap[0][1] != state.stamps[order]:
+    stamps = state.stamps
+    if version != stamps[order]:
         heapq.heappop(heap)
         return
     found = rank(state, order)
     if found is None:
-        state.stamps[order] = -1
+        stamps[order] = -1
         heapq.heappop(heap)
     else:
-        state.stamps[order] = state.version
-        heapq.heapreplace(heap, (found, state.version, state.wanted.key))
+        now = state.version
+        stamps[order] = now
+        heapq.heapreplace(heap, (*found, state.wanted.key, now, state))

@@ -15,8 +15,7 @@ here awaits or reads a clock (`now` is monotonic seconds). The rules:
 Source: design/06; faults B15, B28, B32.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
 from mobile_worker.messages import market as wire
 from mobile_worker.messages.envelope import MessageType
@@ -24,16 +23,18 @@ from mobile_worker.session.records import PeerRecord
 from mobile_worker.shards.manifest import Manifest
 from p2pmoe.market.admission import Admitted
 from p2pmoe.market.assignment import Assignment
+from p2pmoe.market.auditing import Auditing, AuditingParts
 from p2pmoe.market.deployments import Listing, content_name, key_of
-from p2pmoe.market.devices import ExpertKey
 from p2pmoe.market.errors import NoticeRefused
 from p2pmoe.market.granting import Granting
 from p2pmoe.market.lease import Deployment, Lease, LeaseEvent, LeaseState, LeaseTable
+from p2pmoe.market.market_settings import MarketSettings
+from p2pmoe.market.membership import Membership
 from p2pmoe.market.moving import Moving
 from p2pmoe.market.outgoing import Outgoing, Send
-from p2pmoe.market.price import DEFAULT_BASE_UC, SignedPrices, flat_prices
+from p2pmoe.market.pricing.desk import DeskParts, Judgement, PriceDesk
 from p2pmoe.market.remembered import Remembered
-from p2pmoe.market.roster import Roster
+from p2pmoe.market.roster import Roster, Worker
 from p2pmoe.market.timetable import Timetable
 from relay.keys import PeerId
 
@@ -41,21 +42,7 @@ __all__ = ["Book", "MarketSettings"]
 
 _BACKBONE_SILENCE_S = 600.0
 _GRACE_S = 10.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MarketSettings:
-    """What a market is told at its start.
-
-    tie_salt: up to 64 random bytes. first_serial: placements count from here; above
-    every serial of an earlier run. sign: by the market's own key.
-    """
-
-    network: bytes
-    sign: Callable[[bytes], bytes]
-    tie_salt: bytes
-    first_serial: int
-    base_uc: int = DEFAULT_BASE_UC
+_TOLD_AGAIN_S = 45.0  # new prices: with each renewal, should the first have been lost
 
 
 class Book:
@@ -69,7 +56,32 @@ class Book:
         self.times = Timetable()
         self._granting = Granting(self.assignment, self.leases, self.roster, remembered)
         self._moving = Moving(self.assignment, self.leases, self.roster)
-        self._settings = settings
+        self._members = Membership(
+            self.assignment, self.leases, self.roster, self._moving, remembered
+        )
+        self.prices = PriceDesk(
+            DeskParts(
+                network=settings.network,
+                sign=settings.sign,
+                salt=settings.tie_salt,
+                settings=settings.prices,
+                roster=self.roster,
+                leases=self.leases,
+            ),
+            settings.models,
+        )
+        self.auditing = Auditing(
+            AuditingParts(
+                roster=self.roster,
+                leases=self.leases,
+                remembered=remembered,
+                random=settings.random,
+                settings=settings.canaries,
+            )
+        )
+        self.prices.judgement = Judgement(
+            counts=self.auditing.counts, proven=self.auditing.is_proven
+        )
         self._outgoing = Outgoing(self.roster, self.leases, settings.first_serial)
         self._is_away = False
         self._grace_until = float("-inf")
@@ -91,9 +103,14 @@ class Book:
                 self.leases.end(lease, LeaseEvent.RELEASE)
             elif worker.record != record:  # it may be reached elsewhere now
                 self.times.place_soon(lease.deployment, now)
+        self._members.came(worker, now)
+        told, may_stay = self.auditing.entered(worker, now)
+        if not may_stay:
+            return [*self.revoke_worker(worker.peer, "not taken now", now), *told]
         self._granting.give_back(worker, now)
         self.times.assign_soon(now)
-        return [self._told(each, now) for each in self.leases.of_worker(worker.peer)]
+        leases = self.leases.of_worker(worker.peer)
+        return [*told, *(self._told(each, now) for each in leases)]
 
     def held(self, peer: PeerId, held: wire.Held, now: float) -> list[Send]:
         """A worker has experts ready: publish them, finish moves that waited for them.
@@ -104,7 +121,8 @@ class Book:
         lease = self.leases.get(held.lease, peer)
         if self.leases.held(lease, held.experts, now):
             self.times.place_soon(lease.deployment, now)
-            self._remember(peer)
+            self._members.note_holdings(peer)
+            self.auditing.held(lease, now)
         listing = self.roster.listings[lease.deployment]
         keys = [key_of(listing.number, expert) for expert in lease.live]
         changed = self._moving.finish(self.roster.workers[peer], keys)
@@ -113,16 +131,18 @@ class Book:
         return [self._told(each, now) for each in changed]
 
     def renew(self, peer: PeerId, lease_id: bytes, now: float) -> list[Send]:
-        """A worker is still there; what it does not hold yet it is told once more.
+        """A worker is still there; what it may not know yet it is told once more.
 
         Raises:
             UnknownLease: see `LeaseTable.get`.
         """
         self.leases.renew(self.leases.get(lease_id, peer), now)
+        self._restate(self.roster.workers[peer], now)
         return [
             self._told(lease, now)
             for lease in self.leases.of_worker(peer)
             if lease.experts.keys() != lease.held_since.keys()
+            or now < self.roster.listings[lease.deployment].priced_at + _TOLD_AGAIN_S
         ]
 
     def release(self, peer: PeerId, release: wire.Release, now: float) -> list[Send]:
@@ -135,19 +155,7 @@ class Book:
             UnknownLease: see `LeaseTable.get`.
         """
         lease = self.leases.get(release.lease, peer)
-        listing = self.roster.listings[lease.deployment]
-        device = self.roster.workers[peer].device
-        given_back = lease.experts.keys() & (release.experts or tuple(lease.experts))
-        for expert in sorted(given_back):
-            key = key_of(listing.number, expert)
-            device.declined.add(key)
-            n_bytes = device.held.get(key, 0)
-            self._let_go(device.held, peer, key)
-            device.room_bytes -= n_bytes
-        self.leases.withdraw(lease, given_back)
-        if not lease.experts:
-            self.leases.end(lease, LeaseEvent.RELEASE)
-        self._remember(peer)
+        self._members.give_back(lease, release.experts or tuple(lease.experts))
         self.times.assign_soon(now)
         return self._placements([lease.deployment])
 
@@ -156,14 +164,9 @@ class Book:
         worker = self.roster.workers.get(peer)
         if worker is None or worker.is_draining:
             return []
-        worker.is_draining = True
-        leases = self.leases.of_worker(peer)
-        for lease in leases:
-            self.leases.drain(lease)
-        self._moving.forget(peer)
-        self.assignment.release_all(worker.device)
+        ended = self._members.drain(worker, now)
         self.times.assign_soon(now)
-        return self._placements([lease.deployment for lease in leases])
+        return self._placements(ended)
 
     # What backbones say.
 
@@ -185,9 +188,12 @@ class Book:
             if parsed is None:
                 raise NoticeRefused("the manifest is listed no more: send it again")
             self.roster.check_room(record.peer_id)
-            prices = self._prices(deployment.manifest_hash)
+            self.roster.check_experts(len(parsed.experts))
+            experts = [each.expert.packed for each in parsed.experts]
+            prices = self.prices.open(deployment.manifest_hash, experts)
             listing = self.roster.open(deployment, parsed, manifest, prices)
             self.assignment.want(listing.wanted(now))
+            self.auditing.listed(listing, now)
         renewed: Sequence[Lease] = ()
         if listing.record != record.encoded:
             listing.record = record.encoded
@@ -227,6 +233,7 @@ class Book:
         """Our own relay link is up again: others may need some seconds more."""
         self._is_away = False
         self._grace_until = now + _GRACE_S
+        self.prices.unsettle()
         self.leases.renew_all(now)
         for listing in self.roster.listings.values():
             listing.heard_at = now
@@ -240,17 +247,24 @@ class Book:
 
     def lost(self, peer: PeerId, now: float) -> list[Send]:
         """A worker is gone: its leases lapse, placements follow at once."""
-        self.times.suspects.pop(peer, None)
-        worker = self.roster.workers.pop(peer, None)
-        if worker is None:
-            return []
-        self._moving.forget(peer)
-        self.assignment.release_all(worker.device)
-        leases = self.leases.of_worker(peer)
-        for lease in leases:
-            self.leases.end(lease, LeaseEvent.LOST)
-        self.times.assign_soon(now)
-        return self._placements([lease.deployment for lease in leases])
+        return self._end(peer, LeaseEvent.LOST, now)
+
+    def seen_from(self, peer: PeerId, prefix: str, now: float) -> None:
+        """A relay says from which network prefix it sees a peer; "" if it cannot."""
+        self.roster.seen_from(peer, prefix)
+        worker = self.roster.workers.get(peer)
+        if worker is not None:
+            self._restate(worker, now)
+
+    # What the market itself decides of a worker.
+
+    def revoke_worker(self, peer: PeerId, reason: str, now: float) -> list[Send]:
+        """Take every lease from a worker, and tell it why."""
+        releases = [
+            Send(peer, wire.Release(lease=each.lease_id, experts=(), reason=reason))
+            for each in self.leases.of_worker(peer)
+        ]
+        return [*releases, *self._end(peer, LeaseEvent.REVOKE, now)]
 
     # What time says.
 
@@ -269,15 +283,60 @@ class Book:
             self.times.move_soon(now)
         if self.times.take_moves(now):
             sends += self._move(now)
+        sends += self._audit(now)
         return sends + self._placements(self.times.take_placements(now))
+
+    def adopt_prices(self, now: float) -> list[Send]:
+        """Tell the prices that are new: workers first, who are then asked at them."""
+        adopted = self.prices.adopt()
+        told: list[Send] = []
+        deployments: list[Deployment] = []
+        for deployment, listing in self.roster.listings.items():
+            prices = adopted.get(deployment.manifest_hash)
+            if prices is not None:
+                listing.prices, listing.priced_at = prices, now
+                deployments.append(deployment)
+                leases = self.leases.of_deployment(deployment)
+                told += [self._told(lease, now) for lease in leases]
+        return [*told, *self._placements(deployments)]
 
     def next_due(self) -> float | None:
         """Return when `tick` has something to do, None if nothing is planned."""
         lapse_at = None if self._is_away else self.leases.next_end()
-        moments = (self.times.next_due(), lapse_at)
+        moments = (self.times.next_due(), lapse_at, self.auditing.next_due())
         return min((m for m in moments if m is not None), default=None)
 
     # How it is done.
+
+    def _restate(self, worker: Worker, now: float) -> None:
+        if self._members.restate(worker, now):
+            self.times.assign_soon(now)
+
+    def _end(self, peer: PeerId, event: LeaseEvent, now: float) -> list[Send]:
+        self.times.suspects.pop(peer, None)
+        self._granting.forget(peer)
+        ended = self._members.end(peer, event, now)
+        if ended:
+            self.times.assign_soon(now)
+        return [*self._placements(ended), *self.auditing.left(peer, now)]
+
+    def _audit(self, now: float) -> list[Send]:
+        """Check workers, and take leases from those that were found wrong."""
+        sends = self.auditing.tick(now)
+        for kick in self.auditing.take_kicks():
+            if kick.lease is None:
+                sends += self.revoke_worker(kick.peer, kick.reason, now)
+                sends.append(self.auditing.told(kick.peer, now))
+            elif kick.lease.is_open:
+                sends.append(self._revoke(kick.lease, kick.reason))
+                sends += self._placements([kick.lease.deployment])
+                self.times.assign_soon(now)
+        return sends
+
+    def _revoke(self, lease: Lease, reason: str) -> Send:
+        self._members.revoke(lease)
+        release = wire.Release(lease=lease.lease_id, experts=(), reason=reason)
+        return Send(lease.worker, release)
 
     def _told(self, lease: Lease, now: float) -> Send:
         """Return the message of a lease; its term begins anew while we are away."""
@@ -318,44 +377,14 @@ class Book:
 
     def _give_up(self, listing: Listing, now: float) -> list[Send]:
         """Revoke every lease of a deployment and forget it."""
-        sends = []
-        for lease in self.leases.of_deployment(listing.deployment):
-            device = self.roster.workers[lease.worker].device
-            for expert in lease.experts:
-                key = key_of(listing.number, expert)
-                self._let_go(device.held, lease.worker, key)
-            self.leases.end(lease, LeaseEvent.REVOKE)
-            message = wire.Release(
-                lease=lease.lease_id, experts=(), reason="the backbone has gone silent"
-            )
-            sends.append(Send(lease.worker, message))
+        sends = [
+            self._revoke(lease, "the backbone has gone silent")
+            for lease in self.leases.of_deployment(listing.deployment)
+        ]
         self.assignment.forget([shard.key for shard in listing.shards])
         self.roster.close(listing)
         self.times.assign_soon(now)
         return sends
-
-    def _let_go(self, held: dict[ExpertKey, int], peer: PeerId, key: ExpertKey) -> None:
-        self._moving.cancel(peer, key)
-        if key in held:
-            self.assignment.release(self.roster.workers[peer].device, key)
-
-    def _remember(self, peer: PeerId) -> None:
-        digests: list[bytes] = []
-        for lease in self.leases.of_worker(peer):
-            listing = self.roster.listings[lease.deployment]
-            digests += listing.digests_of(lease.held_since)
-        self.remembered.note_holdings(peer, digests)
-
-    def _prices(self, manifest_hash: bytes) -> SignedPrices:
-        settings = self._settings
-        epoch = self.remembered.price_epoch(manifest_hash, settings.base_uc)
-        return flat_prices(
-            settings.network,
-            manifest_hash,
-            epoch=epoch,
-            base_uc=settings.base_uc,
-            sign=settings.sign,
-        )
 
     def _placements(self, deployments: Iterable[Deployment]) -> list[Send]:
         listed = [d for d in dict.fromkeys(deployments) if d in self.roster.listings]

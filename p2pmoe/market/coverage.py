@@ -3,7 +3,8 @@
 Live coverage R of an expert is, summed over failure domains, min(1, sum of the
 availabilities of the devices there): a second copy in the same building makes up for
 absences, never for the building. A target T is max(R_min, ceil(k q / mu)): the floor,
-or enough replicas for the demand.
+or enough replicas for the demand. How soon an expert may be lost altogether orders what
+is repaired first.
 
 Pure. All coverage is in integer per mille (1000 = one device that is always there), so
 that adding and removing in any order gives the same number.
@@ -16,6 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 __all__ = [
+    "DEPARTURES_S",
     "FLOOR_WITHOUT_DISK",
     "FULL_PERMILLE",
     "MAX_TARGET",
@@ -24,14 +26,17 @@ __all__ = [
     "coverage_permille",
     "floor_of",
     "is_met",
+    "met_permille",
     "replica_overhead_bytes",
     "replica_target",
+    "time_to_loss_s",
 ]
 
 FULL_PERMILLE = 1000
 FLOOR_WITHOUT_DISK = 2
 MAX_TARGET = 64
 _TOLERANCE_PERMILLE = 50  # coverage within 5 % of its target counts as met
+DEPARTURES_S = 1_000_000_000  # departures are counted in so many seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,19 +56,23 @@ def coverage_permille(replicas: Iterable[Replica]) -> int:
 
 
 class DomainCoverage:
-    """The same sum, kept while replicas come and go; each change is O(1)."""
+    """The same sum, kept while replicas come and go; each change is O(1).
 
-    __slots__ = ("_sums", "permille")
+    `sums`: of availability, by domain; only domains that hold a replica. Not to be
+    changed outside.
+    """
+
+    __slots__ = ("permille", "sums")
 
     def __init__(self) -> None:
-        self._sums: dict[str, int] = {}
+        self.sums: dict[str, int] = {}
         self.permille = 0
 
     def add(self, domain: str, availability: int) -> None:
         """Count one more replica."""
-        before = self._sums.get(domain, 0)
-        after = before + availability
-        self._sums[domain] = after
+        sums = self.sums
+        before = sums.get(domain, 0)
+        after = sums[domain] = before + availability
         if after <= FULL_PERMILLE:
             self.permille += availability
         elif before < FULL_PERMILLE:
@@ -71,22 +80,22 @@ class DomainCoverage:
 
     def remove(self, domain: str, availability: int) -> None:
         """Take a replica out that was added with the same values."""
-        before = self._sums[domain]
+        before = self.sums[domain]
         after = before - availability
         if after > 0:
-            self._sums[domain] = after
+            self.sums[domain] = after
         else:
-            del self._sums[domain]
+            del self.sums[domain]
         self.permille += min(FULL_PERMILLE, after) - min(FULL_PERMILLE, before)
 
     def without(self, domain: str, availability: int) -> int:
         """Return the coverage that would be left without this replica, per mille."""
-        before = self._sums.get(domain, 0)
+        before = self.sums.get(domain, 0)
         after = max(0, before - availability)
         return self.permille - min(FULL_PERMILLE, before) + min(FULL_PERMILLE, after)
 
     def __contains__(self, domain: str) -> bool:
-        return domain in self._sums
+        return domain in self.sums
 
 
 def floor_of(*, has_disk: bool) -> int:
@@ -107,9 +116,37 @@ def replica_target(demand: float, *, replica_rate: float, floor: int) -> int:
 
 def is_met(permille: int, target: int) -> bool:
     """Tell whether coverage is within 5 % of the target (replicas)."""
-    return permille >= (FULL_PERMILLE - _TOLERANCE_PERMILLE) * target
+    return permille >= met_permille(target)
+
+
+def met_permille(target: int) -> int:
+    """Return the least coverage that counts as a target of so many replicas."""
+    return (FULL_PERMILLE - _TOLERANCE_PERMILLE) * target
+
+
+def time_to_loss_s(*, n_domains: int, n_replicas: int, departures: int) -> float:
+    """Return how long it takes, on average, until every replica is gone.
+
+    `departures`: those that the holders together are expected to make in 10^9 s. Of n
+    independent ones that each stay s on average the last leaves after s (1 + 1/2 + ...
+    + 1/n); what lies in one domain is taken to leave together.
+    """
+    if not n_replicas:
+        return 0.0
+    mean_stay_s = DEPARTURES_S * n_replicas / max(departures, 1)
+    return mean_stay_s * _harmonic(n_domains)
+
+
+def _harmonic(n: int) -> float:
+    if n < len(_HARMONIC):
+        return _HARMONIC[n]
+    return math.log(n) + _EULER_GAMMA + 0.5 / n
 
 
 def replica_overhead_bytes(n_bytes: int, n_replicas: int) -> int:
     """Return the memory that replication of one expert costs beyond one copy."""
     return n_bytes * max(0, n_replicas - 1)
+
+
+_EULER_GAMMA = 0.5772156649015329
+_HARMONIC = [sum(1.0 / k for k in range(1, n + 1)) for n in range(2 * MAX_TARGET)]

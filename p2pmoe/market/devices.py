@@ -2,26 +2,36 @@
 
 A device is one worker as the market sees it. Its class decides which experts it is
 offered (hot ones to hubs, the tail to phones), its domain how far its replicas count
-together. What a worker claims is refused unless it lies within sane bounds: adverts of
--1 or 2^64 bytes have been seen in the field (faults B15).
+together. Its availability and its stay are its own as far as they have been measured
+(`attendance.py`), its class's before. What a worker claims is refused unless it lies
+within sane bounds: adverts of -1 or 2^64 bytes have been seen in the field (B15).
+
+The domain is the network prefix from which a relay sees the worker; only where no relay
+can tell (private networks) it is the name that the worker itself declares. So fifty
+identities behind one address are one domain, whatever they call themselves.
 
 Pure; availability is an integer per mille, so that sums never depend on their order.
 """
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import NewType
 
 from mobile_worker.device_class import DeviceClass
+from p2pmoe.market.coverage import DEPARTURES_S
 from p2pmoe.market.errors import OfferRefused
 
 __all__ = [
     "AVAILABILITY_PERMILLE",
     "MAX_DOMAIN_CHARS",
+    "STAY_S",
     "Capacity",
     "Device",
     "ExpertKey",
     "check_capacity",
+    "departures_of",
+    "domain_of",
     "layer_of",
 ]
 
@@ -39,6 +49,13 @@ AVAILABILITY_PERMILLE: Mapping[DeviceClass, int] = {
     DeviceClass.LAPTOP: 900,
     DeviceClass.PHONE: 700,
     DeviceClass.BROWSER: 500,
+}
+# How long a device of a class stays each time, until its own has been measured.
+STAY_S: Mapping[DeviceClass, float] = {
+    DeviceClass.HUB: 30 * 86_400.0,
+    DeviceClass.LAPTOP: 8 * 3_600.0,
+    DeviceClass.PHONE: 3_600.0,
+    DeviceClass.BROWSER: 600.0,
 }
 
 
@@ -62,22 +79,53 @@ class Capacity:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Device:
-    """One worker: constant traits, and the experts that it is to hold."""
+    """One worker: its traits, and the experts that it is to hold.
+
+    `departures`: how often it is expected to leave in 10^9 s of being there. A million
+    of these fit into memory: what few devices need is made when they need it.
+    """
 
     name: bytes  # the worker's peer id
     device_class: DeviceClass
     domain: str
     availability: int  # per mille
     room_bytes: int  # left for further experts
+    departures: int = 0  # 0: as is usual for the class
     held: dict[ExpertKey, int] = field(default_factory=dict)  # key -> bytes
-    declined: set[ExpertKey] = field(default_factory=set)  # given back
-    refuses: set[int] = field(default_factory=set)  # deployments it does not accept
+    declined: AbstractSet[ExpertKey] = frozenset()  # given back
+    refuses: AbstractSet[int] = frozenset()  # deployments it does not accept
+    is_mobile: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.is_mobile = self.device_class.is_mobile
+        if not self.departures:
+            self.departures = departures_of(STAY_S[self.device_class])
 
     def takes(self, key: ExpertKey) -> bool:
         """Whether the device could be asked to hold this expert as a further one."""
         if key in self.held or key in self.declined:
             return False
         return not self.refuses or key >> 32 not in self.refuses
+
+    def decline(self, key: ExpertKey) -> None:
+        """Note that the device has given an expert back."""
+        self.declined = {*self.declined, key}
+
+    def accept(self, deployment: int, *, accepted: bool) -> None:
+        """Note whether the device takes experts of a deployment at all."""
+        if accepted == (deployment not in self.refuses):
+            return
+        self.refuses = self.refuses ^ {deployment}
+
+
+def domain_of(declared: str, prefix: str) -> str:
+    """Return the failure domain of a worker: what a relay saw before what it says."""
+    return f"net {prefix}" if prefix else declared
+
+
+def departures_of(stay_s: float) -> int:
+    """Return how often a device leaves in 10^9 s that stays so long each time."""
+    return max(1, round(DEPARTURES_S / max(stay_s, 1.0)))
 
 
 def check_capacity(capacity: Capacity) -> DeviceClass:

@@ -2,8 +2,9 @@
 
 A move with room for both experts is two steps: the new one is leased, and only when
 its worker reports it held is the old one withdrawn. Without room the two change places
-at once, if what is live elsewhere keeps the old one's floor. An expert stays at least
-ten times as long as it took to fetch, between 5 s and 10 minutes, before it moves.
+at once. In both cases the old one goes only if what is live elsewhere keeps its floor,
+with one device among it that is no phone or browser; else it stays. An expert stays
+at least ten times as long as it took to fetch, within 5 s and 10 minutes.
 
 At most 2,000 workers are looked at in one round, and one in twenty of them moves.
 Source: design/06, "Assignment" (hysteresis, make before break).
@@ -74,7 +75,7 @@ class Moving:
         changed = []
         for key in held:
             old = drops.pop(key, None)
-            if old is not None:
+            if old is not None and self._stands_without(worker, old):
                 changed += self._withdraw(worker, old)
         if not drops:
             del self._drops[worker.peer]
@@ -115,20 +116,24 @@ class Moving:
                     yield key_of(number, expert)
 
     def _stands_without(self, worker: Worker, key: ExpertKey) -> bool:
-        """Tell whether what is live elsewhere keeps the expert at its floor."""
+        """Tell whether what is live elsewhere keeps the expert's floor, steadily."""
         floor = self._assignment.states[key].wanted.floor
         if floor == 0:
             return True
-        deployment = self._roster.listing_of(key).deployment
         expert = expert_of(key)
-        live = []
-        for lease in self._leases.of_deployment(deployment):
-            if lease.worker != worker.peer and expert in lease.live:
-                device = self._roster.workers[lease.worker].device
-                live.append(
-                    Replica(domain=device.domain, availability=device.availability)
-                )
-        return is_met(coverage_permille(live), floor)
+        devices = [
+            self._roster.workers[lease.worker].device
+            for lease in self._leases.of_deployment(
+                self._roster.listing_of(key).deployment
+            )
+            if lease.worker != worker.peer and lease.has_live(expert)
+        ]
+        left = coverage_permille(
+            Replica(domain=device.domain, availability=device.availability)
+            for device in devices
+        )
+        is_steady = any(not device.is_mobile for device in devices)
+        return is_steady and is_met(left, floor)
 
     def _withdraw(self, worker: Worker, key: ExpertKey) -> list[Lease]:
         if key in worker.device.held:
@@ -137,5 +142,5 @@ class Moving:
         lease = self._leases.find(worker.peer, deployment)
         if lease is None:
             return []
-        self._leases.withdraw(lease, [expert_of(key)])
+        self._leases.withdraw(lease, [expert_of(key)], by_market=True)
         return [lease]

@@ -4,7 +4,8 @@ A device that already holds experts is moved from one to another only if the nee
 the new one is more than 25 % above that of the old one (both counted without the
 device itself), and only after a minimum hold. If there is room, the new expert comes
 first and the old one goes when the new one is held; if not, the two change places, and
-never where that would leave the old one below its floor.
+never where that would leave the old one below its floor. The last holder that is no
+phone or browser never moves away from phones that hold the expert too.
 
 Need is T / max(R, 1/2), weighed by demand for hubs (they keep the hottest), near zero
 for what the backbone has at hand, zero for a phone outside the tail.
@@ -108,8 +109,15 @@ def _droppable(
     movable: Collection[tuple[bytes, ExpertKey]],
 ) -> Iterator[tuple[float, ExpertKey]]:
     for key in device.held:
-        if (device.name, key) in movable:
-            yield need(assignment.states[key], device), key
+        state = assignment.states[key]
+        if (device.name, key) in movable and not _is_last_steady(state, device):
+            yield need(state, device), key
+
+
+def _is_last_steady(state: WantedState, device: Device) -> bool:
+    if device.is_mobile or not state.n_mobile or not state.wanted.floor:
+        return False
+    return state.n_replicas - state.n_mobile == 1
 
 
 def _floor_stands_without(state: WantedState, device: Device) -> bool:

@@ -23,23 +23,27 @@ from mobile_worker.links.events import (
     LostReason,
     NodeEvent,
     PeerLost,
+    PeerSeenFrom,
     RelayChanged,
+    Undelivered,
 )
 from mobile_worker.links.inbox import Inbox
 from mobile_worker.links.node import Node
+from mobile_worker.messages import audits
 from mobile_worker.messages import market as wire
-from mobile_worker.messages.blobs import Get
+from mobile_worker.messages.blobs import Blob, Get
 from mobile_worker.messages.codec import Message
 from mobile_worker.messages.envelope import MessageType
 from mobile_worker.messages.membership import Draining
 from mobile_worker.session.records import PeerRecord
-from mobile_worker.shards.desk import answer_get
+from mobile_worker.shards.desk import BlobDesk, answer_get
 from mobile_worker.shards.manifest import Manifest
 from p2pmoe.market.admission import admit_backbone, admit_offer
 from p2pmoe.market.book import Book
 from p2pmoe.market.deployments import open_notice
 from p2pmoe.market.errors import MarketError, NoticeRefused
 from p2pmoe.market.outgoing import Send
+from p2pmoe.market.pricing.keeper import PriceKeeper
 from p2pmoe.market.remembered import write_remembered
 from relay.keys import PeerId, short_id
 
@@ -57,11 +61,13 @@ _LOG = logging.getLogger("p2pmoe.market")
 class ServiceSettings:
     """self_test: the digest that all arithmetic must give; None accepts any.
 
-    memory_file: where holdings are remembered; None keeps them in memory only.
+    memory_file: where holdings are remembered, and beside it prices; None keeps them in
+    memory only. ledger: who is believed on servings and pay.
     """
 
     self_test: bytes | None
     memory_file: Path | None = None
+    ledger: PeerId | None = None
 
 
 class MarketService:
@@ -77,6 +83,15 @@ class MarketService:
         self._wake = trio.Event()
         self._n_refused = 0
         self._reading: set[PeerId] = set()
+        self.desk = BlobDesk(node.send)
+        file = settings.memory_file
+        self._prices = PriceKeeper(
+            book,
+            clock,
+            self._send_all,
+            folder=None if file is None else file.parent,
+            ledger=settings.ledger,
+        )
         # Full: the notice is dropped; its backbone says it again.
         self._notices = Inbox[wire.ManifestNotice](
             max_items=64, max_of_peer=1, max_bytes=_MAX_WAITING_BYTES
@@ -88,6 +103,7 @@ class MarketService:
             nursery.start_soon(self._keep_time)
             nursery.start_soon(self._keep_memory)
             nursery.start_soon(self._read_large)
+            nursery.start_soon(self._prices.run)
             try:
                 async for event in self._node.arrivals():
                     self._send_all(self.decide(event))
@@ -109,18 +125,24 @@ class MarketService:
                 return self._book.gone(peer, now)
             case PeerLost(peer=peer):
                 return self._book.lost(peer, now)
+            case PeerSeenFrom(peer=peer, prefix=prefix):
+                self._book.seen_from(peer, prefix, now)
             case RelayChanged(up=True):
                 self._book.relay_is_back(now)
+                self._book.auditing.relay_is_back(now)
             case RelayChanged():
                 self._book.relay_is_away()
+                self._book.auditing.relay_is_away(now)
+            case Undelivered(peer=peer):  # leases and placements are said again
+                self._book.auditing.excuse(peer)
             case _:
-                pass  # Undelivered: leases and placements are made good by the next
+                pass
         return []
 
     def _answer(self, peer: PeerId, message: Message, now: float) -> list[Send]:
         match message:
             case wire.ManifestNotice() | wire.Demand() if peer in self._reading:
-                return []  # its manifest is being read; both are said again
+                pass  # its manifest is being read; both are said again
             case wire.ManifestNotice():
                 return self._notice(peer, message, now)
             case wire.Demand():
@@ -130,8 +152,11 @@ class MarketService:
             case Get():
                 read_manifest = self._book.roster.read_manifest
                 return [Send(peer, answer_get(message, read_manifest))]
+            case Blob():
+                self.desk.arrived(peer, message)
             case _:
                 return self._answer_holder(peer, message, now)
+        return []
 
     def _answer_holder(self, peer: PeerId, message: Message, now: float) -> list[Send]:
         """Answer a worker that has a lease, and ignore what is not for a market."""
@@ -144,8 +169,12 @@ class MarketService:
                 return self._book.release(peer, message, now)
             case Draining():
                 return self._book.draining(peer, now)
+            case audits.Paid() | audits.Booked():
+                self._prices.said(peer, message)
             case _:
-                return []
+                is_ledger = peer == self._settings.ledger
+                return self._book.auditing.said(peer, message, now, is_ledger=is_ledger)
+        return []
 
     def _notice(
         self, peer: PeerId, notice: wire.ManifestNotice, now: float

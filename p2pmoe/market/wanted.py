@@ -2,10 +2,17 @@
 
 Rules of the order (a smaller rank is given out first):
 
-    group 0   below its floor: no disk stands behind it        rarest first
+    group 0   below its floor: no disk stands behind it        soonest lost first
     group 1   below its target                                 by class, see below
-    group 2   at its target, one spare replica for failover    fewest replicas first
+    group 2   at its target, spare replicas for failover       fewest replicas first
     group 3   at hand in the backbone's own memory             last of all
+
+Group 0 is the repair queue: what nobody holds comes first, then by the expected time to
+its loss (`coverage.time_to_loss_s`). Room that nothing else wants takes spare replicas:
+one, so that another worker can be asked at once; two of what no disk stands behind, so
+that its floor stands while many leave and others still fetch. What has twice the copies
+that it needs, all in too few domains, is no more than a spare, for a device elsewhere:
+fifty identities behind one address neither use up a floor nor keep others from it.
 
 Within group 1 a hub takes what hubs hold least, hottest first; a laptop the rarest
 against target, hottest first, which is the middle once hubs hold the top; a phone or a
@@ -17,20 +24,32 @@ by expert, in an order of hashes that nobody can foresee: so no one can choose t
 an expert, and a device with room for several gets those of one layer, which are needed
 at the same time: a backbone then asks fewer workers in a layer, and waits for fewer.
 
+`rank` is asked some ten million times for a million devices: what does not change with
+the holders is computed once, when the expert becomes wanted.
+
 Source: design/06, "Assignment".
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 
 from mobile_worker.device_class import DeviceClass
-from p2pmoe.market.coverage import FULL_PERMILLE, DomainCoverage, is_met
+from p2pmoe.market.coverage import DomainCoverage, met_permille, time_to_loss_s
 from p2pmoe.market.devices import Device, ExpertKey
 
-__all__ = ["Group", "Order", "Rank", "Wanted", "WantedState", "order_of", "rank"]
+__all__ = [
+    "Group",
+    "Order",
+    "Rank",
+    "Wanted",
+    "WantedState",
+    "group_of",
+    "order_of",
+    "rank",
+]
 
-Rank = tuple[int, float, float, int]  # group, fullness, demand order, hash
+Rank = tuple[float, int]  # group + fullness within it; place among equals
 
 
 class Order(IntEnum):
@@ -51,11 +70,26 @@ class Group(IntEnum):
 
 
 _ORDERS = (Order.HUB, Order.LAPTOP, Order.TAIL, Order.TAIL)  # by device class
+_HUB, _TAIL = Order.HUB, Order.TAIL
+_FLOOR, _TARGET, _SPARE, _AT_HAND = (float(group) for group in Group)
+# Fullness within a group lies below 4 (twice the target, and a mobile share of it):
+# a quarter of it never reaches the next group, and a power of two keeps its order.
+_FULLNESS = 0.25
+_SPARES, _SPARES_OF_FLOOR = 1, 2
+_TIE_BITS = 64
+_DEMAND_STEPS = 1 << 20  # in the mean demand: what hubs tell apart
+_HUB_CLASS = DeviceClass.HUB
+_HALF_LOST_S = 3_600.0  # maps a time to loss into [0, 1)
 
 
 def order_of(device_class: DeviceClass) -> Order:
     """Return the order in which a device of this class is offered experts."""
     return _ORDERS[device_class]
+
+
+def group_of(found: Rank) -> Group:
+    """Return the group that a rank lies in."""
+    return Group(int(found[0]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,92 +105,133 @@ class Wanted:
     in_tail: bool  # demand at most the median of what is not at hand
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
 class WantedState:
     """A wanted expert with its replicas counted.
 
     `version` counts changes; `stamps` has, for each order, the version at which the
-    expert's entry in that order's heap was made, -1 if it has none.
+    expert's entry in that order's heap was made, -1 if it has none. `departures`: the
+    departures that its holders are expected to make in 10^9 s.
     """
 
-    wanted: Wanted
-    tie: int
-    coverage: DomainCoverage = field(default_factory=DomainCoverage)
-    by_hubs: DomainCoverage = field(default_factory=DomainCoverage)
-    n_replicas: int = 0
-    n_mobile: int = 0
-    version: int = 0
-    stamps: list[int] = field(default_factory=lambda: [-1] * len(Order))
+    __slots__ = (
+        "by_hubs",
+        "coverage",
+        "departures",
+        "met_floor",
+        "met_target",
+        "most",
+        "n_mobile",
+        "n_replicas",
+        "places",
+        "stamps",
+        "tie",
+        "version",
+        "wanted",
+    )
+
+    def __init__(self, *, wanted: Wanted, tie: int) -> None:
+        self.tie = tie
+        self.coverage = DomainCoverage()
+        self.by_hubs = DomainCoverage()
+        self.n_replicas = 0
+        self.n_mobile = 0
+        self.departures = 0
+        self.version = 0
+        self.stamps = [-1] * len(Order)
+        self.want(wanted)
+
+    def want(self, wanted: Wanted) -> None:
+        """Replace what is wanted of it."""
+        self.wanted = wanted
+        self.met_floor = met_permille(wanted.floor)
+        self.met_target = met_permille(wanted.target)
+        self.most = wanted.target + (_SPARES_OF_FLOOR if wanted.floor else _SPARES)
+        _, heat = math.frexp(wanted.demand)
+        hottest = -round(wanted.demand * _DEMAND_STEPS)
+        self.places = tuple(  # by order
+            place << _TIE_BITS | self.tie for place in (hottest, -heat, heat)
+        )
 
     def add(self, device: Device) -> None:
         """Count the device as a holder."""
         self.coverage.add(device.domain, device.availability)
-        if device.device_class is DeviceClass.HUB:
+        if device.device_class is _HUB_CLASS:
             self.by_hubs.add(device.domain, device.availability)
+        elif device.is_mobile:
+            self.n_mobile += 1
         self.n_replicas += 1
-        self.n_mobile += device.device_class.is_mobile
+        self.departures += device.departures
 
     def remove(self, device: Device) -> None:
         """Count the device no longer."""
         self.coverage.remove(device.domain, device.availability)
-        if device.device_class is DeviceClass.HUB:
+        if device.device_class is _HUB_CLASS:
             self.by_hubs.remove(device.domain, device.availability)
+        elif device.is_mobile:
+            self.n_mobile -= 1
         self.n_replicas -= 1
-        self.n_mobile -= device.device_class.is_mobile
+        self.departures -= device.departures
 
     @property
     def allows_mobile(self) -> bool:
         """Whether a phone or a browser may hold it: it is never the only holder."""
-        backed = self.wanted.floor == 0 or self.wanted.at_hand
+        wanted = self.wanted
+        backed = wanted.floor == 0 or wanted.at_hand
         return backed or self.n_replicas > self.n_mobile
+
+    @property
+    def is_below_floor(self) -> bool:
+        """Whether more replicas are needed whatever the demand is."""
+        return self.coverage.permille < self.met_floor and not self.wanted.at_hand
+
+    def time_to_loss_s(self) -> float:
+        """Return how long it takes, on average, until nobody holds it any more."""
+        return time_to_loss_s(
+            n_domains=len(self.coverage.sums),
+            n_replicas=self.n_replicas,
+            departures=self.departures,
+        )
 
 
 def rank(state: WantedState, order: Order) -> Rank | None:
     """Return where the expert stands in this order, None if it needs no more."""
     wanted = state.wanted
-    if order is Order.TAIL and not (wanted.in_tail and state.allows_mobile):
+    if order is _TAIL and not (wanted.in_tail and state.allows_mobile):
         return None
     urgency = _at_hand(state) if wanted.at_hand else _away(state, order)
-    if urgency is None:
-        return None
-    if order is Order.HUB:
-        return (*urgency, -wanted.demand, state.tie)
-    _, heat = math.frexp(wanted.demand)
-    return (*urgency, heat if order is Order.TAIL else -heat, state.tie)
+    return None if urgency is None else (urgency, state.places[order])
 
 
-def _at_hand(state: WantedState) -> tuple[int, float] | None:
+def _at_hand(state: WantedState) -> float | None:
     most = max(1, state.wanted.floor)
     if state.n_replicas >= most:
         return None
-    return (Group.AT_HAND, state.n_replicas / most)
+    return _AT_HAND + _FULLNESS * state.n_replicas / most
 
 
-def _away(state: WantedState, order: Order) -> tuple[int, float] | None:
-    wanted = state.wanted
+def _away(state: WantedState, order: Order) -> float | None:
+    wanted, n_replicas = state.wanted, state.n_replicas
     covered = state.coverage.permille
-    if not is_met(covered, wanted.floor) and state.n_replicas < 2 * wanted.floor:
-        return (Group.BELOW_FLOOR, covered / wanted.floor)
-    fullness = _below_target(state, order)
-    if fullness is not None:
-        return (Group.BELOW_TARGET, fullness)
-    most = wanted.target + 1
-    if state.n_replicas < most:
-        return (Group.SPARE, state.n_replicas / most)
-    return None
-
-
-def _below_target(state: WantedState, order: Order) -> float | None:
-    """Return the fullness that this order goes by, None at target."""
-    target = state.wanted.target
-    if order is Order.HUB:
+    if covered < state.met_floor and n_replicas < 2 * wanted.floor:
+        lost_in_s = state.time_to_loss_s()
+        return _FLOOR + lost_in_s / (lost_in_s + _HALF_LOST_S)
+    target = wanted.target
+    if order is _HUB:
         by_hubs = state.by_hubs.permille
-        if is_met(by_hubs, target) or state.n_replicas > 2 * target:
-            return None
-        return by_hubs / (FULL_PERMILLE * target)
-    # Copies in one domain add no coverage: twice the target ends the search for it.
-    if is_met(state.coverage.permille, target) or state.n_replicas >= 2 * target:
-        return None
-    if order is Order.TAIL:
-        return state.n_mobile / target
-    return state.coverage.permille / (FULL_PERMILLE * target)
+        if by_hubs < state.met_target and n_replicas <= 2 * target:
+            return _TARGET + _FULLNESS * by_hubs / state.met_target
+    # Copies in one domain add no coverage: above twice the target it is a spare.
+    elif covered < state.met_target and n_replicas < 2 * target:
+        if order is _TAIL:
+            return _TARGET + _FULLNESS * state.n_mobile / target
+        return _TARGET + _FULLNESS * covered / state.met_target
+    return _spare(state)
+
+
+def _spare(state: WantedState) -> float | None:
+    if state.n_replicas < state.most:
+        return _SPARE + _FULLNESS * state.n_replicas / state.most
+    covered, short_of = state.coverage.permille, max(state.met_floor, state.met_target)
+    if covered < short_of:
+        return _SPARE + _FULLNESS * (1.0 + covered / short_of)
+    return None

@@ -16,6 +16,7 @@ from relay.frame_types import (
     Presence,
     PresenceState,
     Recv,
+    SeenFrom,
     Send,
     Status,
     StatusCode,
@@ -158,6 +159,28 @@ def test_watching() -> None:
     network.switch.receive(network.peers[A], encode_frame(Watch(peers=())), 0.0)
     network.enter(B)
     assert not network.told(network.peers[A])
+
+
+def test_a_market_alone_is_told_from_where_those_come_whom_it_watches() -> None:
+    world = SwitchWorld()
+    market, other = world.enter(A, is_market=True), world.enter(C)
+    first = world.enter(B, prefix="203.0.113.0/24")
+    for watcher in (market, other):
+        world.switch.receive(watcher, encode_frame(Watch(peers=(B, D))), 0.0)
+    here, absent = PresenceState.HERE, PresenceState.ABSENT
+    presence = Presence(states=((B, here), (D, absent)))
+    assert world.told(other) == [presence]
+    seen = SeenFrom(prefixes=((B, "203.0.113.0/24"),))
+    assert world.told(market) == [presence, seen]
+    second = world.enter(B, prefix="198.51.100.0/24")
+    moved = SeenFrom(prefixes=((B, "198.51.100.0/24"),))
+    assert (world.told(market), world.told(other)) == ([moved], [])
+    world.leave(second)
+    assert (world.told(market), world.told(other)) == ([seen], [])
+    world.leave(first)
+    world.told(market)
+    world.enter(B)  # from where the relay cannot tell
+    assert world.told(market)[-1] == SeenFrom(prefixes=((B, ""),))
 
 
 def test_a_peer_that_watches_far_more_than_it_reads_is_ended() -> None:

@@ -31,6 +31,7 @@ def test_frame_types() -> None:
         "AUTH": 0x21,
         "WELCOME": 0x22,
         "DENY": 0x23,
+        "SEEN_FROM": 0x96,
     }
 
 

@@ -19,6 +19,7 @@ from relay.frame_types import (
     PresenceState,
     Recv,
     Restarting,
+    SeenFrom,
     Send,
     Status,
     StatusCode,
@@ -32,6 +33,7 @@ from relay.frames import (
     unpack_limits,
 )
 from relay.keys import PeerId
+from relay.prefixes import network_prefix
 
 A = PeerId(b"\xaa" * 32)
 B = PeerId(b"\xbb" * 32)
@@ -88,6 +90,11 @@ SNAPSHOTS: list[tuple[Frame, str]] = [
         Presence(states=((A, PresenceState.HERE), (B, PresenceState.ABSENT))),
         "15 0002" + "aa" * 32 + "01" + "bb" * 32 + "00",
     ),
+    (
+        SeenFrom(prefixes=((A, "203.0.113.0/24"), (B, "2001:db8:7::/48"))),
+        "96 0002" + "aa" * 32 + "04cb0071000000" + "bb" * 32 + "0620010db80007",
+    ),
+    (SeenFrom(prefixes=((A, ""),)), "96 0001" + "aa" * 32 + "00" * 7),
 ]
 SIZES = {Ping: 9, Pong: 9, Restarting: 9, Limits: 27, Nack: 42, Gone: 34}
 
@@ -97,6 +104,7 @@ u32 = st.integers(0, 2**32 - 1)
 classes = st.sampled_from(FrameClass)
 payloads = st.binary(max_size=300)
 nonces = st.binary(min_size=8, max_size=8)
+prefixes = st.one_of(st.ip_addresses().map(str), st.just("")).map(network_prefix)
 frames = st.one_of(
     st.builds(Ping, nonce=nonces),
     st.builds(Pong, nonce=nonces),
@@ -147,6 +155,10 @@ frames = st.one_of(
         states=st.lists(st.tuples(ids, st.sampled_from(PresenceState)), max_size=5).map(
             tuple
         ),
+    ),
+    st.builds(
+        SeenFrom,
+        prefixes=st.lists(st.tuples(ids, prefixes), max_size=5).map(tuple),
     ),
 )
 

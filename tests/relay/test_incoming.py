@@ -9,6 +9,7 @@ from relay.events import (
     Nacked,
     PeerGone,
     PeerPresence,
+    PeersSeenFrom,
     Received,
     RelayLimits,
     RelayRestarting,
@@ -26,6 +27,7 @@ from relay.frame_types import (
     PresenceState,
     Recv,
     Restarting,
+    SeenFrom,
     Status,
     StatusCode,
 )
@@ -59,6 +61,7 @@ async def test_each_frame_of_a_relay_becomes_its_event() -> None:
         Nack(destination=A, reason=NackReason.GONE, count=2, flow=3, retry_ms=4),
         Gone(peer=A, reason=GoneReason.SLOW),
         Presence(states=((A, PresenceState.HERE),)),
+        SeenFrom(prefixes=((A, "203.0.113.0/24"),)),
         Status(code=StatusCode.SLOW, text="x"),
         limits_of(RateClass.PHONE),
         Restarting(reconnect_in_ms=5, try_for_ms=6),
@@ -66,11 +69,12 @@ async def test_each_frame_of_a_relay_becomes_its_event() -> None:
     assert inbox.put_message(recv()) is None
     for frame in frames:
         assert inbox.put_message(encode_frame(frame)) is None
-    assert [await anext(inbox) for _ in range(7)] == [
+    assert [await anext(inbox) for _ in range(8)] == [
         Received(A, b"payload", FrameClass.BULK, 3, 4),
         Nacked(A, NackReason.GONE, 2, 3, 4),
         PeerGone(A, GoneReason.SLOW),
         PeerPresence(((A, PresenceState.HERE),)),
+        PeersSeenFrom(((A, "203.0.113.0/24"),)),
         RelayStatus(StatusCode.SLOW, "x"),
         RelayLimits(limits_of(RateClass.PHONE)),
         RelayRestarting(5, 6),

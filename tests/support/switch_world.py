@@ -53,6 +53,8 @@ class SwitchWorld:
         now: float = 0.0,
         *,
         rate_class: RateClass = RateClass.LAPTOP,
+        is_market: bool = False,
+        prefix: str = "",
     ) -> Peer:
         """Open a connection of this id."""
         admitted = Admitted(
@@ -62,8 +64,10 @@ class SwitchWorld:
             caps=0,
             client_nonce=bytes(16),
             skew_us=0,
+            is_market=is_market,
         )
         peer = self.switch.admit(admitted, limits_of(rate_class), KeepAlive(), now)
+        peer.prefix = prefix
         peer.end = lambda why, _code, text: self.ended.append((peer, why, text))
         self.switch.enter(peer, now)
         return peer

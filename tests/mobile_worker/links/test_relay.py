@@ -28,6 +28,7 @@ class Owner:
     def __init__(self):
         self.packets, self.presence, self.refused = [], [], []
         self.states = []
+        self.seen = []
         self.n_writable = 0
 
     def packet_arrived(self, link, peer, packet):
@@ -53,6 +54,9 @@ class Owner:
 
     def peer_present(self, relay, peer, *, here):
         self.presence.append((peer, here))
+
+    def peer_seen_from(self, peer, prefix):
+        self.seen.append((peer, prefix))
 
     def frames_refused(self, relay, peer, reason, count):
         self.refused.append((peer, reason, count))

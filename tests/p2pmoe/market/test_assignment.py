@@ -152,6 +152,16 @@ def test_another_domain_comes_before_a_second_copy_in_the_same() -> None:
     assert set(assignment.fill(again)) == {one, other}
 
 
+def test_b34_copies_in_one_domain_keep_nobody_else_out() -> None:
+    assignment = board(make_wanted(random.Random(1), 3, has_disk=False))
+    crowd = [make_device(f"s{i}", DeviceClass.LAPTOP, 3, "same") for i in range(50)]
+    assignment.fill_all(crowd)
+    assert [s.n_replicas for s in assignment.states.values()] == [2, 2, 2]
+    assert all(s.is_below_floor for s in assignment.below_floor())
+    honest = make_device("honest", DeviceClass.LAPTOP, 3, "elsewhere")
+    assert set(assignment.fill(honest)) == set(assignment.states)
+
+
 def test_what_is_at_hand_comes_last() -> None:
     wanted = make_wanted(random.Random(2), 8, has_disk=True, n_at_hand=4)
     assignment = board(wanted)

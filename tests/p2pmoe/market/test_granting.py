@@ -1,5 +1,6 @@
+from mobile_worker.messages import market as wire
 from mobile_worker.shards.manifest import manifest_hash
-from tests.support.market_book import BookWorld
+from tests.support.market_book import BookWorld, of_type
 from tests.support.market_peers import make_manifest
 
 MODEL = make_manifest()
@@ -47,4 +48,5 @@ def test_a_phone_gets_nothing_back_that_it_alone_would_hold() -> None:
         world.held(name, world.lease(name))
     for name in ("laptop", "phone"):
         world.take(world.book.lost(world.peer(name), world.now))
-    assert world.offer("phone", 2, device_class=2, domain="b") == []
+    sends = world.offer("phone", 2, device_class=2, domain="b")
+    assert of_type(sends, wire.Lease) == []

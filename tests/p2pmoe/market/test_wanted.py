@@ -1,6 +1,14 @@
 from mobile_worker.device_class import DeviceClass
 from p2pmoe.market.devices import ExpertKey
-from p2pmoe.market.wanted import Group, Order, Wanted, WantedState, order_of, rank
+from p2pmoe.market.wanted import (
+    Group,
+    Order,
+    Wanted,
+    WantedState,
+    group_of,
+    order_of,
+    rank,
+)
 from tests.support.market_worlds import make_device
 
 
@@ -19,7 +27,7 @@ def state_of(**changes) -> WantedState:
 
 def group(state: WantedState, order: Order) -> Group | None:
     found = rank(state, order)
-    return None if found is None else Group(found[0])
+    return None if found is None else group_of(found)
 
 
 def test_each_class_has_its_order() -> None:
@@ -51,11 +59,23 @@ def test_no_disk_puts_an_expert_below_its_floor_first() -> None:
     assert group(state, Order.HUB) is Group.SPARE
 
 
-def test_copies_in_one_domain_end_the_search_for_a_floor_out_of_reach() -> None:
+def test_below_the_floor_the_soonest_lost_comes_first() -> None:
+    nobody, laptop, laptops, hub = (state_of(floor=3, target=3) for _ in range(4))
+    laptop.add(make_device("a", DeviceClass.LAPTOP, 1, "a"))
+    for name in "ab":
+        laptops.add(make_device(name, DeviceClass.LAPTOP, 1, name))
+    hub.add(make_device("h", DeviceClass.HUB, 1, "h"))
+    ordered = [nobody, laptop, laptops, hub]
+    assert sorted(ordered, key=lambda each: rank(each, Order.LAPTOP)) == ordered
+    assert {group(each, Order.LAPTOP) for each in ordered} == {Group.BELOW_FLOOR}
+    assert [round(each.time_to_loss_s()) for each in ordered[:2]] == [0, 8 * 3600]
+
+
+def test_copies_in_one_domain_make_a_floor_out_of_reach_no_more_than_a_spare() -> None:
     state = state_of(floor=2, target=2)
     for name in "abcd":
         state.add(make_device(name, DeviceClass.LAPTOP, 1, "same"))
-    assert group(state, Order.LAPTOP) is None
+    assert group(state, Order.LAPTOP) is Group.SPARE
 
 
 def test_a_hub_takes_a_hot_expert_that_only_laptops_hold() -> None:
