@@ -28,7 +28,6 @@ from relay.defaults import (
     HTTP_TIMEOUT_S,
     MAX_MESSAGE_BYTES,
     MAX_REASON_BYTES,
-    PAGE_TIMEOUT_S,
     READ_BYTES,
     SUBPROTOCOL,
 )
@@ -55,7 +54,6 @@ from relay.live import LiveSettings
 from relay.page_sockets import STATUS_PATH, Viewers
 from relay.pages import (
     PLAIN_PATHS,
-    PageRequest,
     PageResponse,
     Pages,
     host_name,
@@ -65,6 +63,7 @@ from relay.server_tls import ServerTls
 from relay.streams import TcpStream
 from relay.tickets import TicketOffice, ticket_of
 from relay.tls_stream import TlsStream
+from relay.visits import Visit, visit_pages
 
 __all__ = ["Doorway", "Guest", "linger"]
 
@@ -75,7 +74,10 @@ _MAX_LAST_READS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guest:
-    """An admitted peer, told its `limits`, that does not yet have its two tasks."""
+    """An admitted peer, told its `limits`, that does not yet have its two tasks.
+
+    `address`: from which it comes, as far as the relay can tell.
+    """
 
     stream: trio.abc.Stream
     transport: TcpStream
@@ -83,6 +85,7 @@ class Guest:
     admitted: Admitted
     limits: Limits
     early: list[Frame]
+    address: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -159,8 +162,8 @@ class Doorway:
                 return None
             if not self._is_upgrade(request):
                 entrance.leave()
-                with trio.fail_after(PAGE_TIMEOUT_S):
-                    await self._answer_page(knock, request)
+                await visit_pages(self._visit(knock), request)
+                await linger(knock.transport)
                 return None
             with trio.fail_after(AUTH_TIMEOUT_S):
                 guest = await self._let_in(knock, request)
@@ -220,27 +223,13 @@ class Doorway:
         below = not self.exact_path and path.startswith(f"{self.path}/")
         return path == self.path or below
 
-    async def _answer_page(self, knock: _Knock, request: Request) -> None:
-        path, _, query = request.path.partition("?")
-        asked = PageRequest(
-            method=request.method,
-            path=path,
-            query=query,
-            headers={k.lower(): v for k, v in request.headers.raw_items()},
+    def _visit(self, knock: _Knock) -> Visit:
+        return Visit(
+            stream=knock.stream,
+            pages=self.pages,
             remote=knock.remote,
             forwarded=knock.forwarded,
         )
-        async with self.pages.open(asked) as page:
-            head = render_head(page)
-            if request.method == "HEAD":
-                await knock.stream.send_all(head)
-            elif page.chunks is None:
-                await knock.stream.send_all(head + page.body)
-            else:
-                await knock.stream.send_all(head)
-                async for chunk in page.chunks:
-                    await knock.stream.send_all(chunk)
-            await linger(knock.transport)
 
     async def _let_in(self, knock: _Knock, request: Request) -> Guest:
         protocol = knock.protocol
@@ -282,6 +271,7 @@ class Doorway:
             admitted=judged,
             limits=welcome.limits,
             early=early,
+            address=knock.remote,
         )
 
     def _welcome(

@@ -10,9 +10,9 @@
     others         the caller's handlers, exact or by prefix (a path that ends in "/")
     anything else  404, the same neutral page
 
-One request a connection, GET and HEAD only, no bodies. Every answer carries a strict
-Content-Security-Policy; a handler may set its own. Bodies are bytes, or an iterator of
-chunks with a declared length.
+GET and HEAD only, no bodies; one request a connection, unless the answer keeps it open
+(`relay.visits`). Every answer carries a strict Content-Security-Policy; a handler may
+set its own. Bodies are bytes, or an iterator of chunks with a declared length.
 """
 
 import base64
@@ -73,9 +73,17 @@ class PageRequest:
     forwarded: bool
 
 
+def _nothing() -> None:
+    """Stand in for a handler that need not know when its answer is written."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageResponse:
-    """An answer. `chunks` with `length` in place of `body` for what is large."""
+    """An answer. `chunks` with `length` in place of `body` for what is large.
+
+    `keep_alive`: the connection may serve another request. `on_close` is called once
+    the answer is written, or will not be.
+    """
 
     status: int = 200
     body: bytes = b""
@@ -83,6 +91,8 @@ class PageResponse:
     headers: Mapping[str, str] = field(default_factory=dict)
     chunks: AsyncIterator[bytes] | None = None
     length: int = 0
+    keep_alive: bool = False
+    on_close: Callable[[], None] = _nothing
 
     @property
     def n_bytes(self) -> int:
@@ -100,14 +110,14 @@ def host_name(host: str) -> str:
 PageHandler = Callable[[PageRequest], Awaitable[PageResponse]]
 
 
-def render_head(response: PageResponse) -> bytes:
+def render_head(response: PageResponse, *, keep_alive: bool = False) -> bytes:
     """Return status line and headers, up to and with the empty line."""
     status = http.HTTPStatus(response.status)
     headers = {
         **_SECURITY_HEADERS,
         "Content-Type": response.content_type,
         "Content-Length": str(response.n_bytes),
-        "Connection": "close",
+        "Connection": "keep-alive" if keep_alive else "close",
         **response.headers,
     }
     lines = [f"HTTP/1.1 {status.value} {status.phrase}"]
@@ -195,10 +205,14 @@ class Pages:
             yield PageResponse(status=503, headers={"Retry-After": "5"})
             return
         self._n_open += 1
+        answer = None
         try:
-            yield await self.answer(request)
+            answer = await self.answer(request)
+            yield answer
         finally:
             self._n_open -= 1
+            if answer is not None:
+                answer.on_close()
 
     async def answer(self, request: PageRequest) -> PageResponse:
         """Return the answer to a request, whatever it is."""

@@ -14,14 +14,18 @@ import trio
 from ledger.errors import LedgerError
 from mobile_worker import messages
 from mobile_worker.clock import Clock
+from mobile_worker.contribute.fallback import Fallback
 from mobile_worker.contribute.figures import Figures
 from mobile_worker.contribute.gathering import Gatherer
 from mobile_worker.contribute.greeting import hello_ack, problem_of
+from mobile_worker.contribute.last_leases import LastLeases
 from mobile_worker.contribute.leases import LeaseBook
 from mobile_worker.contribute.market_side import MarketSide
+from mobile_worker.contribute.pausing import Pausing
 from mobile_worker.contribute.relief import MemoryRelief
 from mobile_worker.contribute.shard_service import ShardService
 from mobile_worker.errors import LocalError
+from mobile_worker.governor.governor import Governor
 from mobile_worker.links.arrivals import take_each
 from mobile_worker.links.events import (
     Arrived,
@@ -32,6 +36,7 @@ from mobile_worker.links.events import (
     Undelivered,
 )
 from mobile_worker.links.node import Node
+from mobile_worker.links.service_watch import ABSENT
 from mobile_worker.messages import MessageType
 from mobile_worker.serve.server import ExpertServer
 from mobile_worker.servings.accounts import Accounts
@@ -66,6 +71,10 @@ class ContributorParts:
     server: ExpertServer
     figures: Figures
     relief: MemoryRelief
+    fallback: Fallback
+    last_leases: LastLeases
+    governor: Governor
+    pausing: Pausing
 
 
 class Contributor:
@@ -94,6 +103,9 @@ class Contributor:
             nursery.start_soon(self._parts.gatherer.run)
             nursery.start_soon(self._parts.server.run)
             nursery.start_soon(self._parts.settling.run)
+            nursery.start_soon(self._parts.fallback.run)
+            nursery.start_soon(self._parts.last_leases.run)
+            nursery.start_soon(self._parts.governor.run)
             await take_each(self._parts.node.arrivals(), self.take)
             nursery.cancel_scope.cancel()
 
@@ -134,11 +146,12 @@ class Contributor:
             case RelayChanged(up=up, detail=detail):
                 self._relay_changed(up=up, detail=detail)
             case PeerLost(peer=peer) if peer == self._parts.market:
-                self._parts.market_side.reachable_again()
+                self._parts.market_side.lost()
             case PeerBack(peer=peer):
                 self._back(peer)
-            case Undelivered(peer=peer) if peer == self._parts.market:
-                self._parts.market_side.undelivered()
+            case Undelivered(peer=peer, reason=reason) if peer == self._parts.market:
+                is_absent = reason in ABSENT
+                self._parts.market_side.undelivered(is_absent=is_absent)
             case _:
                 pass
 
@@ -178,6 +191,8 @@ class Contributor:
             case messages.Draining():
                 parts.accounts.close(peer)
                 parts.settling.wake()
+            case messages.Placement():
+                parts.fallback.said(peer, message)
             case _:
                 logger.debug("%s of %s", type(message).__name__, short_id(peer))
 
@@ -186,6 +201,8 @@ class Contributor:
         problem = problem_of(peer, hello, parts.leases, parts.self_test)
         if parts.market_side.is_draining:
             problem = "this worker is draining"
+        elif parts.pausing.greeted(peer):
+            return
         if problem is not None:
             logger.info("backbone %s is refused: %s", short_id(peer), problem)
             what = int(MessageType.HELLO)
@@ -241,6 +258,7 @@ class Contributor:
         while True:
             now = parts.clock.monotonic()
             relay_is_up = parts.figures.facts.relay_is_up
+            parts.pausing.tick(now)
             parts.market_side.tick(now, relay_is_up=relay_is_up)
             parts.relief.tick(now)
             parts.figures.update(now)

@@ -1,9 +1,8 @@
 """From leased to held: manifest, shards, verification, memory.
 
 A few tasks take what is leased and not yet in memory, one expert each: read it from the
-store, or fetch it by hash from the backbone that leased it or, if that has not got it,
-from the public files that the manifest names; verify it, and take it into memory. A
-source that does not answer is asked again with growing pauses for as long as
+store, or fetch it by hash (shard_finding.py says from where); verify it, and take it
+into memory. What nobody gives is asked for again with growing pauses for as long as
 the lease lasts; a shard on disk that is not what its name says is fetched anew. What
 cannot be held here at all (no room, a format not known) is given back to the market
 with the reason. Memory is promised before a fetch begins, so that experts under way
@@ -13,14 +12,15 @@ together never exceed it (faults B15). A folder that cannot be used ends the wor
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import trio
 
 from mobile_worker.arithmetic.errors import ArithmeticRefused
 from mobile_worker.contribute.leases import LeaseBook, Want
+from mobile_worker.contribute.shard_finding import ShardFinder
 from mobile_worker.errors import WorkerError
 from mobile_worker.expert_id import ExpertId
+from mobile_worker.links.service_watch import ServiceWatch
 from mobile_worker.serve.held import HeldExperts, HeldModel, MemoryExhausted
 from mobile_worker.shards.desk import BlobDesk
 from mobile_worker.shards.errors import (
@@ -28,12 +28,10 @@ from mobile_worker.shards.errors import (
     ShardError,
     ShardMissing,
     ShardUnavailable,
-    SourceRefused,
     StoreFull,
     StoreUnusable,
 )
-from mobile_worker.shards.fetch import FetchSettings, fetch_blob, fetch_shard
-from mobile_worker.shards.http_fetch import ModelSources, fetch_from_files
+from mobile_worker.shards.fetch import FetchSettings, fetch_blob
 from mobile_worker.shards.manifest import (
     MAX_MANIFEST_BYTES,
     ManifestError,
@@ -44,9 +42,6 @@ from mobile_worker.shards.shard import ShardMisfit
 from mobile_worker.shards.store import ShardStore
 from relay.keys import PeerId
 
-if TYPE_CHECKING:
-    from mobile_worker.shards.http_source import HttpSource
-
 __all__ = ["GatherParts", "Gatherer"]
 
 logger = logging.getLogger("p2pmoe.contribute")
@@ -54,7 +49,7 @@ logger = logging.getLogger("p2pmoe.contribute")
 _N_TASKS = 4
 _FIRST_PAUSE_S = 0.5
 _MAX_PAUSE_S = 15.0
-_MAX_CORRUPT = 3
+_MAX_CORRUPT = 5  # from one source after the other
 _UNHOLDABLE = (MemoryExhausted, StoreFull, ArithmeticRefused, ShardMisfit)
 
 
@@ -63,7 +58,6 @@ class GatherParts:
     """What gathering works with.
 
     give_back: told (lease, experts, reason) of what cannot be held here.
-    sources: where the public files of models are read; None reads none.
     """
 
     store: ShardStore
@@ -73,7 +67,8 @@ class GatherParts:
     market: PeerId
     give_back: Callable[[bytes, tuple[ExpertId, ...], str], None]
     settings: FetchSettings
-    sources: ModelSources | None = None
+    finder: ShardFinder
+    watch: ServiceWatch
 
 
 class Gatherer:
@@ -82,11 +77,11 @@ class Gatherer:
     def __init__(self, parts: GatherParts) -> None:
         """Begin with nothing under way."""
         self.problem = ""  # why it does not get on, for the view
+        self.is_paused = False
         self._parts = parts
         self._under_way: set[tuple[bytes, ExpertId]] = set()
         self._promised_bytes = 0
         self._told: set[type[Exception]] = set()
-        self._bare: set[PeerId] = set()  # backbones that said they have no shards
         self._manifests = trio.Lock()
         self._changed = trio.Event()
 
@@ -106,6 +101,13 @@ class Gatherer:
         parts.store.keep(kept)
         self._changed.set()
         self._changed = trio.Event()
+
+    def pause(self, *, is_paused: bool) -> None:
+        """Begin no further fetch, or go on; what is under way is finished."""
+        if is_paused != self.is_paused:
+            self.is_paused = is_paused
+            self._changed.set()
+            self._changed = trio.Event()
 
     async def run(self) -> None:
         """Gather until cancelled.
@@ -131,6 +133,8 @@ class Gatherer:
                 self._under_way.discard(key)
 
     def _next(self) -> Want | None:
+        if self.is_paused:
+            return None
         wants = self._parts.leases.wants()
         free = (w for w in wants if (w.manifest_hash, w.expert) not in self._under_way)
         return next(free, None)
@@ -139,6 +143,8 @@ class Gatherer:
         """Bring one expert in, or give it back, or stop when it is not leased."""
         pause_s, n_corrupt = _FIRST_PAUSE_S, 0
         while self._parts.leases.is_wanted(want.manifest_hash, want.expert):
+            if self.is_paused:
+                return
             try:
                 await self._try(want)
             except _UNHOLDABLE as error:
@@ -165,7 +171,7 @@ class Gatherer:
 
     async def _try(self, want: Want) -> None:
         parts = self._parts
-        model = await self._model(want)
+        model = await self.model(want)
         expert = model.experts.get(want.expert)
         if expert is None:
             raise ManifestError(f"the model has no expert {want.expert}")
@@ -192,40 +198,16 @@ class Gatherer:
                 return await trio.to_thread.run_sync(store.read, name)
             except (ShardCorrupt, ShardMissing) as error:
                 logger.warning("fetched anew: %s", error)
-        public = self._public(want, model)
-        if public is None or want.backbone not in self._bare:
-            try:
-                await self._from_backbone(want, expert)
-                public = None
-            except ShardUnavailable as error:
-                if public is None:
-                    raise
-                if isinstance(error, SourceRefused):
-                    self._bare.add(want.backbone)
-        if public is not None:
-            try:
-                await fetch_from_files(store, public, expert)
-            except ShardUnavailable:
-                self._bare.discard(want.backbone)
-                raise
+        await self._parts.finder.fetch(want, model, expert)
         return await trio.to_thread.run_sync(store.read, name)
 
-    def _public(self, want: Want, model: HeldModel) -> "HttpSource | None":
-        sources = self._parts.sources
-        if sources is None:
-            return None
-        return sources.of(want.manifest_hash, model.manifest)
+    async def model(self, want: Want) -> HeldModel:
+        """Return the model of what is wanted, its manifest fetched if need be.
 
-    async def _from_backbone(self, want: Want, expert: ManifestExpert) -> None:
-        await fetch_shard(
-            self._parts.store,
-            self._parts.desk.source(want.backbone),
-            expert.digest,
-            expert.n_bytes,
-            settings=self._parts.settings,
-        )
-
-    async def _model(self, want: Want) -> HeldModel:
+        Raises:
+            ShardUnavailable: nobody gives the manifest.
+            ManifestError: it is none.
+        """
         async with self._manifests:
             known = self._parts.held.model(want.manifest_hash)
             if known is not None:
@@ -243,15 +225,21 @@ class Gatherer:
                 return await trio.to_thread.run_sync(store.read, name)
             except (ShardCorrupt, ShardMissing) as error:
                 logger.warning("manifest fetched anew: %s", error)
-        source = self._parts.desk.source(self._parts.market)
-        blob = await fetch_blob(
-            source,
+        try:
+            first = want.backbone if self._parts.watch.is_away else self._parts.market
+            blob = await self._manifest_of(first, want)
+        except ShardUnavailable:  # the backbone's own manifest: it has it, too
+            blob = await self._manifest_of(want.backbone, want)
+        await trio.to_thread.run_sync(_keep, store, name, blob)
+        return blob
+
+    async def _manifest_of(self, peer: PeerId, want: Want) -> bytes:
+        return await fetch_blob(
+            self._parts.desk.source(peer),
             want.manifest_hash,
             max_bytes=MAX_MANIFEST_BYTES,
             settings=self._parts.settings,
         )
-        await trio.to_thread.run_sync(_keep, store, name, blob)
-        return blob
 
     def _give_back(self, want: Want, reason: str, kind: type[Exception]) -> None:
         """Give an expert back; people hear of the first of each kind, not of all."""

@@ -6,29 +6,38 @@ Rules:
 - With the market lost, or forgetful, the worker offers again. Every message here is
   repeated by its own clock, so that none is missed for good.
 - While our link to the relay is down no lease lapses: those who reach us directly are
-  served, and the market is asked as soon as it can be.
+  served, and the market is asked as soon as it can be. Nor does one while the market is
+  away, for 24 hours (fallback.py).
 - After a suspension nothing that was leased is believed any more.
+- A worker that rests for long says DRAINING and offers again when it goes on; its
+  leases are not released, since the market would take that for what it cannot hold.
 - An offer refused before any lease ends the worker with the market's words.
 """
 
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from ledger.errors import LedgerError
 from mobile_worker import messages
 from mobile_worker.clock import Clock
 from mobile_worker.contribute.errors import MarketRefused
+from mobile_worker.contribute.last_leases import LastLeases
 from mobile_worker.contribute.leases import LeaseBook
 from mobile_worker.contribute.offering import OfferTimes
 from mobile_worker.contribute.suspension import SuspensionWatch
 from mobile_worker.errors import LocalError, RecordError
 from mobile_worker.expert_id import ExpertId
 from mobile_worker.links.node import Node
+from mobile_worker.links.service_watch import ServiceWatch
 from mobile_worker.messages import MessageType
 from mobile_worker.servings.accounts import Accounts
 from mobile_worker.session.records import PeerRecord, parse_record
 from relay.keys import PeerId
+
+if TYPE_CHECKING:
+    from mobile_worker.contribute.fallback import Fallback
 
 __all__ = ["MarketParts", "MarketSide"]
 
@@ -49,6 +58,8 @@ class MarketParts:
     clock: Clock
     leases: LeaseBook
     accounts: Accounts
+    last: LastLeases
+    watch: ServiceWatch
 
 
 class MarketSide:
@@ -57,7 +68,9 @@ class MarketSide:
     def __init__(self, parts: MarketParts) -> None:
         """Offer at the first tick."""
         self.on_leases: OnLeases = lambda: None
+        self.fallback: Fallback | None = None
         self.is_draining = False
+        self.is_resting = False
         self._parts = parts
         self._offers = OfferTimes()
         self._suspension = SuspensionWatch()
@@ -69,6 +82,7 @@ class MarketSide:
         Raises:
             MarketRefused: it does not take this worker at all.
         """
+        self._parts.watch.heard()
         match message:
             case messages.Lease():
                 self._leased(message)
@@ -91,9 +105,21 @@ class MarketSide:
         """The market, or the way to it, may be another: offer at once."""
         self._offers.start_over()
 
-    def undelivered(self) -> None:
+    def lost(self) -> None:
+        """The market is gone, or is a new process: offer at once, and see."""
+        self._parts.watch.missed(self._parts.clock.monotonic())
+        self._offers.start_over()
+
+    def undelivered(self, *, is_absent: bool) -> None:
         """Something said to the market did not arrive: offer when the pause is over."""
+        if is_absent:
+            self._parts.watch.missed(self._parts.clock.monotonic())
         self._offers.unanswered()
+
+    def offer(self) -> messages.Offer:
+        """Return what is offered now."""
+        record = self._parts.node.record.encoded
+        return replace(self._parts.offer, record=record)
 
     def give_back(
         self, lease: bytes, experts: tuple[ExpertId, ...], reason: str
@@ -106,6 +132,21 @@ class MarketSide:
         self._parts = replace(
             self._parts, offer=replace(self._parts.offer, memory_bytes=memory_bytes)
         )
+
+    def rest(self, reason: str) -> None:
+        """Give the leases up for a long pause; offer nothing until `go_on`."""
+        if self.is_draining or self.is_resting:
+            return
+        self.is_resting = True
+        self._say(messages.Draining(reason=reason[:_MAX_REASON_CHARS]))
+        self._parts.leases.drop_all()
+        self.on_leases()
+
+    def go_on(self) -> None:
+        """Offer again after a long pause; after a short one nothing is to be said."""
+        if self.is_resting:
+            self.is_resting = False
+            self._offers.start_over()
 
     def leave(self, reason: str) -> None:
         """Tell the market that this worker is draining."""
@@ -125,25 +166,26 @@ class MarketSide:
         if suspended:
             logger.warning("this machine was suspended: offering again")
             parts.leases.drop_all()
-        if not relay_is_up:
+        is_kept = self.fallback is not None and self.fallback.keeps_leases(now)
+        if is_kept or not relay_is_up:
             parts.leases.prolong(now)
         if parts.leases.lapse(now) or suspended:
             logger.warning("a lease has lapsed")
             self._offers.start_over()
             self.on_leases()
-        if self.is_draining or not relay_is_up:
+        if self.is_draining or self.is_resting or not relay_is_up:
             return
         if self._offers.is_due(now):
-            self._say(replace(parts.offer, record=parts.node.record.encoded))
+            self._say(self.offer())
             parts.leases.forget_reports()
-        for renewal in parts.leases.renewals(now):
+        for renewal in () if is_kept else parts.leases.renewals(now):
             self._say(renewal)
         for report in parts.leases.reports():
-            self._say(report)
+            self._say(report, about=report.lease)
 
     def _leased(self, lease: messages.Lease) -> None:
         parts = self._parts
-        if self.is_draining:
+        if self.is_draining or self.is_resting:
             return
         try:
             record = _record_of(lease)
@@ -157,6 +199,9 @@ class MarketSide:
             self._was_leased = True
             parts.accounts.expect(lease.backbone, lease.manifest_hash)
             parts.leases.take(lease, parts.clock.monotonic())
+            parts.last.granted(lease)
+            if self.fallback is not None:
+                self.fallback.superseded(lease)
         else:
             parts.leases.release(lease.lease, ())
         self.on_leases()
@@ -167,12 +212,17 @@ class MarketSide:
         self._say(
             messages.Release(
                 lease=lease, experts=experts, reason=reason[:_MAX_REASON_CHARS]
-            )
+            ),
+            about=lease,
         )
 
-    def _say(self, message: messages.Message) -> None:
+    def _say(self, message: messages.Message, about: bytes = b"") -> None:
+        """Tell the market; what is about a lease, whom that was made with."""
+        listener = self._parts.market
+        if self.fallback is not None and about:
+            listener = self.fallback.listener(about, listener)
         try:
-            self._parts.node.send(self._parts.market, message)
+            self._parts.node.send(listener, message)
         except LocalError as error:
             logger.info("to the market: %s", error)
             self._offers.unanswered()

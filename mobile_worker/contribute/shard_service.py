@@ -1,12 +1,13 @@
 """Answers GET: pieces of the shards that are held in memory or lie in the store.
 
 A backbone that fetches weights before a pass waits for all of them, so what is in
-memory is answered at once and in order. It is answered in the bulk class: at every
-queue on the way results of dispatches go first. Bounds: so many questions of one peer
-and of all wait here, and no peer has more than 32 MiB of answers waiting to be sent;
-above that it is told BUSY. A piece is at most `MAX_ANSWER_BYTES`. The store is read on
-a thread, and what is asked of it, or is not here at all, waits in a queue of its own,
-so that nobody holds up what is in memory by asking for that.
+memory is answered at once and in order; of several peers each has its turn. It is
+answered in the bulk class: at every queue on the way results of dispatches go first.
+Bounds: so many questions of one peer and of all wait here, and no peer has more than
+32 MiB of answers waiting to be sent; above that it is told BUSY. A piece is at most
+`MAX_ANSWER_BYTES`. The store is read on a thread, and what is asked of it, or is not
+here at all, waits in a queue of its own, so that nobody holds up what is in memory by
+asking for that.
 """
 
 import logging
@@ -16,8 +17,9 @@ from typing import Final
 import trio
 
 from mobile_worker import messages
+from mobile_worker.contribute.turns import Turns
 from mobile_worker.errors import LocalError
-from mobile_worker.links.inbox import Inbox
+from mobile_worker.governor.pacing import Pacer
 from mobile_worker.links.node import Node
 from mobile_worker.shards.desk import answer_get, busy_blob
 from mobile_worker.shards.errors import ShardMissing
@@ -32,6 +34,7 @@ ReadRange = Callable[[str, int, int], tuple[int, bytes]]
 _MAX_GETS: Final = 4096
 _MAX_OF_PEER: Final = 2048
 _MAX_WAITING_BYTES: Final = 32 << 20
+_MAX_LATE_S: Final = 0.5  # behind the rate of sending: results go first
 
 
 class ShardService:
@@ -50,12 +53,14 @@ class ShardService:
         self._stored = stored
         self._of_memory, self._of_store = _inbox(), _inbox()
         self.n_bytes = 0  # of shards, answered since the start
+        self.is_paused = False  # whoever asks is told BUSY
+        self.pace = Pacer()
 
     def asked(self, peer: PeerId, get: messages.Get) -> None:
         """Take a question; it is answered by `run`."""
         is_held = self._held(get.digest) is not None
         gets = self._of_memory if is_held else self._of_store
-        if not gets.put(peer, get):
+        if self.is_paused or not gets.put(peer, get):
             self._say(peer, busy_blob(get))
 
     async def run(self) -> None:
@@ -64,9 +69,10 @@ class ShardService:
             nursery.start_soon(self._answer, self._of_memory)
             nursery.start_soon(self._answer, self._of_store)
 
-    async def _answer(self, gets: Inbox[messages.Get]) -> None:
+    async def _answer(self, gets: Turns[messages.Get]) -> None:
         async for peer, get in gets:
-            if self._node.waiting_bytes(peer) > _MAX_WAITING_BYTES:
+            is_late = self.pace.wait_s(trio.current_time()) > _MAX_LATE_S
+            if is_late or self._node.waiting_bytes(peer) > _MAX_WAITING_BYTES:
                 self._say(peer, busy_blob(get))
                 continue
             shard = self._held(get.digest)
@@ -75,6 +81,7 @@ class ShardService:
             else:
                 blob = answer_get(get, _reader(shard))
             self.n_bytes += len(blob.body)
+            self.pace.spent(len(blob.body), trio.current_time())
             self._say(peer, blob)
 
     def _say(self, peer: PeerId, blob: messages.Blob) -> None:
@@ -84,9 +91,9 @@ class ShardService:
             logger.info("to %s: %s", short_id(peer), error)
 
 
-def _inbox() -> Inbox[messages.Get]:
+def _inbox() -> Turns[messages.Get]:
     """Return a queue of questions; while it is full, whoever asks is told BUSY."""
-    return Inbox[messages.Get](max_items=_MAX_GETS, max_of_peer=_MAX_OF_PEER)
+    return Turns[messages.Get](max_items=_MAX_GETS, max_of_peer=_MAX_OF_PEER)
 
 
 def _reader(shard: bytes) -> ReadRange:

@@ -7,21 +7,28 @@ a GET and of what reads ranges; its errors are codes, never local texts (faults 
 """
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from secrets import randbits
 
 import trio
 
-from mobile_worker.errors import SendQueueFull
-from mobile_worker.messages.blobs import Blob, BlobError, Get
+from mobile_worker.errors import MessageError, RecordError, SendQueueFull
+from mobile_worker.messages.blobs import (
+    Blob,
+    BlobError,
+    Get,
+    pack_holders,
+    unpack_holders,
+)
+from mobile_worker.session.records import PeerRecord, parse_record
 from mobile_worker.shards.errors import ShardError, SourceRefused
 from mobile_worker.shards.fetch import Piece
 from mobile_worker.shards.transfer import MAX_ANSWER_BYTES
 from relay.keys import PeerId
 
-__all__ = ["BlobDesk", "PeerSource", "answer_get", "busy_blob"]
+__all__ = ["BlobDesk", "PeerSource", "answer_get", "busy_blob", "holders_blob"]
 
 _FULL_RETRY_S = 0.05
 _BUSY_RETRY_S = 0.5
@@ -46,6 +53,11 @@ def answer_get(
     except ShardError:
         error = BlobError.UNKNOWN
     return _blob(get, error, total, body)
+
+
+def holders_blob(get: Get, records: Iterable[bytes]) -> Blob:
+    """Return the BLOB that names holders, by their encoded records."""
+    return _blob(get, BlobError.HOLDERS, 0, pack_holders(records))
 
 
 def busy_blob(get: Get) -> Blob:
@@ -109,6 +121,16 @@ class BlobDesk:
                     f"peer {peer.hex()[:8]} has no {digest.hex()[:8]} at {offset}"
                 )
             await trio.sleep(_BUSY_RETRY_S)
+
+    async def holders(self, peer: PeerId, digest: bytes) -> list[PeerRecord]:
+        """Ask one peer who else has a shard; those whose records verify."""
+        blob = await self._answer(peer, digest, 0, 0)
+        if blob.error != BlobError.HOLDERS:
+            return []
+        try:
+            return [parse_record(raw) for raw in unpack_holders(blob.body)]
+        except (MessageError, RecordError):
+            return []
 
     async def _answer(
         self, peer: PeerId, digest: bytes, offset: int, length: int

@@ -21,7 +21,14 @@ from mobile_worker.shards.errors import ShardCorrupt, ShardUnavailable
 from mobile_worker.shards.store import Incoming, ShardStore
 from mobile_worker.shards.transfer import PIECE_BYTES, Transfer
 
-__all__ = ["FetchSettings", "Piece", "PieceSource", "fetch_blob", "fetch_shard"]
+__all__ = [
+    "FetchSettings",
+    "Piece",
+    "PieceSource",
+    "fetch_blob",
+    "fetch_shard",
+    "fill_part",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +69,6 @@ async def fetch_shard(
     n_bytes: int,
     *,
     settings: FetchSettings | None = None,
-    progress: Callable[[int], None] = lambda _: None,
 ) -> None:
     """Bring a shard into the store, resuming what an earlier try left.
 
@@ -72,7 +78,6 @@ async def fetch_shard(
         digest: SHA-256 of the shard, 32 bytes.
         n_bytes: its size, from the manifest.
         settings: timeouts and tries.
-        progress: called with the bytes here, after each piece.
 
     Raises:
         ShardUnavailable: the source does not answer, or not with this shard.
@@ -84,16 +89,37 @@ async def fetch_shard(
         return
     part = await trio.to_thread.run_sync(store.begin, name, n_bytes)
     try:
-        transfer = Transfer(
-            n_bytes,
-            position=part.position,
-            window=(settings or FetchSettings()).window,
-        )
-        sink = _Sink(part, progress)
-        await _run(transfer, source, digest, sink.write, settings or FetchSettings())
+        await fill_part(part, source, settings=settings)
         await trio.to_thread.run_sync(part.finish)
     finally:
         part.abandon()
+
+
+async def fill_part(
+    part: Incoming,
+    source: PieceSource,
+    *,
+    settings: FetchSettings | None = None,
+) -> None:
+    """Write what a part lacks, as far as its source gives it.
+
+    Args:
+        part: goes on where it ends; it is neither finished nor abandoned here.
+        source: where the bytes come from.
+        settings: timeouts and tries.
+
+    Raises:
+        ShardUnavailable: the source does not answer, or not with this shard.
+        StoreFull, StoreUnusable: the store's folder.
+    """
+    settings = settings or FetchSettings()
+    transfer = Transfer(part.n_bytes, position=part.position, window=settings.window)
+
+    def write(pieces: list[bytes]) -> None:
+        for piece in pieces:
+            part.append(piece)
+
+    await _run(transfer, source, bytes.fromhex(part.digest), write, settings)
 
 
 async def fetch_blob(
@@ -123,20 +149,6 @@ async def fetch_blob(
     if hashlib.sha256(body).digest() != digest:
         raise ShardCorrupt(f"blob {digest.hex()[:8]} came as other bytes")
     return body
-
-
-class _Sink:
-    """Writes pieces in order and tells how far it is."""
-
-    def __init__(self, part: Incoming, progress: Callable[[int], None]) -> None:
-        self._part = part
-        self._progress = progress
-
-    def write(self, pieces: list[bytes]) -> None:
-        for piece in pieces:
-            self._part.append(piece)
-        if pieces:
-            self._progress(self._part.position)
 
 
 async def _run(

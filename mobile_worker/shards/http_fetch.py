@@ -1,8 +1,7 @@
-"""Shards from the files that a manifest names: read by ranges, resumed, verified.
+"""Shards from the files that a manifest names: read by ranges and resumed.
 
 The counterpart of fetch.py, which asks peers: bytes go to the store's part file as they
 come, so that a fetch cut off at any point goes on there, and the store checks the hash.
-A server whose bytes were wrong is asked last the next time.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -10,16 +9,15 @@ from typing import TYPE_CHECKING, Self
 
 import trio
 
-from mobile_worker.shards.errors import ShardCorrupt
 from mobile_worker.shards.manifest import Manifest, ManifestExpert
-from mobile_worker.shards.store import ShardStore
+from mobile_worker.shards.store import Incoming
 
 if TYPE_CHECKING:
     import httpx
 
     from mobile_worker.shards.http_source import HttpSource
 
-__all__ = ["ModelSources", "fetch_from_files", "ranges_from"]
+__all__ = ["ModelSources", "fill_from_files", "ranges_from"]
 
 _MAX_MODELS = 64
 _CLOSE_S = 1.0
@@ -80,36 +78,26 @@ def ranges_from(
             yield offset + skipped, n_bytes - skipped
 
 
-async def fetch_from_files(
-    store: ShardStore,
+async def fill_from_files(
+    part: Incoming,
     source: "HttpSource",
     expert: ManifestExpert,
-    *,
-    progress: Callable[[int], None] = lambda _: None,
-) -> None:
-    """Bring an expert's shard into the store; `progress` gets the bytes here.
+    came: Callable[[int], None] = lambda _: None,
+) -> set[str]:
+    """Write what a part lacks; `came` is told how many bytes come.
+
+    Returns the addresses that gave them.
 
     Raises:
         ShardUnavailable: no server gives it.
-        ShardCorrupt: all bytes came and are not this shard; the part is removed.
-        StoreFull, StoreUnusable: the store's folder or budget.
+        StoreFull, StoreUnusable: the store's folder.
     """
-    name = expert.digest.hex()
-    if store.has(name):
-        return
-    part = await trio.to_thread.run_sync(store.begin, name, expert.n_bytes)
 
     def write(chunk: bytes) -> None:
         part.append(chunk)
-        progress(part.position)
+        came(len(chunk))
 
     given_by: set[str] = set()
-    try:
-        for offset, n_bytes in list(ranges_from(expert.ranges, part.position)):
-            given_by |= await source.read(offset, n_bytes, write)
-        await trio.to_thread.run_sync(part.finish)
-    except ShardCorrupt:
-        source.blame(given_by)
-        raise
-    finally:
-        part.abandon()
+    for offset, n_bytes in list(ranges_from(expert.ranges, part.position)):
+        given_by |= await source.read(offset, n_bytes, write)
+    return given_by

@@ -8,7 +8,8 @@ Rules:
 - A whole read checks size and hash, by positioned reads (faults B03); a file that is
   wrong is removed, so that the next look finds it missing and it is fetched again.
 - The budget covers shards, parts and what open parts will still need. Room is made by
-  removing the least recently used shards, never one that is kept (leased).
+  removing parts, then the shards that were read or kept longest ago, never one that is
+  kept now (leased); the files' times say so after a restart, too.
 - An operating system error becomes one StoreFull or StoreUnusable.
 
 Nothing here awaits. Large reads and the last sync take milliseconds: call `read`,
@@ -19,8 +20,10 @@ is written by one task.
 import hashlib
 import os
 import re
+import stat
 import threading
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from ledger.folders import sync_folder
@@ -69,7 +72,7 @@ class ShardStore:
             self._scan()
             probe = folder / ".writable"
             probe.touch()
-            probe.unlink()
+            probe.unlink(missing_ok=True)  # another process of ours may look, too
         except OSError as error:
             raise as_store_error(error, folder) from error
 
@@ -86,12 +89,36 @@ class ShardStore:
             return sum(self._sizes.values()) + sum(self._parts.values()) + promised
 
     def keep(self, digests: Iterable[str]) -> None:
-        """Name the whole set of shards that must not be evicted: the leased ones."""
-        self._kept = frozenset(check_digest(digest) for digest in digests)
+        """Name the whole set of shards that must not be evicted: the leased ones.
+
+        What was kept until now was used until now.
+        """
+        kept = frozenset(check_digest(digest) for digest in digests)
+        with self._books:
+            let_go = sorted(self._kept - kept)
+            self._kept = kept
+            for digest in let_go:
+                self._used(digest)
 
     def has(self, digest: str) -> bool:
         """Return whether a complete file is here; its hash is checked when read."""
         return check_digest(digest) in self._sizes
+
+    def look(self, digest: str) -> bool:
+        """Return `has`, after looking for a file that another program has put there."""
+        if self.has(digest):
+            return True
+        path = self._folder / f"{digest}.shard"
+        try:
+            status = path.lstat()
+        except OSError:
+            return False
+        if not stat.S_ISREG(status.st_mode):
+            return False
+        with self._books:
+            if digest not in self._open:
+                self._sizes.setdefault(digest, status.st_size)
+        return self.has(digest)
 
     def missing(self, digests: Iterable[str]) -> list[str]:
         """Return those of `digests` that the store does not hold, in order."""
@@ -110,11 +137,28 @@ class ShardStore:
         if actual != digest:
             self.discard(digest)
             raise ShardCorrupt(f"shard {digest[:8]} holds other bytes ({actual[:8]})")
-        with self._books:
-            if digest in self._sizes:
-                self._verified.add(digest)
-                self._sizes[digest] = self._sizes.pop(digest)
+        self._proved(digest)
         return body
+
+    def check(self, digest: str) -> int:
+        """Return a shard's size after checking its hash, once in this process.
+
+        Raises:
+            ShardMissing: it is not here.
+            ShardCorrupt: the file was wrong; it has been removed.
+        """
+        size = self._size_of(digest)
+        if digest in self._verified:
+            return size
+        actual = hashlib.sha256()
+        for offset in range(0, size, _READ_BYTES):
+            length = min(_READ_BYTES, size - offset)
+            actual.update(self._positioned(digest, offset, length))
+        if actual.hexdigest() != digest:
+            self.discard(digest)
+            raise ShardCorrupt(f"shard {digest[:8]} holds other bytes")
+        self._proved(digest)
+        return size
 
     def read_range(self, digest: str, offset: int, length: int) -> tuple[int, bytes]:
         """Return (total size, bytes of a range cut at the end), for another peer.
@@ -125,9 +169,7 @@ class ShardStore:
             ShardMissing: it is not here.
             ShardCorrupt: the file was wrong; it has been removed.
         """
-        size = self._size_of(digest)
-        if digest not in self._verified:
-            self.read(digest)
+        size = self.check(digest)
         length = min(length, size - offset)
         if offset < 0 or length <= 0:
             return size, b""
@@ -163,6 +205,17 @@ class ShardStore:
         if known is not None:
             (self._folder / f"{digest}.shard").unlink(missing_ok=True)
 
+    def clear(self) -> tuple[int, int]:
+        """Remove all that is neither kept nor being written; return (files, bytes)."""
+        with self._books:
+            parts = {d: n for d, n in self._parts.items() if d not in self._kept}
+            shards = {d: n for d, n in self._sizes.items() if d not in self._kept}
+            for digest in parts:
+                self._drop_part(digest)
+            for digest in shards:
+                self.discard(digest)
+        return len(parts) + len(shards), sum(parts.values()) + sum(shards.values())
+
     def closed(self, part: "Incoming", n_stored: int, *, complete: bool) -> None:
         """Take back an open part; called by the part itself."""
         with self._books:
@@ -185,6 +238,19 @@ class ShardStore:
             found.append((status.st_mtime_ns, stem, suffix, status.st_size))
         for _, digest, suffix, size in sorted(found):
             (self._sizes if suffix == "shard" else self._parts)[digest] = size
+
+    def _proved(self, digest: str) -> None:
+        with self._books:
+            if digest in self._sizes:
+                self._verified.add(digest)
+                self._used(digest)
+
+    def _used(self, digest: str) -> None:
+        """Make a shard the most recently used one, in the file's time as well."""
+        if digest in self._sizes:
+            self._sizes[digest] = self._sizes.pop(digest)
+            with suppress(OSError):  # a hint for the next start, no more
+                os.utime(self._folder / f"{digest}.shard")
 
     def _size_of(self, digest: str) -> int:
         size = self._sizes.get(check_digest(digest))
@@ -220,13 +286,21 @@ class ShardStore:
                 f"shard {incoming[:8]} of {n_bytes} bytes does not fit: "
                 f"{promised + kept} of {self._max_bytes} bytes are needed already"
             )
-        while self.used_bytes + n_bytes > self._max_bytes:
-            stale = next(iter(self._parts), None)
-            if stale is None:
-                self.discard(next(d for d in self._sizes if d not in self._kept))
-                continue
-            del self._parts[stale]
-            (self._folder / f"{stale}.part").unlink(missing_ok=True)
+        # Parts that nobody wants any more, then shards, then parts to be resumed.
+        stale = [d for d in self._parts if d not in self._kept]
+        shards = [d for d in self._sizes if d not in self._kept]
+        resumable = [d for d in self._parts if d in self._kept]
+        for digest in (*stale, *shards, *resumable):
+            if self.used_bytes + n_bytes <= self._max_bytes:
+                return
+            if digest in self._parts:
+                self._drop_part(digest)
+            else:
+                self.discard(digest)
+
+    def _drop_part(self, digest: str) -> None:
+        del self._parts[digest]
+        (self._folder / f"{digest}.part").unlink(missing_ok=True)
 
 
 class Incoming:

@@ -26,13 +26,17 @@ from p2pmoe.backbone.counters import BackboneCounters
 from p2pmoe.backbone.dispatcher import Dispatcher, DispatcherParts, SpotChecks
 from p2pmoe.backbone.fleet import Fleet
 from p2pmoe.backbone.journal import Journal
+from p2pmoe.backbone.last_placement import LastPlacement
 from p2pmoe.backbone.local_side import LocalSide
 from p2pmoe.backbone.market_client import MarketClient, MarketTerms
 from p2pmoe.backbone.network_side import NetworkSide, NetworkSideParts
 from p2pmoe.backbone.prefetch.fetching import Fetcher, FetcherParts
+from p2pmoe.backbone.served_rows import ServedRows, default_bytes
 from p2pmoe.backbone.servings import Means
 from p2pmoe.backbone.settlement import Settlement, SettlementTerms
 from p2pmoe.backbone.shard_reader import ShardReader
+from p2pmoe.backbone.who_holds import WhoHolds
+from p2pmoe.backbone.without_market import WithoutMarket
 from p2pmoe.config import DiskPolicy, Tuning
 from p2pmoe.errors import ConfigurationError
 from p2pmoe.market.deployments import sign_manifest
@@ -55,6 +59,7 @@ class Joining:
     tuning: Tuning
     on_coverage: Callable[[], None]
     disputes: Path | None = None  # where rows of wrong servings are kept
+    last_placement: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +101,7 @@ def join(joining: Joining) -> Joined:
     dispatcher = _dispatcher(joining, fleet, settlement, arbiter)
     bookkeeper = _bookkeeper(joining, services, settlement)
     fetcher = _fetcher(joining)
+    last = LastPlacement(joining.last_placement, name)
     side = NetworkSide(
         NetworkSideParts(
             node=joining.node,
@@ -109,6 +115,9 @@ def join(joining: Joining) -> Joined:
             bookkeeper=bookkeeper,
             market_client=_market_client(joining, name),
             shards=ShardReader(joining.local.model_file, joining.manifest, name),
+            who_holds=WhoHolds(joining.manifest, fleet, joining.node.record_of),
+            without_market=_without_market(joining, last),
+            last_placement=last,
             fetcher=fetcher,
             on_coverage=joining.on_coverage,
         )
@@ -219,8 +228,19 @@ def _bookkeeper(
             market=services.market,
             ledger=services.ledger,
             interval_s=joining.tuning.accept_interval_s,
+            served_rows=_served_rows(joining),
         )
     )
+
+
+def _served_rows(joining: Joining) -> ServedRows:
+    n_bytes = joining.tuning.audit_bytes
+    ram_bytes = joining.local.options.ram_bytes
+    return ServedRows(default_bytes(ram_bytes) if n_bytes is None else n_bytes)
+
+
+def _without_market(joining: Joining, last: LastPlacement) -> WithoutMarket:
+    return WithoutMarket(SELF_TEST_DIGEST, joining.clock.monotonic, last=last.placement)
 
 
 def _market_client(joining: Joining, name: bytes) -> MarketClient:

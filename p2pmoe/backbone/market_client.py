@@ -152,6 +152,10 @@ class MarketClient:
         self._serial = placement.serial
         self._placed = True
         self._refused = []
+        return self.read(placement)
+
+    def read(self, placement: Placement) -> Placed:
+        """Return what a placement says, whoever said it and when."""
         records = []
         holders: dict[PeerId, tuple[Tier, Sequence[ExpertId]]] = {}
         for holder in placement.holders:

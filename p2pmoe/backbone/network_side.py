@@ -36,14 +36,18 @@ from mobile_worker.links.events import (
 )
 from mobile_worker.links.inbox import Inbox
 from mobile_worker.links.node import Node
+from mobile_worker.links.service_watch import ABSENT
 from mobile_worker.shards.desk import busy_blob
 from p2pmoe.backbone.bookkeeper import Bookkeeper
 from p2pmoe.backbone.dispatcher import Dispatcher
 from p2pmoe.backbone.fleet import Fleet
-from p2pmoe.backbone.market_client import MarketClient
+from p2pmoe.backbone.last_placement import LastPlacement
+from p2pmoe.backbone.market_client import MarketClient, Placed
 from p2pmoe.backbone.prefetch.fetching import Fetcher
 from p2pmoe.backbone.settlement import Settlement
 from p2pmoe.backbone.shard_reader import ShardReader
+from p2pmoe.backbone.who_holds import WhoHolds
+from p2pmoe.backbone.without_market import WithoutMarket
 from relay.keys import PeerId
 
 __all__ = ["NetworkSide", "NetworkSideParts"]
@@ -75,6 +79,9 @@ class NetworkSideParts:
     bookkeeper: Bookkeeper
     market_client: MarketClient
     shards: ShardReader
+    who_holds: WhoHolds
+    without_market: WithoutMarket
+    last_placement: LastPlacement
     fetcher: Fetcher
     on_coverage: Callable[[], None]
 
@@ -107,6 +114,8 @@ class NetworkSide:
             nursery.start_soon(self._timer)
             nursery.start_soon(self._tick)
             nursery.start_soon(self._parts.bookkeeper.run)
+            nursery.start_soon(self._parts.last_placement.run)
+            self._recall()
             nursery.start_soon(self._keep_accounts, self._vouchers)
             nursery.start_soon(self._keep_accounts, self._services)
             for _ in range(N_SHARD_READERS):
@@ -176,14 +185,20 @@ class NetworkSide:
             case messages.Placement() | messages.Refused():
                 if peer == self._parts.market:
                     self._market_said(message)
+            case messages.Offer() | messages.Held():
+                self._joins(peer, message)
             case messages.Grant() | messages.Filed():
                 if peer == self._parts.ledger:
                     self._queue_money(self._services, peer, message)
+            case messages.Open():
+                if peer == self._parts.ledger:
+                    self._send(peer, self._parts.bookkeeper.on_open(message))
             case _:
                 log.debug("%s from %s", type(message).__name__, peer.hex()[:8])
 
     def _lost(self, peer: PeerId, reason: LostReason) -> None:
         if peer == self._parts.market:
+            self._parts.without_market.missed()
             self._parts.market_client.say_again()
         elif peer in self._parts.fleet.workers:
             log.info("worker %s is lost: %s", peer.hex()[:8], reason)
@@ -203,6 +218,8 @@ class NetworkSide:
             self._parts.bookkeeper.ledger_is_back()
 
     def _undelivered(self, peer: PeerId, reason: UndeliveredReason) -> None:
+        if peer == self._parts.market and reason in ABSENT:
+            self._parts.without_market.missed()
         if peer not in self._parts.fleet.workers:
             return
         if reason in {UndeliveredReason.NOT_HERE, UndeliveredReason.LOST}:
@@ -233,6 +250,7 @@ class NetworkSide:
         self._parts.on_coverage()
 
     def _market_said(self, message: messages.Placement | messages.Refused) -> None:
+        self._parts.without_market.watch.heard()
         if isinstance(message, messages.Refused):
             if self._parts.market_client.refused(message, self._now()):
                 log.warning("the market refuses: %s", message.reason)
@@ -240,6 +258,30 @@ class NetworkSide:
         placed = self._parts.market_client.take(message)
         if placed is None:
             return
+        self._parts.without_market.placed(message)
+        self._parts.last_placement.said(message)
+        self._place(placed, message)
+
+    def _recall(self) -> None:
+        """Begin with the placement of the last run, until the market says another."""
+        last = self._parts.last_placement.placement
+        if last is not None:
+            self._place(self._parts.market_client.read(last), last)
+
+    def _joins(self, peer: PeerId, message: messages.Offer | messages.Held) -> None:
+        """Take a worker in while the market is away."""
+        without = self._parts.without_market
+        if isinstance(message, messages.Offer):
+            told = without.offered(peer, message)
+            if told is not None:
+                self._send(peer, told)
+            return
+        picture = without.held(peer, message)
+        if picture is not None:
+            log.info("worker %s joins without the market", peer.hex()[:8])
+            self._place(self._parts.market_client.read(picture), picture)
+
+    def _place(self, placed: Placed, message: messages.Placement) -> None:
         for record in placed.records:
             self._parts.node.learn(record)
         # Its price table:
@@ -257,7 +299,9 @@ class NetworkSide:
             log.debug("dropped a %s: too many wait", type(message).__name__)
 
     def _queue_get(self, peer: PeerId, message: messages.Get) -> None:
-        if not self._gets.put(peer, message):
+        if not message.length:
+            self._send(peer, self._parts.who_holds.blob(peer, message))
+        elif not self._gets.put(peer, message):
             self._send(peer, busy_blob(message))
 
     # Tasks.

@@ -63,6 +63,7 @@ async def start_network(start: NetworkStart) -> AsyncIterator[Attached]:
                 tuning=config.tuning,
                 on_coverage=start.on_coverage,
                 disputes=config.data / "disputes",
+                last_placement=config.data / "last-placement",
             )
             async with attach(joining) as attached:
                 yield attached

@@ -128,6 +128,11 @@ class OperatorFolder:
         return self.path / "market.json"
 
     @property
+    def blobs(self) -> Path:
+        """The folder of shards that the relay hands out."""
+        return self.path / "blobs"
+
+    @property
     def ledger(self) -> Path:
         """The ledger's store."""
         return self.path / "ledger"

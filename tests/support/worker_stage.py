@@ -32,6 +32,7 @@ from mobile_worker.session.identity import Identity
 from mobile_worker.shards.desk import answer_get
 from mobile_worker.shards.errors import ShardMissing
 from mobile_worker.shards.fetch import FetchSettings
+from mobile_worker.shards.relay_blobs import RelayBlobs
 from relay.endpoint import parse_endpoint
 from relay.keys import PeerId
 from relay.tokens import Role
@@ -288,6 +289,7 @@ class Stage:
             report=report,
             started=started,
             fetch=FetchSettings(piece_timeout_s=2.0, max_failures=2),
+            open_relays=lambda _: RelayBlobs(()),
         )
 
         async def run() -> None:

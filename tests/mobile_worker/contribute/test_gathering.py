@@ -142,7 +142,7 @@ async def test_a_second_model_is_held_beside_the_first(tmp_path: Path) -> None:
 
 
 @trio_test(autojump=True)
-async def test_what_the_backbone_has_not_got_comes_from_the_models_files(
+async def test_the_models_public_files_are_asked_before_peers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = (ModelFilePart(n_bytes=1 << 20, urls=("https://models.example/m",)),)
@@ -156,15 +156,32 @@ async def test_what_the_backbone_has_not_got_comes_from_the_models_files(
     model = Bare(whole.manifest, whole.shards)
     asked = []
 
-    async def fetch(store, source, expert) -> None:
+    async def fill(part, _source, expert, _came) -> set[str]:
         asked.append(expert.expert)
-        part = store.begin(expert.digest.hex(), expert.n_bytes)
         part.append(model.shards[expert.expert])
-        part.finish()
+        return set()
 
-    monkeypatch.setattr("mobile_worker.contribute.gathering.fetch_from_files", fetch)
+    monkeypatch.setattr("mobile_worker.shards.sources.fill_from_files", fill)
     async with open_stage(tmp_path, model=model) as stage:
         async with stage.worker() as running:
             await stage.held()
             assert sorted(asked) == sorted(model.shards)
+            assert stage.backbone.all(messages.Get) == []
+            assert running.facts[-1].n_held == 8
+
+
+@trio_test(autojump=True)
+async def test_a_market_that_has_not_got_the_manifest_is_made_good_by_the_backbone(
+    tmp_path: Path,
+) -> None:
+    async with open_stage(tmp_path) as stage:
+        answer = stage.market.answer
+
+        def but_gets(peer, message) -> None:
+            if not isinstance(message, messages.Get):
+                answer(peer, message)
+
+        stage.market.answer = but_gets
+        async with stage.worker() as running:
+            await stage.held()
             assert running.facts[-1].n_held == 8

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mobile_worker.expert_id import ExpertId
-from mobile_worker.shards.errors import ShardCorrupt, ShardUnavailable
-from mobile_worker.shards.http_fetch import ModelSources, fetch_from_files, ranges_from
+from mobile_worker.shards.http_fetch import ModelSources, fill_from_files, ranges_from
 from mobile_worker.shards.http_source import HttpSource
 from mobile_worker.shards.manifest import ManifestExpert
 from mobile_worker.shards.model_files import ModelFilePart
@@ -85,43 +84,13 @@ def test_what_is_left_is_what_was_not_read(ranges: list, position: int) -> None:
 
 @trio_test(autojump=True)
 async def test_a_shard_is_put_together_from_its_ranges(tmp_path: Path) -> None:
-    store, server, seen = ShardStore(tmp_path, max_bytes=1 << 20), Server(), []
-    await fetch_from_files(store, server.source(), EXPERT, progress=seen.append)
+    store, server, came = ShardStore(tmp_path, max_bytes=1 << 20), Server(), []
+    part = store.begin(EXPERT.digest.hex(), EXPERT.n_bytes)
+    given = await fill_from_files(part, server.source(), EXPERT, came.append)
+    part.finish()
     assert store.read(EXPERT.digest.hex()) == SHARD
-    assert seen[-1] == len(SHARD)
-    n_asked = len(server.asked)
-    await fetch_from_files(store, server.source(), EXPERT)
-    assert len(server.asked) == n_asked == 3
-
-
-@trio_test(autojump=True)
-async def test_a_fetch_cut_off_goes_on_where_it_was(tmp_path: Path) -> None:
-    def cut(host: str, body: bytes) -> bytes:
-        return body if server.asked[-1][1] < 100_000 else body[:1000]
-
-    store, server = ShardStore(tmp_path, max_bytes=1 << 20), Server(cut)
-    with pytest.raises(ShardUnavailable):
-        await fetch_from_files(store, server.source(), EXPERT)
-    again, whole = ShardStore(tmp_path, max_bytes=1 << 20), Server()
-    await fetch_from_files(again, whole.source(), EXPERT)
-    assert again.read(EXPERT.digest.hex()) == SHARD
-    assert whole.asked[0][1] > 100_000
-
-
-@trio_test(autojump=True)
-async def test_wrong_bytes_are_never_kept_and_the_mirror_is_asked_next(
-    tmp_path: Path,
-) -> None:
-    def lie(host: str, body: bytes) -> bytes:
-        return body[:-1] + b"!" if host == "a.example" else body
-
-    store, server = ShardStore(tmp_path, max_bytes=1 << 20), Server(lie)
-    source = server.source()
-    with pytest.raises(ShardCorrupt):
-        await fetch_from_files(store, source, EXPERT)
-    assert not store.used_bytes
-    await fetch_from_files(store, source, EXPERT)
-    assert store.read(EXPERT.digest.hex()) == SHARD
+    assert (sum(came), given) == (len(SHARD), {A})
+    assert len(server.asked) == 3
 
 
 @trio_test
