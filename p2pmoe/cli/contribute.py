@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from relay.endpoint import Endpoint
     from relay.keys import PeerId
 
-__all__ = ["register"]
+__all__ = ["network_of", "register"]
 
 Url = Annotated[
     str | None,
@@ -67,6 +67,12 @@ Threads = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Report as JSON lines on stdout.")]
+Page = Annotated[
+    str,
+    typer.Option(
+        metavar="PORT", help="Of its page on 127.0.0.1, if it is free; off: none."
+    ),
+]
 ReadyFile = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Write the peer id here once it has joined."),
@@ -92,6 +98,7 @@ def _contribute(
     yes: Yes = False,
     domain: Domain = None,
     threads: Threads = 1,
+    page: Page = "8377",
     as_json: AsJson = False,
     ready_file: ReadyFile = None,
 ) -> None:
@@ -109,10 +116,11 @@ def _contribute(
     from p2pmoe.cli.contribute_view import open_view
     from p2pmoe.cli.data_folders import worker_folder
     from p2pmoe.cli.sizes import parse_size
+    from p2pmoe.contributor.beside import Beside
     from p2pmoe.network.running import log_to_stderr
 
     use_authorities(ca)
-    (endpoint, *further), token, network = _network_of(url, invite)
+    (endpoint, *further), token, network = network_of(url, invite)
     settings = ContributeSettings(
         data=data or worker_folder(),
         endpoint=endpoint,
@@ -134,12 +142,16 @@ def _contribute(
     _ask(settings, yes=yes)
     log_to_stderr(logging.WARNING)  # the view says the rest
     with open_view(as_json=as_json) as view:
-        hooks = Hooks(report=view, started=partial(_tell, ready_file=ready_file))
+        hooks = Hooks(
+            report=view,
+            started=partial(_tell, ready_file=ready_file),
+            beside=Beside(folder=settings.data, page_port=_port(page)).run,
+        )
         exit_code = trio.run(run_worker, settings, hooks)
     raise typer.Exit(exit_code)
 
 
-def _network_of(
+def network_of(
     url: str | None, invite: Path | None
 ) -> "tuple[tuple[Endpoint, ...], bytes, PeerId | None]":
     """Return relays, token and network: of the invite, or of an open relay's URL."""
@@ -211,6 +223,18 @@ def _advertised(addresses: list[str], *, hub: bool) -> tuple[str, ...]:
             raise ConfigurationError(f"--advertise {address[:40]!r} is no HOST:PORT")
         split_address(address)
     return tuple(addresses)
+
+
+def _port(page: str) -> int | None:
+    from p2pmoe.errors import ConfigurationError
+
+    if page == "off":
+        return None
+    if not (page.isascii() and page.isdigit() and int(page) < 1 << 16):
+        raise ConfigurationError(
+            f"--page {page[:40]!r} is no port", advice="give one, 0 for any, or off"
+        )
+    return int(page)
 
 
 def _lan(*, wanted: bool) -> bool:

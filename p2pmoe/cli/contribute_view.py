@@ -1,10 +1,10 @@
-"""What `p2pmoe contribute` shows: a live table on a terminal, lines when piped, JSON.
+"""What `p2pmoe contribute` shows: five live lines on a terminal, else lines, or JSON.
 
-All three say the same: the state with its reason, and the figures, all since the start
-of this process. On a terminal the
-table is redrawn in place; piped, a line is written when the state or its reason's state
-changes and once a minute; `--json` writes one object for each such moment to stdout.
-A line that cannot be written (a full disk, nobody reads) is left out: the worker works.
+All three say what `p2pmoe status` and the local page say (`p2pmoe.contributor.report`).
+On a terminal the five lines are redrawn in place; piped, a line is written when the
+state changes and once a minute; `--json` writes one object for each such moment to
+stdout. A line that cannot be written (a full disk, nobody reads) is left out: the
+worker works.
 """
 
 import json
@@ -14,7 +14,9 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from ledger.amounts import format_credits
+from mobile_worker.clock import SystemClock
 from mobile_worker.contribute.states import Facts, State, Status
+from p2pmoe.contributor.report import report_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -73,29 +75,15 @@ def _occasional(show: View) -> View:
 
 def _print_line(status: Status, facts: Facts) -> None:
     figures = f" ({facts_line(facts)})" if facts.served else ""
+    how = f"; `{status.override}` overrides it once" if status.override else ""
     with suppress(OSError):
-        print(f"{status.line}{figures}", file=sys.stderr, flush=True)
+        print(f"{status.line}{how}{figures}", file=sys.stderr, flush=True)
 
 
 def _print_json(status: Status, facts: Facts) -> None:
-    event = {
-        "state": str(status.state),
-        "reason": status.reason,
-        "kernel": facts.kernel,
-        "experts_held": facts.n_held,
-        "experts_leased": facts.n_leased,
-        "served": facts.served,
-        "served_last_minute": facts.served_last_minute,
-        "accepted": facts.accepted,
-        "signed": facts.signed,
-        "signed_uc": facts.signed_uc,
-        "vouchers_to_file": facts.waiting_to_file,
-        "vouchers_rejected": facts.rejected,
-        "dispatches_refused": facts.refused,
-        "major_faults_per_s": round(facts.major_faults_s, 1),
-    }
+    report = report_of(status, facts, SystemClock().monotonic())
     with suppress(OSError):
-        print(json.dumps(event), flush=True)
+        print(json.dumps(dict(report.fields)), flush=True)
 
 
 @contextmanager
@@ -112,39 +100,35 @@ def _live() -> Iterator[View]:
 
         yield view
         for status, facts in last:
-            live.update(_table(status, facts, ended=True), refresh=True)
+            live.update(_ended(status, facts), refresh=True)
 
 
-def _table(status: Status, facts: Facts, *, ended: bool = False) -> "Table":
+def _table(status: Status, facts: Facts) -> "Table":
+    report = report_of(status, facts, SystemClock().monotonic())
+    rows = [(line.name, line.text) for line in report.lines]
+    if status.state is State.DRAINING:
+        rows.append(("stop", "Ctrl-C again ends at once"))
+    else:
+        rows.append(("stop", "Ctrl-C finishes running work and has it signed"))
+        rows.append(("more", "p2pmoe status --page, pause, limits, earnings"))
+    return _grid(rows)
+
+
+def _ended(status: Status, facts: Facts) -> "Table":
+    report = report_of(status, facts, SystemClock().monotonic())
+    lines = {line.name: line.text for line in report.lines}
+    kept = f"{facts.waiting_to_file} vouchers are kept and filed at the next start"
+    state = f"ended; {kept}" if facts.waiting_to_file else "ended"
+    return _grid(
+        [("state", state), ("served", lines["served"]), ("earned", lines["earned"])]
+    )
+
+
+def _grid(rows: list[tuple[str, str]]) -> "Table":
     from rich.table import Table
+    from rich.text import Text
 
     table = Table.grid(padding=(0, 2))
-    earned = [f"{format_credits(facts.signed_uc)} credits, signed by the backbones"]
-    if facts.waiting_to_file:
-        earned.append(f"{facts.waiting_to_file} vouchers on their way to the ledger")
-    if facts.rejected:
-        earned.append(f"{facts.rejected} vouchers rejected by it")
-    served = (
-        f"{facts.served} expert calls, {facts.served_last_minute} in the last minute"
-    )
-    if facts.refused:
-        served += f"; {facts.refused} dispatches refused"
-    rows = {"served": served, "earned": "; ".join(earned)}
-    if ended:
-        kept = f"{facts.waiting_to_file} vouchers are kept and filed at the next start"
-        state = f"ended; {kept}" if facts.waiting_to_file else "ended"
-        rows = {"state": state, "served": served, "earned": earned[0]}
-    else:
-        rows = {
-            "state": status.line,
-            "relay": "connected" if facts.relay_is_up else "not connected",
-            "kernel": facts.kernel,
-            "experts": f"{facts.n_held} of {facts.n_leased} in memory",
-            **rows,
-            "stop": "Ctrl-C again ends at once"
-            if status.state is State.DRAINING
-            else "Ctrl-C finishes running work and has the last voucher signed",
-        }
-    for name, text in rows.items():
-        table.add_row(name, text)
+    for name, text in rows:
+        table.add_row(name, Text(text))  # rich reads brackets in a str as its own
     return table

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from mobile_worker.contribute.states import Facts, status_of
+from mobile_worker.governor.pause import Cause, Pause
 from p2pmoe.cli.contribute_view import facts_line, open_view
 
 FACTS = Facts(
@@ -73,10 +74,11 @@ def test_on_a_terminal_a_live_table(
     for part in (
         "ready: holds 4 experts",
         "connected",
-        "4 of 4 in memory",
-        "12 expert calls, 3 in the last minute",
-        "1.250000 credits",
+        "4 of 4 experts",
+        "3 expert calls in the last minute",
+        "1.250000",
         "Ctrl-C finishes running work",
+        "p2pmoe status --page",
     ):
         assert part in shown
 
@@ -85,15 +87,26 @@ def test_while_draining_it_says_how_to_end_at_once(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    facts = Facts(draining="stopped by its user", joined=True)
+    facts = Facts(draining="stopped by its [user]", joined=True)
     with open_view(as_json=False) as view:
         view(status_of(facts, 0.0), facts)
     shown = capsys.readouterr().err
     assert "not connected" in shown
+    assert "draining: stopped by its [user]" in shown
     assert "Ctrl-C again ends at once" in shown
     ended = shown[shown.rindex("state") :]
     assert ended.split()[:2] == ["state", "ended"]
     assert "Ctrl-C" not in ended
+
+
+def test_a_pause_says_how_to_override_it(capsys: pytest.CaptureFixture[str]) -> None:
+    pause = Pause(cause=Cause.HOT, reason="91 °C > 85 °C", ends_when="it is cooler")
+    facts = Facts(joined=True, relay_is_up=True, pauses=(pause,))
+    with open_view(as_json=False) as view:
+        view(status_of(facts, 0.0), facts)
+    assert capsys.readouterr().err == (
+        "paused hot: 91 °C > 85 °C; `p2pmoe resume` overrides it once\n"
+    )
 
 
 class FullDisk(io.StringIO):
