@@ -1,16 +1,19 @@
 """The waiting side of the accounts: what is sent, in which order, and sent again."""
 
 import dataclasses
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 import trio
 
 from ledger.errors import RemoteError, SpoolFull
+from ledger.leaf import Leaf
 from ledger.spool import Spool
 from ledger.voucher import voucher_hash
 from mobile_worker import messages
 from mobile_worker.errors import SendQueueFull
+from mobile_worker.servings.tab import _VOUCHER_S as VOUCHER_S
 from p2pmoe.backbone.bookkeeper import Bookkeeper, BookkeeperParts
 from p2pmoe.backbone.books import build_leaves
 from p2pmoe.backbone.journal import Journal
@@ -124,6 +127,43 @@ async def test_from_an_answer_to_a_filed_voucher(
     await rig.keeper.on_filed(filed)
     assert rig.keeper.is_settled()
     assert rig.settlement.room(WORKER) == 64
+
+
+@trio_test
+async def test_the_rows_of_what_was_accepted_can_be_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inline_threads(monkeypatch)
+    rig = Rig(tmp_path)
+    await rig.open()
+    rig.serve()
+    await rig.keeper.harvest()
+    book = rig.settlement.tabs[TAB].books[PRICES.epoch]
+    for serving, raw in book._leaves.items():
+        question = messages.Open(voucher_hash=bytes(32), tab=TAB, serving=serving)
+        opened = rig.keeper.on_open(question)
+        assert sha256(opened.rows).digest()[:16] == Leaf.parse(raw).x_hash
+    other = dataclasses.replace(question, serving=9)
+    assert rig.keeper.on_open(other).reason == "not kept any more"
+
+
+@trio_test
+async def test_a_serving_is_registered_within_ten_seconds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even where the first filing is lost: design/06, before the beacon speaks."""
+    inline_threads(monkeypatch)
+    rig = Rig(tmp_path)
+    await rig.open()
+    rig.serve()
+    await rig.keeper.harvest()
+    rig.now = VOUCHER_S  # a worker proposes no later than this after its answer
+    await rig.voucher()
+    assert rig.take(messages.File)  # at once; and lost
+    while not rig.take(messages.File):
+        rig.now += 0.5
+        rig.keeper.repeat()
+    assert rig.now <= 10.0
 
 
 @trio_test

@@ -259,3 +259,20 @@ async def test_weights_come_by_hash_and_a_lost_worker_is_told(tmp_path: Path) ->
         await trio.testing.wait_all_tasks_blocked(0.01)
         r.side.take(PeerLost(r.peer, LostReason.GONE))
         assert [lost.replies.get().why for _ in wanted] == [Lack.LOST] * 2
+
+
+@trio_test
+async def test_only_the_ledger_is_shown_rows(tmp_path: Path, monkeypatch) -> None:
+    async with rig_of(tmp_path) as rig:
+        sent = []
+        monkeypatch.setattr(rig.side, "_send", lambda *each: sent.append(each))
+        question = messages.Open(voucher_hash=bytes(32), tab=b"tab-tab-", serving=7)
+        market = rig.world.market_identity.peer_id
+        for peer in (rig.peer, market, Identity.generate().peer_id):
+            rig.say(question, peer)
+        assert sent == []
+        ledger = rig.world.ledger_identity.peer_id
+        rig.say(question, ledger)
+        [(peer, answer)] = sent
+        assert (peer, answer.serving) == (ledger, 7)
+        assert (answer.rows, answer.reason) == (b"", "not kept any more")
