@@ -22,6 +22,9 @@ the book is thrown away.
     payout_clearing -> external        paid     it arrived
     payout_clearing -> worker_available  unpay  instead: it did not
     worker_available -> rounding       round    what is too small to pay, in the end
+    external -> standby                endow    the operator's credit for standby pay
+    fee -> standby                     allot    fees for it
+    standby -> worker_available        standby  what a worker's replicas get of an epoch
 
 Of two outcomes that exclude each other (`settle` and `reverse`, `unhold` and `forfeit`,
 `paid` and `unpay`) both have the same transfer id for one business key, so that the
@@ -58,7 +61,7 @@ __all__ = [
     "transfer_id",
 ]
 
-EXTERNAL_OWNER = bytes(32)  # also of fee, penalty and rounding: the operator's side
+EXTERNAL_OWNER = bytes(32)  # also of all that is the operator's: fee, standby, ...
 _MAX_CACHED = 50_000
 
 
@@ -75,6 +78,7 @@ class AccountKind(StrEnum):
     FEE = "fee"  # the operator's
     PENALTY = "penalty"  # forfeited holdbacks
     ROUNDING = "rounding"  # remainders that belong to nobody else
+    STANDBY = "standby"  # the pot that held replicas are paid from
 
 
 class TransferCode(StrEnum):
@@ -94,6 +98,9 @@ class TransferCode(StrEnum):
     PAID = "paid"
     UNPAY = "unpay"
     ROUND = "round"
+    ENDOW = "endow"
+    ALLOT = "allot"
+    STANDBY = "standby"
 
 
 # The outcome that excludes another is numbered as if it were that other.

@@ -5,6 +5,7 @@ voucher is bounded by `MAX_AMOUNT_UC` (2^53 - 1, exact in every JSON reader), a 
 `MAX_SUM_UC` (2^63 - 1). There is no float and no Decimal; sums are made in Python.
 """
 
+import re
 from collections.abc import Mapping
 
 from ledger.errors import AmountRefused
@@ -15,12 +16,14 @@ __all__ = [
     "UC_PER_CREDIT",
     "check_amount",
     "format_credits",
+    "parse_credits",
     "split_by_largest_remainder",
 ]
 
 UC_PER_CREDIT = 1_000_000
 MAX_AMOUNT_UC = 2**53 - 1
 MAX_SUM_UC = 2**63 - 1
+_CREDITS = re.compile(r"(\d{1,10})(?:\.(\d{1,6}))?", re.ASCII)
 
 
 def check_amount(amount_uc: int, *, peer: bytes | None = None) -> int:
@@ -39,6 +42,19 @@ def format_credits(amount_uc: int) -> str:
     sign = "-" if amount_uc < 0 else ""
     whole, part = divmod(abs(amount_uc), UC_PER_CREDIT)
     return f"{sign}{whole}.{part:06d}"
+
+
+def parse_credits(text: str) -> int:
+    """Return the micro-credits of a decimal number of credits, exactly.
+
+    Raises:
+        AmountRefused: no such number, more than six places, or out of bounds.
+    """
+    match = _CREDITS.fullmatch(text.strip())
+    if match is None:
+        raise AmountRefused(f"{text[:40]!r} is no number of credits such as 12.5")
+    part = (match.group(2) or "").ljust(6, "0")
+    return check_amount(int(match.group(1)) * UC_PER_CREDIT + int(part))
 
 
 def split_by_largest_remainder(

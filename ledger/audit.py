@@ -4,7 +4,8 @@ Contract: read-only, and by its own path: writer, desk, settlement and closing a
 used to decide; what is shared are the formats, their signatures and the pure tally of
 leaves. The parts run in order: prices, policies and grants (signatures), vouchers (both
 signatures, leaves -> root, ranges, rows, amounts against the price table), filings
-(what each added), transfers (each explained, its id re-derived, none missing), balances
+(what each added), beacons and audits (drawn again), standby pay (each amount re-
+derived), transfers (each explained, its id re-derived, none missing), balances
 (recomputed from the transfers). The first difference raises `DifferenceFound`, which
 names what differs; nothing is repaired. The folder must name the ids that the caller
 expects, else everything else would only prove that somebody's books are consistent.
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterable
 
 from sqlalchemy import Connection
 
+from ledger.audit_beacon import check_beacons, check_convictions
 from ledger.audit_books import AuditReport, Books, same
 from ledger.audit_closings import check_closings
 from ledger.audit_evidence import (
@@ -31,6 +33,7 @@ from ledger.audit_papers import (
 )
 from ledger.audit_payouts import check_payouts
 from ledger.audit_periods import check_periods
+from ledger.audit_standby import check_standby
 from ledger.audit_transfers import check_balances, check_transfers
 from ledger.audit_vouchers import check_vouchers
 from ledger.database import LedgerFolder, LedgerIdentity, Reader
@@ -95,12 +98,16 @@ def check_books(
         check_policies(connection, books)
         check_grants(connection, books)
         check_vouchers(connection, folder, books)
+        check_beacons(connection, folder, books)
         check_disputes(connection, books)
         check_equivocations(connection, books)
         check_rejected(connection, books)
         books.tell("closings", 0.0)
         check_closings(connection, books)
+        check_convictions(books)
         check_one_sided(connection, books)
+        books.tell("standby pay", 0.0)
+        check_standby(connection, books)
         books.tell("log", 0.0)
         check_log(connection, folder.log, books, shown, kept)
         check_grant_states(connection, books)

@@ -23,6 +23,7 @@ __all__ = [
     "AuditReport",
     "Books",
     "Closed",
+    "Conviction",
     "DisputeFound",
     "Due",
     "Filed",
@@ -51,7 +52,10 @@ class AuditReport:
     closings: int = 0
     disputes: int = 0
     equivocations: int = 0
+    beacons: int = 0
+    audits: int = 0  # of servings that beacons chose
     one_sided: int = 0
+    standby_papers: int = 0
     rejected: int = 0
     log_entries: int = 0
     checkpoints: int = 0
@@ -61,6 +65,7 @@ class AuditReport:
     transfers: int = 0
     accounts: int = 0
     earned_uc: int = 0
+    standby_uc: int = 0
     paid_uc: int = 0
 
 
@@ -112,12 +117,23 @@ class Closed:
 
 @dataclass(frozen=True, slots=True)
 class DisputeFound:
-    """What a dispute means for its voucher."""
+    """What a dispute, or the audit of a serving, means for its voucher."""
 
     id: int
     is_pending: bool
     is_lost_by_worker: bool
     decided_us: int | None
+    by: str = "dispute"  # or "audit"
+
+
+@dataclass(frozen=True, slots=True)
+class Conviction:
+    """An audit that found wrong results."""
+
+    id: int
+    voucher_id: int
+    decided_us: int
+    is_reversed: bool  # it took the voucher's net amount back
 
 
 @dataclass(slots=True)
@@ -140,9 +156,13 @@ class Books:
         default_factory=lambda: defaultdict(list)
     )
     equivocations: defaultdict[bytes, list[int]] = field(
-        default_factory=lambda: defaultdict(list)  # worker -> when each was seen
+        # worker -> when it lost all that was held back: proven, or convicted by audit
+        default_factory=lambda: defaultdict(list)
     )
+    convictions: list[Conviction] = field(default_factory=list)
     closed: dict[int, Closed] = field(default_factory=dict)  # by voucher's row id
+    # By paper and worker: what it got of it, and when.
+    standby: dict[tuple[int, bytes], tuple[int, int]] = field(default_factory=dict)
     entries: list[bytes] = field(default_factory=list)  # of the log, leaf hashes
     due: dict[bytes, Due] = field(default_factory=dict)  # by transfer id
     _shared: dict[bytes, bytes] = field(default_factory=dict)

@@ -24,6 +24,7 @@ from ledger.errors import DifferenceFound
 from ledger.payouts import payout_id_of
 from ledger.schema import account
 from ledger.schema_closing import payout, payout_event, payout_item, period
+from ledger.schema_standby import payout_standby
 
 __all__ = ["check_payouts"]
 
@@ -78,6 +79,7 @@ def check_payouts(connection: Connection, books: Books) -> None:
             books.report.paid_uc += row.amount_uc
     _check_attempts(found.values())
     _check_parts(connection, found, books)
+    _check_standby_parts(connection, found, books)
     _check_totals(found.values(), books)
 
 
@@ -172,6 +174,28 @@ def _check_parts(
                 raise DifferenceFound(f"{name}: {other} pays it as well")
 
 
+def _check_standby_parts(
+    connection: Connection, payouts: dict[bytes, _Payout], books: Books
+) -> None:
+    """Check that parts of standby pay were given in time, each to one living payout."""
+    taken: dict[tuple[int, bytes], str] = {}
+    for item in connection.execute(select(payout_standby)):
+        one = payouts.get(item.payout_id)
+        given = books.standby.get((item.paper, item.worker))
+        if one is None or given is None:
+            raise DifferenceFound(f"a part of standby paper {item.paper} of nothing")
+        name = f"{one.name}, standby pay of paper {item.paper}"
+        amount_uc, booked_us = given
+        same(name, "worker", item.worker, one.worker)
+        same(name, "amount", item.amount_uc, amount_uc)
+        holds(name, "it was given in its period", booked_us < one.end_us)
+        holds(name, "it was given before", booked_us <= one.row.prepared_us)
+        if one.is_living:
+            other = taken.setdefault((item.paper, item.worker), one.name)
+            if other != one.name:
+                raise DifferenceFound(f"{name}: {other} pays it as well")
+
+
 def _check_totals(payouts: Iterable[_Payout], books: Books) -> None:
     """Check that no more is paid than was released before the periods' ends."""
     released: defaultdict[bytes, list[tuple[int, int]]] = defaultdict(list)
@@ -181,6 +205,8 @@ def _check_totals(payouts: Iterable[_Payout], books: Books) -> None:
             released[worker].append((row.released_us, row.net_uc))
         if row.holdback_us is not None and row.holdback == "released":
             released[worker].append((row.holdback_us, row.held_uc))
+    for (_, worker), (amount_uc, booked_us) in books.standby.items():
+        released[worker].append((booked_us, amount_uc))
     living: defaultdict[bytes, list[_Payout]] = defaultdict(list)
     for one in payouts:
         if one.is_living:

@@ -1,13 +1,15 @@
 """Audit: every transfer has one reason, and the balances follow from the transfers.
 
 Contract: the transfers are read in order of posting; each must be one that the evidence
-demands (or credit that the operator gave, named by its client and note), and none may
+demands (or credit that the operator gave, named by its client and note, or put into the
+pot of standby pay, named by its note), and none may
 be missing. Their numbers have no gap, their times never go back, and no account but
 `external` goes below zero on the way. Both sides of every account are recomputed from
 them. Reads only; raises `DifferenceFound`.
 """
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +23,10 @@ from ledger.schema import account, transfer
 __all__ = ["check_balances", "check_transfers"]
 
 _OUTSIDE: Side = (EXTERNAL_OWNER, AccountKind.EXTERNAL)
+_POT_SOURCES: Mapping[str, AccountKind] = {
+    TransferCode.ENDOW: AccountKind.EXTERNAL,
+    TransferCode.ALLOT: AccountKind.FEE,
+}
 
 
 def check_transfers(connection: Connection, books: Books) -> None:
@@ -71,6 +77,8 @@ def _check_reason(
     )
     if wanted is None and row.code == TransferCode.FUND:
         wanted = _funding(row, credit[0])
+    elif wanted is None and row.code in _POT_SOURCES:
+        wanted = _filling(row)
     if wanted is None:
         raise DifferenceFound(f"{name}: {row.code} of {row.amount_uc} unexplained")
     if wanted.posted_us is None:
@@ -87,6 +95,20 @@ def _funding(row: Row[Any], client: bytes) -> Due | None:
         code=TransferCode.FUND,
         debit=_OUTSIDE,
         credit=(client, AccountKind.CLIENT_DEPOSIT),
+        amount_uc=row.amount_uc,
+        reference=row.reference,
+        posted_us=None,
+    )
+
+
+def _filling(row: Row[Any]) -> Due | None:
+    """Return what filled the pot of standby pay; None if it is not named so."""
+    if row.id != transfer_id(TransferCode(row.code), row.reference):
+        return None
+    return Due(
+        code=row.code,
+        debit=(EXTERNAL_OWNER, _POT_SOURCES[row.code]),
+        credit=(EXTERNAL_OWNER, AccountKind.STANDBY),
         amount_uc=row.amount_uc,
         reference=row.reference,
         posted_us=None,

@@ -40,6 +40,8 @@ one line and exits with `exit_code`.
         DisputeRefused       a claim or answer that is not taken, or comes too late
         GrantRefused         a grant that does not cover what is claimed
           CeilingReached     more is claimed than the grant reserved
+        StandbyRefused       a STANDBY paper that is never booked
+          PotEmpty           the standby pot, or what may be given, is too small now
 """
 
 __all__ = [
@@ -68,11 +70,13 @@ __all__ = [
     "OutOfWindow",
     "PayoutRefused",
     "PeriodRefused",
+    "PotEmpty",
     "ProofRefused",
     "RemoteError",
     "SignatureRefused",
     "SpoolCorrupt",
     "SpoolFull",
+    "StandbyRefused",
     "StoreBusy",
     "StoreUnavailable",
     "TargetNotEmpty",
@@ -260,3 +264,16 @@ class GrantRefused(RemoteError):
 
 class CeilingReached(GrantRefused):
     """More is claimed under a grant than was reserved for it."""
+
+
+class StandbyRefused(RemoteError):
+    """A STANDBY paper of another network, of another time, or of an epoch once more."""
+
+
+class PotEmpty(StandbyRefused):
+    """A STANDBY paper of more than the pot holds, or than the policy lets it give."""
+
+    advice = (
+        "Fill the pot with `p2pmoe ledger standby fund`, set the most of one epoch "
+        "with `p2pmoe ledger policy set --standby-credits`."
+    )

@@ -48,6 +48,13 @@ class ExpertSums:
             self._sums[kind[:4]] = servings + n_leaves, rows
         return self
 
+    def rows(self) -> dict[tuple[int, int], int]:
+        """Return the rows of each expert, by (layer, expert) in ascending order."""
+        return {
+            (int.from_bytes(kind[:2], "big"), int.from_bytes(kind[2:], "big")): rows
+            for kind, (_, rows) in sorted(self._sums.items())
+        }
+
     def table(self, prices: PriceTable) -> Iterator[ExpertSum]:
         """Yield each expert's sums in order of layer and expert."""
         for kind, (servings, rows) in sorted(self._sums.items()):

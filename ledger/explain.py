@@ -14,8 +14,14 @@ from sqlalchemy import Connection, Row, Table, select
 
 from ledger.accounts import EXTERNAL_OWNER, TransferCode, transfer_id
 from ledger.amounts import format_credits
+from ledger.beacon_rows import failed_of_voucher
 from ledger.database import LedgerFolder
 from ledger.errors import DifferenceFound, FormatRefused, LeavesPruned, NotFound
+from ledger.explain_standby import (
+    add_pot_filling,
+    add_standby,
+    add_standby_part,
+)
 from ledger.explanation import ExpertLine, Explanation, LeafLine, by_expert
 from ledger.leaf import LEAF_BYTES, Leaf, split_leaves
 from ledger.leaf_files import LeafPlace, read_leaves
@@ -88,6 +94,10 @@ def explain(
         _add_earning(connection, folder, told, moved)
     elif code in {TransferCode.PAY, TransferCode.PAID, TransferCode.UNPAY}:
         _add_payout(connection, told, moved.reference)
+    elif code == TransferCode.STANDBY:
+        add_standby(connection, told, moved)
+    elif code in {TransferCode.ENDOW, TransferCode.ALLOT}:
+        add_pot_filling(told, moved)
     elif code != TransferCode.ROUND:
         _add_closing(connection, folder, told, moved)
     return told
@@ -323,6 +333,15 @@ def _add_disputes(connection: Connection, told: Explanation, voucher_id: int) ->
             state=row.state,
             verdict=row.verdict,
         )
+    for audited in failed_of_voucher(connection, voucher_id):
+        told.add(
+            "audit",
+            audit=audited.id,
+            serving=audited.leaf.serving,
+            state=audited.state.value,
+            referees=", ".join(word.referee.hex() for word in audited.words),
+            reversed=audited.is_reversed,
+        )
 
 
 def _add_payout(connection: Connection, told: Explanation, payout_id: bytes) -> None:
@@ -355,10 +374,13 @@ def _add_payout(connection: Connection, told: Explanation, payout_id: bytes) -> 
             amount_uc=part.amount_uc,
             transfer=transfer_id(code, part.content_hash).hex(),
         )
+    n_standby, standby_uc = add_standby_part(connection, told, payout_id)
     counted = Counter(part.part for part in parts)
+    sum_uc = sum(part.amount_uc for part in parts) + standby_uc
     told.add(
         "parts",
         **{name: counted[name] for name in ("net", "holdback")},
-        sum_uc=sum(part.amount_uc for part in parts),
-        rounding_uc=sum(part.amount_uc for part in parts) - row.amount_uc,
+        standby=n_standby,
+        sum_uc=sum_uc,
+        rounding_uc=sum_uc - row.amount_uc,
     )

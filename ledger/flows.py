@@ -7,7 +7,7 @@ integers of micro-credits, >= 0. A period that is over never changes: the ledger
 does not go back. Two adjacent periods add up to both: opening is that of the first,
 closing that of the second, what moved is the sum.
 
-    closing = opening + earn - fee - reverse - forfeit - round - paid
+    closing = opening + earn + standby - fee - reverse - forfeit - round - paid
 
 Sums in SQL are by account and stay below 2^63, since no account takes more; everything
 else is summed here.
@@ -43,9 +43,11 @@ WORKER_CODES = (
     TransferCode.PAID,
     TransferCode.UNPAY,
     TransferCode.ROUND,
+    TransferCode.STANDBY,
 )
 _BY_NAME: Mapping[str, TransferCode] = {code.value: code for code in WORKER_CODES}
-_BORN_OUTSIDE = TransferCode.EARN  # every other one debits an account of the worker
+# Every other one debits an account of the worker.
+_BORN_OUTSIDE = frozenset({TransferCode.EARN, TransferCode.STANDBY})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +162,7 @@ def _add(
     sums.after[kind] += amount_uc
     if is_before:
         sums.before[kind] += amount_uc
-    elif (amount_uc > 0) == (code == _BORN_OUTSIDE):
+    elif (amount_uc > 0) == (code in _BORN_OUTSIDE):
         sums.moved[code] += abs(amount_uc)
 
 

@@ -3,11 +3,12 @@
 Contract: read-only; amounts are integers of micro-credits. By worker, backbone and day
 it is what filed vouchers added in a period, by the time they were stored. Which experts
 it was for is known once a voucher's key is closed: by layer and expert it is what was
-closed in the period. Rows are rows computed. Days are UTC days.
+closed in the period. Rows are rows computed. Days are UTC days. Standby pay stands
+beside it, by the time it was booked; no backbone gave it.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -18,6 +19,7 @@ from ledger.periods import Period, format_us
 from ledger.prices import PRICE_HEAD_BYTES, read_base_uc
 from ledger.schema import account, filing, grant, price_table, voucher
 from ledger.schema_closing import closing, voucher_expert
+from ledger.standby_sums import standby_by_day, standby_by_expert, standby_by_worker
 
 __all__ = ["Earning", "IncomeBy", "IncomeLine", "base_prices", "earnings", "income"]
 
@@ -56,6 +58,7 @@ class IncomeLine:
     servings: int
     rows: int
     amount_uc: int
+    standby_uc: int = 0  # for replicas held; not in the amount
 
 
 def earnings(
@@ -130,11 +133,31 @@ def income(
     connection: Connection, by: IncomeBy, period: Period, worker: bytes | None = None
 ) -> list[IncomeLine]:
     """Return income, summed: parties by amount, the others in ascending order."""
-    if by in {IncomeBy.WORKER, IncomeBy.BACKBONE}:
-        return _by_party(earnings(connection, period, worker), by)
+    of = connection, period, worker
+    if by == IncomeBy.BACKBONE:
+        return _by_party(earnings(*of), by)
+    if by == IncomeBy.WORKER:
+        paid = standby_by_worker(*of)
+        lines = _with_standby(_by_party(earnings(*of), by), paid)
+        return sorted(lines, key=_by_sum)
     if by == IncomeBy.DAY:
-        return _by_day(connection, period, worker)
-    return _by_expert(connection, period, worker, is_by_layer=by == IncomeBy.LAYER)
+        lines = _with_standby(_by_day(*of), standby_by_day(*of))
+        return sorted(lines, key=lambda line: line.name)
+    is_by_layer = by == IncomeBy.LAYER
+    paid = standby_by_expert(*of, is_by_layer=is_by_layer)
+    lines = _with_standby(_by_expert(*of, is_by_layer=is_by_layer), paid)
+    return sorted(lines, key=lambda line: [int(part) for part in line.name.split("/")])
+
+
+def _by_sum(line: IncomeLine) -> tuple[int, str]:
+    return -line.amount_uc - line.standby_uc, line.name
+
+
+def _with_standby(lines: list[IncomeLine], paid: Mapping[str, int]) -> list[IncomeLine]:
+    """Put standby pay beside what was earned, with a line for each name of both."""
+    names = {line.name for line in lines}
+    lines = lines + [_line(name, 0, 0, 0) for name in paid if name not in names]
+    return [replace(line, standby_uc=paid.get(line.name, 0)) for line in lines]
 
 
 def _sums(

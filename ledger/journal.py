@@ -11,6 +11,7 @@ are positive, credits negative. The commodity is CREDIT with six places, exact.
     worker_pending, _held,         Liabilities:Workers:ID:Pending, :Held,
       _available, payout_clearing    :Available, :Clearing
     fee, penalty, rounding         Income:Fees, Income:Penalties, Income:Rounding
+    standby                        Liabilities:Standby
 
 An ID is the whole id in upper-case hex. Of what others wrote (a note) only the hex is
 printed, so nothing in it can become syntax. Syntax: the manuals of hledger (journal
@@ -46,6 +47,7 @@ _NAMES = {
     AccountKind.FEE: "Income:Fees",
     AccountKind.PENALTY: "Income:Penalties",
     AccountKind.ROUNDING: "Income:Rounding",
+    AccountKind.STANDBY: "Liabilities:Standby",
 }
 _CODES = frozenset(TransferCode)
 _BY_KIND = {kind.value: name for kind, name in _NAMES.items()}

@@ -20,6 +20,7 @@ from ledger.schema_closing import (
     period,
     policy,
 )
+from ledger.schema_standby import standby_paper
 
 __all__ = ["latest_us"]
 
@@ -30,6 +31,7 @@ _GROWING: tuple[tuple[ColumnElement[int], ColumnElement[int]], ...] = (
     (policy.c.posted_us, policy.c.seq),
     (payout_event.c.posted_us, payout_event.c.seq),
     (checkpoint.c.posted_us, checkpoint.c.size),
+    (standby_paper.c.booked_us, standby_paper.c.seq),
 )
 _SMALL_OR_INDEXED: tuple[ColumnElement[int], ...] = (
     filing.c.posted_us,

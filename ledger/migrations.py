@@ -11,7 +11,9 @@ from sqlalchemy import Connection, insert, inspect, select, update
 
 from ledger.errors import StoreUnavailable
 from ledger.schema import METADATA, SCHEMA_VERSION, schema_version
+from ledger.schema_beacon import BEACON_TABLES
 from ledger.schema_closing import CLOSING_TABLES
+from ledger.schema_standby import STANDBY_TABLES
 
 __all__ = ["STEPS", "migrate", "stored_version"]
 
@@ -20,8 +22,20 @@ def _add_closing(connection: Connection) -> None:
     METADATA.create_all(connection, tables=CLOSING_TABLES)
 
 
+def _add_standby(connection: Connection) -> None:
+    METADATA.create_all(connection, tables=STANDBY_TABLES)
+
+
+def _add_beacon(connection: Connection) -> None:
+    METADATA.create_all(connection, tables=BEACON_TABLES)
+
+
 # Version reached -> what takes a database there from the version before.
-STEPS: Mapping[int, Callable[[Connection], None]] = {2: _add_closing}
+STEPS: Mapping[int, Callable[[Connection], None]] = {
+    2: _add_closing,
+    3: _add_standby,
+    4: _add_beacon,
+}
 
 
 def stored_version(connection: Connection) -> int:

@@ -17,6 +17,7 @@ from ledger.payout_prepare import PREPARE_OPERATIONS
 from ledger.payouts import PAYOUT_OPERATIONS
 from ledger.periods_closing import PERIOD_OPERATIONS
 from ledger.policies import policy_set
+from ledger.standby_pot import POT_OPERATIONS
 
 __all__ = ["OPERATIONS", "run_operation"]
 
@@ -36,6 +37,7 @@ OPERATIONS: dict[str, Operation] = {
     **PERIOD_OPERATIONS,
     **PREPARE_OPERATIONS,
     **PAYOUT_OPERATIONS,
+    **POT_OPERATIONS,
 }
 
 

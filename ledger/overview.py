@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Table, func, literal, select
 
 from ledger.balances import balances
 from ledger.schema import filing, grant, rejected, transfer, voucher
+from ledger.schema_beacon import audit, beacon
 from ledger.schema_closing import (
     checkpoint,
     closing,
@@ -23,6 +24,7 @@ from ledger.schema_closing import (
     period,
     policy,
 )
+from ledger.schema_standby import price_epoch
 
 __all__ = ["CountLine", "Overview", "overview"]
 
@@ -95,9 +97,13 @@ def _lines(connection: Connection) -> list[CountLine]:
     lines += _by_state(connection, "one-sided", one_sided.c.state, None)
     lines += _by_state(connection, "rejected", rejected.c.reason, None)
     lines += _by_state(connection, "disputes", dispute.c.state, None)
+    lines += _by_state(connection, "audits", audit.c.state, None)
     lines += _by_state(connection, "payouts", payout.c.state, payout.c.amount_uc)
+    paid = price_epoch.c.paid_uc
+    lines.append(_all(connection, "standby papers", price_epoch, paid))
     for what, table in (
         ("equivocations", equivocation),
+        ("beacons", beacon),
         ("policies", policy),
         ("closed periods", period),
         ("checkpoints", checkpoint),

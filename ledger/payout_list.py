@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Row, Select, func, select
 
 from ledger.amounts import format_credits
 from ledger.errors import NotFound
+from ledger.payout_standby import standby_parts
 from ledger.periods import format_us
 from ledger.rates import format_money
 from ledger.schema import account
@@ -57,8 +58,10 @@ def payouts(
         .where(payout_item.c.payout_id == payout.c.id)
         .scalar_subquery()
     )
-    rows = connection.execute(statement.add_columns(parts.label("parts")))
-    return [payout_document(row) | {"parts": row.parts} for row in rows]
+    n_standby, _ = standby_parts(payout.c.id)
+    both = (parts.label("parts"), n_standby.label("standby"))
+    rows = connection.execute(statement.add_columns(*both))
+    return [payout_document(row) | {"parts": row.parts + row.standby} for row in rows]
 
 
 def payout_rows(connection: Connection, ids: list[bytes]) -> dict[bytes, Row[Any]]:

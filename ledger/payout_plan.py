@@ -1,12 +1,13 @@
 """What can be paid out to whom: released, unpaid, in whole minor units of a currency.
 
 Contract: read-only. A *part* is the net amount or the released holdback of one closed
-voucher; it is in at most one living payout (one that neither failed nor was voided). A
-payout of a period takes every part released before the period's end that is in none.
-Its amount is whole minor units of what the worker has available, less what was released
-after that end: the rest, and what earlier payouts left, stays available and is paid
-with the next. Parts are whole, so each receipt is in one payout; the amount may differ
-from their sum by that rounding.
+voucher, or what a worker got of one STANDBY paper (`ledger.payout_standby`); it is in
+at most one living payout (one that neither failed nor was voided). A payout of a period
+takes every part released before the period's end that is in none. Its amount is whole
+minor units of what the worker has available, less what was released after that end: the
+rest, and what earlier payouts left, stays available and is paid with the next. Parts
+are whole, so each receipt is in one payout; the amount may differ from their sum by
+that rounding.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,12 +28,12 @@ from sqlalchemy import (
 )
 
 from ledger.accounts import AccountKind
+from ledger.payout_standby import DEAD_STATES, add_standby_items, standby_sums
 from ledger.schema import account
 from ledger.schema_closing import closing, payout, payout_item
 
 __all__ = ["DEAD_STATES", "Payable", "add_items", "payables"]
 
-DEAD_STATES = ("failed", "void")  # a payout that pays nobody; its parts are free again
 _PARTS = ("net", "holdback")
 _AT_ONCE = 10_000  # parts read and written at once
 
@@ -87,6 +88,13 @@ def payables(connection: Connection, end_us: int) -> list[Payable]:
             payable = found.get(owners[account_id])
             if payable is not None:
                 payable.later_uc += total
+    for worker, n_parts, total in standby_sums(connection, before=end_us):
+        if worker in found:
+            found[worker].parts += n_parts
+            found[worker].parts_uc += total
+    for worker, _, total in standby_sums(connection, since=end_us):
+        if worker in found:
+            found[worker].later_uc += total
     return list(found.values())
 
 
@@ -102,7 +110,7 @@ def add_items(
         payout_of: the new payout's id of each worker.
         end_us: the period's end.
     """
-    n_items = 0
+    n_items = add_standby_items(connection, payout_of, end_us)
     owners = _owners(connection)
     for part in _PARTS:
         last = (0, 0)

@@ -31,6 +31,7 @@ POLICY_TERMS = (
     "dispute_us",
     "answer_us",
     "retention_us",
+    "standby_uc",
 )
 
 

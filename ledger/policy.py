@@ -4,7 +4,10 @@ Contract: one canonical binary encoding, named by its SHA-256:
 
     magic "PMPO" | version u8 | fee_ppm u32 | holdback_ppm u32 | holdback_us u64
     | dispute_us u64 | answer_us u64 | retention_us u64 | since_us u64
+    | standby_uc u64 (in version 2 alone)
 
+Version 2 is for terms with standby pay: `standby_uc`, the most that one paper
+(`ledger.standby`) may give, is not zero there; without it the bytes are version 1.
 What a closed voucher earned is split in whole micro-credits, rounded down in favour of
 the worker: `fee = amount * fee_ppm // 10^6`, `held = (amount - fee) * holdback_ppm //
 10^6`, the rest is net. The policy that holds is the newest when a voucher closes; no
@@ -17,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import astuple, dataclass
 from hashlib import sha256
 
+from ledger.amounts import MAX_AMOUNT_UC
 from ledger.errors import FormatRefused
 from ledger.keys import verify
 
@@ -32,8 +36,9 @@ __all__ = [
 
 POLICY_DOMAIN = b"p2pmoe/policy/v1\0"
 PARTS_PER_MILLION = 1_000_000
-_MAGIC, _VERSION = b"PMPO", 1
+_MAGIC, _VERSION, _WITH_STANDBY = b"PMPO", 1, 2
 _LAYOUT = struct.Struct(">4sBIIQQQQQ")
+_LAYOUT_2 = struct.Struct(">4sBIIQQQQQQ")
 POLICY_BYTES = _LAYOUT.size
 _HOUR_US = 3_600_000_000
 _DAY_US = 24 * _HOUR_US
@@ -60,6 +65,7 @@ class Policy:
     answer_us: int = 24 * _HOUR_US  # from a dispute, in which it must be answered
     retention_us: int = 32 * _DAY_US  # from the close, in which the leaves are kept
     since_us: int = 0  # when it was set
+    standby_uc: int = 0  # the most that held replicas of a model get for an epoch
 
     def __post_init__(self) -> None:
         """Check the bound of every field.
@@ -79,6 +85,8 @@ class Policy:
             raise FormatRefused(f"policy: since_us of {self.since_us}")
         if self.dispute_us and not self.answer_us:  # silence loses: it would at once
             raise FormatRefused("policy: no time to answer a dispute")
+        if not 0 <= self.standby_uc <= MAX_AMOUNT_UC:
+            raise FormatRefused(f"policy: standby_uc of {self.standby_uc}")
         if self.retention_us < self.dispute_us + self.answer_us:
             raise FormatRefused(
                 f"policy: leaves kept {self.retention_us} us, but disputes take "
@@ -98,7 +106,10 @@ class Policy:
 
     def pack(self) -> bytes:
         """Return the canonical bytes."""
-        return _LAYOUT.pack(_MAGIC, _VERSION, *astuple(self))
+        fields = astuple(self)
+        if self.standby_uc:
+            return _LAYOUT_2.pack(_MAGIC, _WITH_STANDBY, *fields)
+        return _LAYOUT.pack(_MAGIC, _VERSION, *fields[:-1])
 
     @property
     def content_hash(self) -> bytes:
@@ -112,11 +123,16 @@ class Policy:
         Raises:
             FormatRefused: wrong magic, version, length or a field out of bounds.
         """
-        if len(raw) != POLICY_BYTES:
+        layout = _LAYOUT_2 if len(raw) == _LAYOUT_2.size else _LAYOUT
+        if len(raw) != layout.size:
             raise FormatRefused(f"policy of {len(raw)} bytes, expected {POLICY_BYTES}")
-        magic, version, *fields = _LAYOUT.unpack(raw)
-        if magic != _MAGIC or version != _VERSION:
+        magic, version, *fields = layout.unpack(raw)
+        of_layout = _VERSION if layout is _LAYOUT else _WITH_STANDBY
+        if magic != _MAGIC or version != of_layout:
             raise FormatRefused(f"policy: magic {magic!r} version {version}")
+        standby_uc = fields[7] if layout is _LAYOUT_2 else 0
+        if layout is _LAYOUT_2 and not standby_uc:
+            raise FormatRefused("policy: version 2 without standby pay")
         return Policy(
             fee_ppm=fields[0],
             holdback_ppm=fields[1],
@@ -125,6 +141,7 @@ class Policy:
             answer_us=fields[4],
             retention_us=fields[5],
             since_us=fields[6],
+            standby_uc=standby_uc,
         )
 
 

@@ -3,16 +3,20 @@
 Contract: read-only. A table's own row says its epoch, model and base price; the rows of
 one epoch say what a row of each expert costs: first the base price, which holds for
 every expert not named, then those that have a multiplier. Multipliers are exact: a
-decimal string of Q16.16, never a float.
+decimal string of Q16.16, never a float. Where a STANDBY paper was booked for a table,
+the newest one says how scarce each expert was: rows paid for, target, coverage.
 """
 
-from sqlalchemy import Connection, LargeBinary, func, select
+from typing import Any
+
+from sqlalchemy import Connection, LargeBinary, Row, func, select
 
 from ledger.amounts import format_credits
 from ledger.errors import NotFound
 from ledger.periods import format_us
 from ledger.prices import ONE_Q16, PRICE_HEAD_BYTES, PriceTable, read_base_uc
 from ledger.schema import price_table
+from ledger.schema_standby import price_epoch, price_row
 
 __all__ = ["format_q16", "price_rows", "price_tables"]
 
@@ -68,14 +72,39 @@ def price_rows(connection: Connection, epoch: int) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for stored in connection.execute(statement):
         table = PriceTable.parse(stored.raw)
-        rows.append(_row(table, "all others", ONE_Q16, table.base_uc))
+        scarcity = _scarcity(connection, stored.hash)
+        rows.append(_row(table, "all others", ONE_Q16, table.base_uc) | _shown(None))
         for packed, multiplier in table.multipliers.items():
             layer, expert = packed >> 16, packed & 0xFFFF
             name = f"{layer}/{expert}"
-            rows.append(_row(table, name, multiplier, table.unit_price(layer, expert)))
+            row = _row(table, name, multiplier, table.unit_price(layer, expert))
+            rows.append(row | _shown(scarcity.get((layer, expert))))
     if not rows:
         raise NotFound(f"no prices of epoch {epoch}: see p2pmoe ledger prices")
     return rows
+
+
+def _scarcity(
+    connection: Connection, table_hash: bytes
+) -> dict[tuple[int, int], Row[Any]]:
+    """Return how scarce experts were in the last booked epoch of a table."""
+    newest = (
+        select(func.max(price_epoch.c.paper))
+        .where(price_epoch.c.price_table_hash == table_hash)
+        .scalar_subquery()
+    )
+    statement = select(price_row).where(price_row.c.paper == newest)
+    return {(row.layer, row.expert): row for row in connection.execute(statement)}
+
+
+def _shown(scarcity: Row[Any] | None) -> dict[str, object]:
+    if scarcity is None:
+        return {"demand": "", "target": "", "coverage": ""}
+    return {
+        "demand": scarcity.demand,
+        "target": format_q16(scarcity.target),
+        "coverage": format_q16(scarcity.coverage),
+    }
 
 
 def _row(

@@ -45,7 +45,7 @@ __all__ = [
     "voucher",
 ]
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 4
 METADATA = MetaData()
 Id = BigInteger().with_variant(Integer, "sqlite")  # so that it is SQLite's row id
 

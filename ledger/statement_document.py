@@ -14,12 +14,13 @@ from ledger.amounts import format_credits
 from ledger.flows import WorkerBalances
 from ledger.periods import Period, format_us
 from ledger.receipt_states import ReceiptState
-from ledger.statements import Statement
+from ledger.statements import EpochLine, StandbyLine, Statement
 
 __all__ = ["STATEMENT_COLUMNS", "amounts", "statement_csv", "statement_document"]
 
 # What the total of a worker's accounts is made of, in this order.
 _SUMS = (
+    ("standby", TransferCode.STANDBY),
     ("fees", TransferCode.FEE),
     ("reversed", TransferCode.REVERSE),
     ("penalties", TransferCode.FORFEIT),
@@ -94,6 +95,8 @@ def statement_document(statement: Statement) -> dict[str, object]:
         "checkpoint": _checkpoint(statement),
         "closed": _closed(statement),
         "statement_hash": statement.content_hash.hex(),
+        "by_epoch": [_epoch(line) for line in statement.by_epoch],
+        "standby_by_model": [_standby(line) for line in statement.standby],
     }
 
 
@@ -124,11 +127,42 @@ def _rows(statement: Statement) -> Iterator[tuple[str, str, int | str, int | str
     for line in statement.by_backbone:
         name = line.backbone.hex()
         yield "backbone", name, line.vouchers, line.servings, line.earned_uc
+    for epoch in statement.by_epoch:
+        name = f"{epoch.epoch}:{epoch.price_table_hash.hex()}"
+        yield "epoch", name, epoch.receipts, epoch.servings, epoch.earned_uc
+    for model in statement.standby:
+        yield "standby", model.manifest_hash.hex(), "", "", model.amount_uc
     for state in statement.states:
         name = f"{state.state}:{state.why}" if state.why else state.state.value
         yield "receipts", name, state.receipts, state.servings, state.amount_uc
     for each in statement.payouts:
         yield "payout", f"{each.id.hex()}:{each.state}", "", "", each.amount_uc
+
+
+def _epoch(line: EpochLine) -> dict[str, object]:
+    base_uc = line.rows * line.row_uc
+    return {
+        "epoch": line.epoch,
+        "prices": line.price_table_hash.hex(),
+        "model": line.manifest_hash.hex(),
+        "receipts": line.receipts,
+        "servings": line.servings,
+        "rows": line.rows,
+        **amounts(
+            earned=line.earned_uc, base=base_uc, scarcity=line.earned_uc - base_uc
+        ),
+    }
+
+
+def _standby(line: StandbyLine) -> dict[str, object]:
+    return {
+        "model": line.manifest_hash.hex(),
+        "epochs": line.epochs,
+        "first_epoch": line.first_epoch,
+        "last_epoch": line.last_epoch,
+        "replicas": line.replicas,
+        **amounts(amount=line.amount_uc),
+    }
 
 
 def _summary_uc(statement: Statement) -> dict[str, int]:

@@ -8,10 +8,11 @@ that could change after the period (states of receipts do). One encoding, big-en
 
 with opening and closing = worker_pending, worker_held, worker_available,
 payout_clearing, and moved = the sums of earn, fee, hold, settle, reverse, unhold,
-forfeit, pay, paid, unpay, round. `statement_root` is the RFC 6962 tree hash (SHA-256)
-over the statements of all workers that had an account before the period's end, in
-ascending order of their ids; SHA-256 of nothing if there are none. A closed period
-keeps it, so that nobody changes a statement afterwards.
+forfeit, pay, paid, unpay, round. Version 2 has a twelfth, standby, and is the one in
+use where that is not zero; else it is version 1. `statement_root` is the RFC 6962 tree
+hash (SHA-256) over the statements of all workers that had an account before the
+period's end, in ascending order of their ids; SHA-256 of nothing if there are none. A
+closed period keeps it, so that nobody changes a statement afterwards.
 """
 
 import struct
@@ -20,26 +21,31 @@ from hashlib import sha256
 
 from sqlalchemy import Connection
 
+from ledger.accounts import TransferCode
 from ledger.flows import WORKER_CODES, Flows, WorkerBalances, worker_flows
 from ledger.periods import Period
 
 __all__ = ["STATEMENT_BYTES", "pack_statement", "statement_hash", "statement_root"]
 
-_MAGIC, _VERSION = b"PMST", 1
+_MAGIC = b"PMST"
 _STATEMENT = struct.Struct(">4sB32sqq4q11q4q")
+_STATEMENT_2 = struct.Struct(">4sB32sqq4q12q4q")
 STATEMENT_BYTES = _STATEMENT.size
 
 
 def pack_statement(worker: bytes, period: Period, flows: Flows) -> bytes:
     """Return the canonical bytes of a worker's statement."""
-    return _STATEMENT.pack(
+    moved = [flows.moved.get(code, 0) for code in WORKER_CODES]
+    has_standby = flows.moved.get(TransferCode.STANDBY, 0) > 0
+    layout = _STATEMENT_2 if has_standby else _STATEMENT
+    return layout.pack(
         _MAGIC,
-        _VERSION,
+        2 if has_standby else 1,
         worker,
         period.start_us,
         period.end_us,
         *_four(flows.opening),
-        *(flows.moved.get(code, 0) for code in WORKER_CODES),
+        *(moved if has_standby else moved[:-1]),  # standby is the last
         *_four(flows.closing),
     )
 

@@ -18,21 +18,25 @@ from ledger.errors import DifferenceFound
 from ledger.flows import Flows, worker_flows
 from ledger.income import base_prices
 from ledger.keys import short
+from ledger.payout_standby import standby_parts
 from ledger.periods import Period
 from ledger.receipt_states import ReceiptLine, ReceiptState, receipts
 from ledger.receipt_sums import FiledSum, StateLine, filed_sums, sums_by_state
-from ledger.schema import account
+from ledger.schema import account, price_table
 from ledger.schema_closing import checkpoint, closing, payout, payout_item
 from ledger.schema_closing import period as period_table
+from ledger.standby_sums import StandbyLine, standby_lines
 from ledger.statement_root import pack_statement, statement_hash
 
 __all__ = [
     "BackboneLine",
     "CheckpointLine",
     "ClosedPeriod",
+    "EpochLine",
     "PayoutLine",
     "ReceiptLine",
     "ReceiptState",
+    "StandbyLine",
     "StateLine",
     "Statement",
     "balances",
@@ -53,6 +57,20 @@ class BackboneLine:
     rows: int
     earned_uc: int
     base_uc: int  # of it, at the base price; the rest is the scarcity part
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochLine:
+    """What was earned in a period at the prices of one table."""
+
+    epoch: int
+    price_table_hash: bytes
+    manifest_hash: bytes
+    row_uc: int  # the base price of a row
+    receipts: int
+    servings: int
+    rows: int
+    earned_uc: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +114,8 @@ class Statement:
     period: Period
     flows: Flows
     by_backbone: tuple[BackboneLine, ...]
+    by_epoch: tuple[EpochLine, ...]  # of prices, in order
+    standby: tuple[StandbyLine, ...]  # for replicas held, by model
     states: tuple[StateLine, ...]
     payouts: tuple[PayoutLine, ...]
     late_receipts: int  # issued before the period, filed in it
@@ -117,6 +137,11 @@ class Statement:
     def earned_uc(self) -> int:
         """What filed vouchers added, before fees."""
         return self.moved_uc(TransferCode.EARN)
+
+    @property
+    def standby_uc(self) -> int:
+        """What the replicas that were held got, called or not."""
+        return self.moved_uc(TransferCode.STANDBY)
 
     @property
     def base_uc(self) -> int:
@@ -152,6 +177,8 @@ def statement(connection: Connection, worker: bytes, period: Period) -> Statemen
         period=period,
         flows=flows,
         by_backbone=_by_backbone(connection, filed),
+        by_epoch=_by_epoch(connection, filed),
+        standby=standby_lines(connection, worker, period),
         states=states,
         payouts=_payouts(connection, worker, period),
         late_receipts=sum(each.late_receipts for each in filed),
@@ -164,6 +191,12 @@ def statement(connection: Connection, worker: bytes, period: Period) -> Statemen
         raise DifferenceFound(
             f"statement of {short(worker)}: receipts of {receipts_uc} micro-credits, "
             f"accounts earned {made.earned_uc}"
+        )
+    standby_uc = sum(line.amount_uc for line in made.standby)
+    if standby_uc != made.standby_uc:
+        raise DifferenceFound(
+            f"statement of {short(worker)}: standby papers of {standby_uc} "
+            f"micro-credits, accounts got {made.standby_uc}"
         )
     return made
 
@@ -188,6 +221,31 @@ def _by_backbone(
     )
 
 
+def _by_epoch(connection: Connection, filed: list[FiledSum]) -> tuple[EpochLine, ...]:
+    by_table: dict[bytes, list[FiledSum]] = {}
+    for each in filed:
+        by_table.setdefault(each.price_table_hash, []).append(each)
+    base = base_prices(connection, set(by_table))
+    tables = connection.execute(
+        select(price_table.c.hash, price_table.c.epoch, price_table.c.manifest_hash)
+    )
+    lines = [
+        EpochLine(
+            epoch=row.epoch,
+            price_table_hash=row.hash,
+            manifest_hash=row.manifest_hash,
+            row_uc=base[row.hash],
+            receipts=sum(each.receipts for each in by_table[row.hash]),
+            servings=sum(each.servings for each in by_table[row.hash]),
+            rows=sum(each.rows for each in by_table[row.hash]),
+            earned_uc=sum(each.amount_uc for each in by_table[row.hash]),
+        )
+        for row in tables
+        if row.hash in by_table
+    ]
+    return tuple(sorted(lines, key=lambda line: (line.epoch, line.price_table_hash)))
+
+
 def _payouts(
     connection: Connection, worker: bytes, period: Period
 ) -> tuple[PayoutLine, ...]:
@@ -196,8 +254,9 @@ def _payouts(
         .where(payout_item.c.payout_id == payout.c.id)
         .scalar_subquery()
     )
+    _, standby = standby_parts(payout.c.id)
     rows = connection.execute(
-        select(payout, parts.label("parts_uc"))
+        select(payout, parts.label("parts_uc"), standby.label("standby_uc"))
         .join(account, account.c.id == payout.c.account_id)
         .where(
             account.c.owner == worker,
@@ -211,7 +270,7 @@ def _payouts(
             id=row.id,
             state=row.state,
             amount_uc=row.amount_uc,
-            rounding_uc=int(row.parts_uc or 0) - row.amount_uc,
+            rounding_uc=int(row.parts_uc or 0) + int(row.standby_uc) - row.amount_uc,
             currency=row.currency,
             amount_minor=row.amount_minor,
             prepared_us=row.prepared_us,

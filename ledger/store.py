@@ -13,6 +13,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self, TypeVar
 
+from ledger.beacon_draw import Cast, cast_beacon
+from ledger.beacon_rows import Audited
+from ledger.beacon_verdicts import Finding, decide_audit
 from ledger.claims import (
     Filed,
     FiledStatus,
@@ -39,6 +42,7 @@ from ledger.policies import ensure_policy
 from ledger.policy import Policy
 from ledger.retention import RetentionReport, retain
 from ledger.settlement import GrantPolicy, fund, issue_grant, release_expired
+from ledger.standby_booking import BookedStandby, submit_standby
 from ledger.tending import Tended, patience_us, tend
 from ledger.voucher import SignedVoucher, voucher_hash
 from ledger.writer import Writer, WriterSettings
@@ -149,6 +153,14 @@ class Store:
             lambda desk: file_claim(desk, claim), claim.content_hash
         )
 
+    def book_standby(self, raw: bytes, signature: bytes) -> Future[BookedStandby]:
+        """Book a STANDBY paper of the market, once; see `ledger.standby_booking`.
+
+        Raises:
+            RemoteError: it is no paper that the market signed.
+        """
+        return submit_standby(self._writer.submit, raw, signature, self.owner.market)
+
     def release_expired(self) -> Future[int]:
         """Give back what is left of expired grants; resolves to how many."""
         return self._writer.submit(lambda desk: release_expired(desk, self._policy))
@@ -189,6 +201,14 @@ class Store:
             if self._is_closing:
                 return RetentionReport()
             return retain(self.folder, self._submit, self._wall_us())
+
+    def cast_beacon(self) -> Future[Cast]:
+        """Draw from what was filed since the last beacon; see `ledger.beacon_draw`."""
+        return self._writer.submit(lambda desk: cast_beacon(desk, self._sign))
+
+    def decide_audit(self, finding: Finding) -> Future[Audited | None]:
+        """Write down what an audit came to; resolves to None if it was decided."""
+        return self._writer.submit(lambda desk: decide_audit(desk, finding))
 
     def operate(
         self, name: str, params: Mapping[str, object]

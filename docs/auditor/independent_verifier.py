@@ -15,8 +15,9 @@ contain it, so nobody rewrote what was closed before.
 
 Everything is derived again from what others signed: prices (market), grants and
 policies (ledger), vouchers (worker and backbone) and the leaves under them, disputes
-(both sides). From these follow closings, log, payouts and all transfers, from the
-transfers all balances; what the database says must be the same. Exit codes: 0 all
+(both sides), draws of servings to look at again (ledger). From these follow closings,
+log, payouts and all transfers, from the transfers all balances; what the database says
+must be the same. Exit codes: 0 all
 agrees, 1 the first difference was found (named in one line), 2 the folder cannot be
 read.
 """
@@ -41,23 +42,29 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 __all__ = ["Difference", "Ids", "main", "verify"]
 
-SCHEMA = 2
+SCHEMA = 4
 LEAF = struct.Struct(">B8sIQHHHI16s16s8sq")
 GRANT = struct.Struct(">4sB32s32s32s32s32sqQI8s")
 PRICES = struct.Struct(">4sB32s32sIqI")
 VOUCHER_HEAD = struct.Struct(">4sB32s32sB32s32s8sII32sBH")
 VOUCHER_TAIL = struct.Struct(">IQq32s32s32sQ")
 POLICY = struct.Struct(">4sBIIQQQQQ")
+POLICY_2 = struct.Struct(">4sBIIQQQQQQ")
+STANDBY = struct.Struct(">4sB32s32sIqq32sqII")
+SCARCITY = struct.Struct(">IQIII")
+HOLDING = struct.Struct(">I32s8sI")
 CLAIM = struct.Struct(">4sB32s32sBQ79s32sBI")
 ANSWER = struct.Struct(">4sB32s32sQ32sBI")
+BEACON = struct.Struct(">4sB32sQ32sQ32s")
 STATEMENT = struct.Struct(">4sB32sqq4q11q4q")
+STATEMENT_2 = struct.Struct(">4sB32sqq4q12q4q")
 PACKED_HEAD = struct.Struct(">4sBQI")
 PACKED_BLOCK = 1024 * LEAF.size
 PAIR = struct.Struct(">II")
 MAX_VOUCHER_UC = 2**53 - 1
 NOBODY = bytes(32)  # owner of the accounts of the operator and of the outside
 WORLD = (NOBODY, "external")
-FEE, PENALTY = (NOBODY, "fee"), (NOBODY, "penalty")
+FEE, PENALTY, POT = (NOBODY, "fee"), (NOBODY, "penalty"), (NOBODY, "standby")
 P = 2**255 - 19
 D = -121665 * pow(121666, -1, P) % P
 
@@ -92,8 +99,10 @@ class Books:
     disputed: set = field(default_factory=set)  # ids of vouchers with a dispute
     disputes: dict = field(default_factory=lambda: defaultdict(list))
     cheats: dict = field(default_factory=lambda: defaultdict(list))  # worker -> when
+    convictions: list = field(default_factory=list)  # rows of failed audits
     gone: dict = field(default_factory=dict)  # voucher id -> when leaves were pruned
     files: dict = field(default_factory=dict)  # number -> state of a leaf file
+    standby: dict = field(default_factory=dict)  # (paper, worker) -> (amount, when)
     used_uc: dict = field(default_factory=lambda: defaultdict(int))  # by grant
     due: dict = field(default_factory=dict)  # transfer id -> what it must be
     places: dict = field(default_factory=lambda: defaultdict(list))  # of leaves
@@ -138,10 +147,13 @@ def check_books(books: Books, shown, kept) -> dict:
         check_vouchers(books)
         check_leaf_files(books)
         check_releases(books)
+        check_beacons(books)
         check_disputes(books)
         check_equivocations(books)
         check_closings(books)
+        check_convictions(books)
         check_one_sided(books)
+        check_standby(books)
         check_rejected(books)
         check_log(books, shown, kept)
         check_payouts(books)
@@ -178,12 +190,12 @@ def shown(value):
     return repr(value)[:80]
 
 
-def unpack(name, layout, raw, magic):
-    """Return the fields behind magic and version 1."""
+def unpack(name, layout, raw, magic, of_version=1):
+    """Return the fields behind magic and version."""
     if not isinstance(raw, bytes) or len(raw) < layout.size:
         raise Difference(f"{name}: {len(raw or b'')} bytes are too few")
     found, version, *fields = layout.unpack_from(raw)
-    same(name, "magic and version", (found, version), (magic, 1))
+    same(name, "magic and version", (found, version), (magic, of_version))
     return fields
 
 
@@ -302,12 +314,16 @@ def check_prices(books: Books) -> None:
 def check_policies(books: Books) -> None:
     """Check the operator's terms: the ledger's signature, since when they hold."""
     names = "fee_ppm holdback_ppm holdback_us dispute_us answer_us retention_us since"
+    names += " standby"
     for row in books.db.execute("select * from policy order by seq"):
         name, raw = f"policy {shown(row['hash'])}", row["raw"]
-        terms = dict(
-            zip(names.split(), unpack(name, POLICY, raw, b"PMPO"), strict=True)
-        )
-        same(name, "length", len(raw), POLICY.size)
+        is_second = len(raw) == POLICY_2.size
+        layout = POLICY_2 if is_second else POLICY
+        fields = unpack(name, layout, raw, b"PMPO", 1 + is_second)
+        fields = fields if is_second else [*fields, 0]
+        terms = dict(zip(names.split(), fields, strict=True))
+        same(name, "length", len(raw), layout.size)
+        same(name, "has standby pay", terms["standby"] > 0, is_second)
         signed(name, books.ids.ledger, b"policy", raw, row["signature"])
         same(name, "hash", row["hash"], sha256(raw).digest())
         same(name, "since", row["posted_us"], terms["since"])
@@ -632,7 +648,7 @@ def check_rejected(books: Books) -> None:
 # -- disputes, proofs, closings ------------------------------------------------
 
 RECOMPUTED = re.compile(r"recomputed ([0-9a-f]{32}|nothing) by [^\n]+")
-REVERSED = re.compile(r"voucher reversed by dispute ([0-9]{1,18})")
+REVERSED = re.compile(r"voucher reversed by (dispute|audit) ([0-9]{1,18})")
 
 
 def check_disputes(books: Books) -> None:
@@ -667,11 +683,15 @@ def check_disputes(books: Books) -> None:
         reversed_by = REVERSED.fullmatch(row["verdict"])
         if reversed_by:
             lost = [
-                (other["id"], other["decided_us"])
+                (
+                    "audit" if other in books.convictions else "dispute",
+                    other["id"],
+                    other["decided_us"],
+                )
                 for other, is_lost in books.disputes[row["voucher_id"]]
                 if is_lost
             ]
-            decisive = (int(reversed_by[1]), row["decided_us"])
+            decisive = (reversed_by[1], int(reversed_by[2]), row["decided_us"])
             must(f"dispute {row['id']}", "ended with it", decisive in lost)
 
 
@@ -919,6 +939,326 @@ def check_one_sided(books: Books) -> None:
         books.counts["one_sided"] += 1
 
 
+# -- standby pay ---------------------------------------------------------------
+
+WEEK_US, MINUTE_US = 7 * 86_400_000_000, 60_000_000
+STANDBY_ROWS = {
+    "price_epoch": "select count(*) from price_epoch",
+    "price_row": "select count(*) from price_row",
+    "holding": "select count(*) from holding",
+    "standby_pay": "select count(*) from standby_pay",
+}
+
+
+def check_standby(books: Books) -> None:
+    """Check every paper that paid for replicas: signature, turn, amounts, who."""
+    query = (
+        "select worker, min(filing.posted_us) from voucher join filing "
+        "on filing.voucher_id = voucher.id group by worker"
+    )
+    rows = books.db.execute("select * from standby_paper order by seq").fetchall()
+    first_us = dict(books.db.execute(query)) if rows else {}
+    last_us, spans = 0, defaultdict(list)
+    totals = defaultdict(int)
+    for number, row in enumerate(rows, start=1):
+        name, raw = f"standby paper {shown(row['hash'])}", row["raw"]
+        same(name, "place", row["seq"], number)
+        signed(name, books.ids.market, b"standby", raw, row["signature"])
+        same(name, "hash", row["hash"], sha256(raw).digest())
+        must(name, "time goes on", row["booked_us"] >= last_us)
+        last_us = row["booked_us"]
+        paper = parse_standby(books, name, raw)
+        check_turn(books, name, row, paper)
+        for before in spans[paper["manifest"]]:
+            apart = paper["from"] >= before[2] or paper["to"] <= before[1]
+            must(name, "no other has its time", apart and before[0] != paper["epoch"])
+        spans[paper["manifest"]].append((paper["epoch"], paper["from"], paper["to"]))
+        check_replicas(books, name, row, paper, totals)
+        check_pay(books, name, row, paper, first_us, totals)
+        books.counts["standby_papers"] += 1
+    for table, query in STANDBY_ROWS.items():
+        (n_rows,) = books.db.execute(query).fetchone()
+        same(f"table {table}", "rows", n_rows, totals[table])
+
+
+def parse_standby(books: Books, name, raw):
+    """Return a paper's fields by name; shares may not pass domain and coverage."""
+    names = "network manifest epoch from to prices pot n_experts n_holdings"
+    fields = unpack(name, STANDBY, raw, b"PMSB")
+    paper = dict(zip(names.split(), fields, strict=True))
+    same(name, "network", paper["network"], books.ids.network)
+    middle = STANDBY.size + paper["n_experts"] * SCARCITY.size
+    length = middle + paper["n_holdings"] * HOLDING.size
+    same(name, "length", len(raw), length)
+    scarcity = list(SCARCITY.iter_unpack(raw[STANDBY.size : middle]))
+    holdings = list(HOLDING.iter_unpack(raw[middle:]))
+    for what, keys in (
+        ("experts", [row[0] for row in scarcity]),
+        ("holdings", [row[:2] for row in holdings]),
+    ):
+        same(name, f"order of {what}", keys, sorted(set(keys)))
+    must(name, "pot is an amount", 0 <= paper["pot"] <= MAX_VOUCHER_UC)
+    must(name, "multipliers", all(row[2] > 0 for row in scarcity))
+    in_span = 10**6 <= paper["to"] - paper["from"] <= 86_400_000_000
+    must(name, "an epoch has a length", paper["from"] >= 0 and in_span)
+    coverage = {row[0]: row[4] for row in scarcity}
+    parts, wholes = defaultdict(int), defaultdict(int)
+    for expert, _, domain, share in holdings:
+        must(name, "a share is one", 0 < share <= 1 << 16 and expert in coverage)
+        parts[expert, domain] += share
+        wholes[expert] += share
+    must(name, "domains", all(share <= 1 << 16 for share in parts.values()))
+    must(name, "coverage", all(wholes[each] <= coverage[each] for each in wholes))
+    return paper | {"scarcity": scarcity, "holdings": holdings}
+
+
+def check_turn(books: Books, name, row, paper) -> None:
+    """Check that the epoch was over, and that the policy then allowed as much."""
+    age_us = row["booked_us"] - paper["to"]
+    must(name, "its epoch was over, not long ago", -MINUTE_US <= age_us <= WEEK_US)
+    known = {content_hash: terms for _, content_hash, terms in books.policies}
+    must(name, "policy is known", row["policy_hash"] in known)
+    terms = known[row["policy_hash"]]
+    later = [since for since, _, _ in books.policies if since > terms["since"]]
+    held = terms["since"] <= row["booked_us"] <= min(later, default=row["booked_us"])
+    must(name, "policy held then", held)
+    must(name, "policy allows it", paper["pot"] <= terms["standby"])
+    if paper["prices"] in books.prices:
+        manifest = books.prices[paper["prices"]][0]
+        same(name, "model of its prices", paper["manifest"], manifest)
+
+
+def check_replicas(books: Books, name, row, paper, totals) -> None:
+    """Check the rows of scarcity and of holdings; work out what each replica gets."""
+    wanted = [
+        (each[0] >> 16, each[0] & 0xFFFF, *each[1:]) for each in paper["scarcity"]
+    ]
+    query = (
+        "select layer, expert, demand, multiplier, target, coverage from price_row "
+        "where paper = ? order by layer, expert"
+    )
+    stored = [tuple(each) for each in books.db.execute(query, (row["seq"],))]
+    same(name, "scarcity", stored, wanted)
+    scarcity = {each[0]: each[2:] for each in paper["scarcity"]}
+    weight = sum(m * target for _, _, m, target, _ in paper["scarcity"])
+    wanted, paper["pay"] = [], defaultdict(lambda: [0, 0])
+    for expert, worker, domain, share in paper["holdings"]:
+        m, target, coverage = scarcity[expert]
+        amount = 0
+        if weight and coverage:
+            above = paper["pot"] * m * share * min(target, coverage)
+            amount = above // (coverage * weight)
+        wanted.append((expert >> 16, expert & 0xFFFF, worker, domain, share, amount))
+        total = paper["pay"][worker]
+        total[:] = total[0] + 1, total[1] + amount
+    query = (
+        "select layer, expert, worker, domain, share, amount_uc from holding "
+        "where paper = ? order by layer, expert, worker"
+    )
+    stored = [tuple(each) for each in books.db.execute(query, (row["seq"],))]
+    same(name, "holdings", stored, wanted)
+    totals["price_row"] += len(paper["scarcity"])
+    totals["holding"] += len(wanted)
+
+
+def check_pay(books: Books, name, row, paper, first_us, totals) -> None:
+    """Check what each worker gets; only one that had a voucher filed is paid."""
+    wanted = [
+        (worker, *paper["pay"][worker])
+        for worker in sorted(paper["pay"])
+        if paper["pay"][worker][1]
+    ]
+    query = "select * from standby_pay where paper = ? order by worker"
+    stored = books.db.execute(query, (row["seq"],)).fetchall()
+    found = [(each["worker"], each["replicas"], each["amount_uc"]) for each in stored]
+    same(name, "pay", found, wanted)
+    paid = 0
+    for each in stored:
+        worker, amount, at_us = each["worker"], each["amount_uc"], row["booked_us"]
+        since = first_us.get(worker)
+        if each["state"] == "paid":
+            must(name, "who is paid was known", since is not None and since <= at_us)
+            sides = (POT, (worker, "worker_available"))
+            key = row["hash"] + worker
+            books.expect("standby", key, sides, amount, row["hash"], at_us)
+            books.standby[row["seq"], worker] = (amount, at_us)
+            paid += amount
+        else:
+            same(name, "state", each["state"], "unknown")
+            must(name, "unpaid is unknown", since is None or since >= at_us)
+    query = (
+        "select manifest_hash, epoch, from_us, to_us, price_table_hash, pot_uc, "
+        "paid_uc from price_epoch where paper = ?"
+    )
+    stored = [tuple(each) for each in books.db.execute(query, (row["seq"],))]
+    names = ("manifest", "epoch", "from", "to", "prices", "pot")
+    same(name, "epoch", stored, [(*(paper[each] for each in names), paid)])
+    totals["price_epoch"] += 1
+    totals["standby_pay"] += len(wanted)
+
+
+# -- beacons and audits --------------------------------------------------------
+
+AUDIT_STATES = ("open", "passed", "failed", "unopened", "unjudged", "unasked")
+MAX_PASSES = 2000  # more are not counted
+
+
+def check_beacons(books: Books) -> None:
+    """Check every draw: the ledger's signature, what it chose, what came of it."""
+    heads = dict(books.db.execute("select size, root from checkpoint").fetchall())
+    columns = "select rowid, * from audit order by id"
+    audits = defaultdict(list)
+    for row in books.db.execute(columns):
+        audits[row["content_hash"]].append(row)
+    passed = history(books, "passed")
+    failed = history(books, "failed")
+    value, upto_us, n_audits = bytes(32), None, 0
+    rows = books.db.execute("select * from beacon order by number").fetchall()
+    for number, row in enumerate(rows, start=1):
+        name = f"beacon {number}"
+        same(name, "number", row["number"], number)
+        same(name, "previous", row["previous"], value)
+        begin = row["upto_us"] if upto_us is None else upto_us
+        same(name, "begin", row["from_us"], begin)
+        must(name, "goes on", row["from_us"] <= row["upto_us"])
+        head = heads.get(row["log_size"]) if row["log_size"] else bytes(32)
+        same(name, "root of the log", row["log_root"], head)
+        parts = (row["previous"], row["log_size"], row["log_root"])
+        raw = BEACON.pack(b"PMBE", 1, books.ids.network, number, *parts)
+        signed(name, books.ids.ledger, b"beacon", raw, row["signature"])
+        value, upto_us = sha256(row["signature"]).digest(), row["upto_us"]
+        filings = books.db.execute(
+            "select * from filing where posted_us >= ? and posted_us < ? "
+            "and leaves > 0 order by posted_us, content_hash",
+            (row["from_us"], upto_us),
+        ).fetchall()
+        for filed in filings:
+            worker = books.vouchers[filed["voucher_id"]]["worker"]
+            passes = passes_before(passed[worker], failed[worker], upto_us)
+            seed = sha256(value + filed["content_hash"]).digest()
+            found = audits.pop(filed["content_hash"], [])
+            check_draw(books, filed, drawn_rows(seed, filed["rows"], passes), found)
+            for audit in found:
+                n_audits += 1
+                same(f"audit {audit['id']}", "number", audit["id"], n_audits)
+                check_audit(books, audit, row)
+        books.counts["beacons"] += 1
+    must("audits", "each was drawn", not audits)
+
+
+def history(books: Books, state):
+    """Return when each worker's audits came to this, in order."""
+    found = defaultdict(list)
+    query = "select worker, decided_us from audit where state = ? order by decided_us"
+    for worker, decided_us in books.db.execute(query, (state,)):
+        found[worker].append(decided_us)
+    return found
+
+
+def passes_before(passed, failed, upto_us):
+    """Return how many audits were passed before an instant, since the last failed."""
+    since_us = max((at_us for at_us in failed if at_us < upto_us), default=0)
+    return min(MAX_PASSES, sum(since_us < at_us < upto_us for at_us in passed))
+
+
+def drawn_rows(seed, n_rows, passes):
+    """Return which rows of a filing are drawn: one of so many in a row."""
+    one_in = 20 if passes < 200 else 100 if passes < 2000 else 500
+    one_in = max(one_in, -(-n_rows // 64))
+
+    def number(at):
+        return int.from_bytes(sha256(seed + at.to_bytes(4)).digest()[:8])
+
+    n_parts = -(-n_rows // one_in)
+    rows = [at * one_in + number(at) % one_in for at in range(n_parts)]
+    rows = [row for row in rows if row < n_rows]
+    if not rows and passes < 200:
+        rows = [number(n_parts) % n_rows]
+    return rows
+
+
+def check_draw(books: Books, filed, rows, found) -> None:
+    """Check that just the leaves that computed the drawn rows are audited."""
+    name = f"audits of voucher {shown(filed['content_hash'])}"
+    state = books.files.get(filed["leaf_file"])
+    places = [audit["place"] for audit in found]
+    if state is not None and state["state"] == "pruned":
+        must(name, "as many as can be", len(places) <= len(rows))
+        return
+    length = filed["leaves"] * LEAF.size
+    block = read_leaves(books.folder, filed["leaf_file"], filed["leaf_offset"], length)
+    leaves = [block[at : at + LEAF.size] for at in range(0, length, LEAF.size)]
+    owners = [
+        place for place, leaf in enumerate(leaves) for _ in range(LEAF.unpack(leaf)[6])
+    ]
+    same(name, "places", places, sorted({owners[row] for row in rows}))
+    for audit in found:
+        same(f"audit {audit['id']}", "leaf", audit["leaf"], leaves[audit["place"]])
+
+
+def check_audit(books: Books, audit, beacon) -> None:
+    """Check what came of one audit, and note what it takes."""
+    name, at_us = f"audit {audit['id']}", audit["decided_us"]
+    voucher = books.vouchers[audit["voucher_id"]]
+    stored = [audit[key] for key in ("beacon", "posted_us", "worker", "backbone")]
+    wanted = [beacon["number"], beacon["upto_us"]]
+    wanted += [voucher["worker"], voucher["backbone"]]
+    same(name, "beacon, time, worker, backbone", stored, wanted)
+    of_voucher = "select voucher_id from filing where content_hash = ?"
+    (voucher_id,) = books.db.execute(of_voucher, (audit["content_hash"],)).fetchone()
+    same(name, "voucher", audit["voucher_id"], voucher_id)
+    leaf = LEAF.unpack(audit["leaf"])
+    same(name, "tab", leaf[1], voucher["tab"])
+    must(name, "state", audit["state"] in AUDIT_STATES)
+    same(name, "decided", at_us is None, audit["state"] == "open")
+    must(name, "not before it was drawn", at_us is None or at_us >= beacon["upto_us"])
+    words = [audit["words"][at : at + 48] for at in range(0, len(audit["words"]), 48)]
+    same(name, "words", [len(word) for word in words], [48] * len(words))
+    referees = {word[:32] for word in words}
+    others = len(referees) == len(words) and voucher["worker"] not in referees
+    must(name, "referees are others, each once", others)
+    outcomes = [weigh([w[32:] for w in words[:n]], leaf[9]) for n in range(4)]
+    decided = outcomes[len(words)] if len(words) < 4 else "too many"
+    if audit["state"] in {"passed", "failed"}:
+        same(name, "outcome", audit["state"], decided)
+        before = outcomes[len(words) - 1]
+        same(name, "outcome before the last word", before, "none")
+    else:
+        same(name, "outcome", decided, "none")
+        may_speak = audit["state"] == "unjudged"
+        must(name, "nobody was asked", may_speak or not words)
+    is_failed = audit["state"] == "failed"
+    same(name, "rows are kept", audit["opened"] is not None, is_failed)
+    must(name, "reversed is a flag", audit["is_reversed"] in {0, int(is_failed)})
+    if is_failed:
+        same(name, "rows", sha256(audit["opened"]).digest()[:16], leaf[8])
+        books.cheats[voucher["worker"]].append(at_us)
+        books.convictions.append(audit)
+        if audit["is_reversed"]:
+            books.disputes[audit["voucher_id"]].append((audit, True))
+    books.counts["audits"] += 1
+
+
+def weigh(said, given):
+    """Return what referees' words come to."""
+    if given in said:
+        return "passed"
+    return "failed" if len(set(said)) < len(said) else "none"
+
+
+def check_convictions(books: Books) -> None:
+    """Check that a conviction took back what was still there."""
+    closings = {row["voucher_id"]: row for row in books.closings}
+    for audit in books.convictions:
+        name, closing = f"audit {audit['id']}", closings.get(audit["voucher_id"])
+        must(name, "closed its voucher", closing is not None)
+        must(name, "in time", closing["closed_us"] <= audit["decided_us"])
+        if not audit["is_reversed"]:
+            ended_us = closing["released_us"]
+            over = ended_us is not None and ended_us <= audit["decided_us"]
+            must(name, "nothing was left to take back", over)
+
+
 # -- the log -------------------------------------------------------------------
 
 
@@ -1094,6 +1434,8 @@ def check_transfers(books: Books) -> None:
         due = books.due.pop(row["id"], None)
         if due is None and row["code"] == "fund" and credit is not None:
             due = funding(row, credit[0])
+        elif due is None and row["code"] in POT_SOURCES:
+            due = filling(row)
         if due is None:
             raise Difference(f"{name}: nothing signed explains {row['code']}")
         same(name, "body", found, due[:5])
@@ -1123,6 +1465,18 @@ def funding(row, client):
     return ("fund", WORLD, deposit, row["amount_uc"], row["reference"], None)
 
 
+POT_SOURCES = {"endow": WORLD, "allot": FEE}
+
+
+def filling(row):
+    """Return what the operator put into the standby pot must be: named by its note."""
+    code = row["code"]
+    if row["id"] != transfer_id(code, row["reference"]):
+        return None
+    source = POT_SOURCES[code]
+    return (code, source, POT, row["amount_uc"], row["reference"], None)
+
+
 def check_balances(books: Books) -> None:
     """Recompute both sides of every account from the transfers."""
     out, into = defaultdict(int), defaultdict(int)
@@ -1140,6 +1494,7 @@ def check_balances(books: Books) -> None:
 
 WORKER_KINDS = ("worker_pending", "worker_held", "worker_available", "payout_clearing")
 MOVES = "earn fee hold settle reverse unhold forfeit pay paid unpay round".split()
+FROM_OUTSIDE = {"earn", "standby"}
 
 
 def check_periods(books: Books) -> None:
@@ -1212,15 +1567,17 @@ def statement_root(books: Books, start, end):
             sums[owner]["closing", kind] += sign * row["amount_uc"]
             if row["posted_us"] < start:
                 sums[owner]["opening", kind] += sign * row["amount_uc"]
-            elif (sign > 0) == (row["code"] == "earn"):
+            elif (sign > 0) == (row["code"] in FROM_OUTSIDE):
                 sums[owner][row["code"]] += row["amount_uc"]
     leaves = []
     for owner in sorted(sums):
         of = sums[owner]
         numbers = [of["opening", kind] for kind in WORKER_KINDS]
-        numbers += [of[code] for code in MOVES]
+        has_standby = of["standby"] > 0
+        numbers += [of[code] for code in MOVES + ["standby"] * has_standby]
         numbers += [of["closing", kind] for kind in WORKER_KINDS]
-        raw = STATEMENT.pack(b"PMST", 1, owner, start, end, *numbers)
+        layout = STATEMENT_2 if has_standby else STATEMENT
+        raw = layout.pack(b"PMST", 1 + has_standby, owner, start, end, *numbers)
         leaves.append(sha256(b"\0" + raw).digest())
     return tree_root(leaves)
 
@@ -1266,6 +1623,7 @@ def check_payouts(books: Books) -> None:
         books.counts["payouts"] += 1
         books.counts["paid_uc"] += row["amount_uc"] * (row["state"] == "confirmed")
     check_parts(books, payouts)
+    check_standby_parts(books, payouts)
     check_paid(books, payouts)
 
 
@@ -1312,6 +1670,22 @@ def check_parts(books: Books, payouts) -> None:
             same(name, "is paid by", other, row["id"])
 
 
+def check_standby_parts(books: Books, payouts) -> None:
+    """Check that standby pay is paid out once, and was given in the period."""
+    taken = {}
+    for item in books.db.execute("select * from payout_standby"):
+        row, worker, _ = payouts[item["payout_id"]]
+        name = f"payout {row['id'].hex()}, standby pay of {item['paper']}"
+        same(name, "worker", item["worker"], worker)
+        amount, at_us = books.standby[item["paper"], worker]
+        same(name, "amount", item["amount_uc"], amount)
+        in_time = at_us < row["end_us"] and at_us <= row["prepared_us"]
+        must(name, "was given in its period", in_time)
+        if row["state"] not in DEAD:
+            other = taken.setdefault((item["paper"], worker), row["id"])
+            same(name, "is paid by", other, row["id"])
+
+
 def check_paid(books: Books, payouts) -> None:
     """Check that no more is paid than was released before the periods' ends.
 
@@ -1324,6 +1698,8 @@ def check_paid(books: Books, payouts) -> None:
             released[worker].append((row["released_us"], row["net_uc"]))
         if row["holdback"] == "released":
             released[worker].append((row["holdback_us"], row["held_uc"]))
+    for (_, worker), (amount, at_us) in books.standby.items():
+        released[worker].append((at_us, amount))
     living = defaultdict(list)
     for row, worker, minor in payouts.values():
         if row["state"] not in DEAD:

@@ -23,6 +23,7 @@ from p2pmoe.cli.ledger_receipt import add_receipt_group
 from p2pmoe.cli.ledger_receipts import add_receipts_command
 from p2pmoe.cli.ledger_reconcile import add_reconcile_command
 from p2pmoe.cli.ledger_report import add_audit_group
+from p2pmoe.cli.ledger_standby import add_standby_group
 from p2pmoe.cli.ledger_statement import add_statement_command
 from p2pmoe.cli.ledger_store import add_store_commands
 from p2pmoe.cli.ledger_verify import add_verify_command
@@ -50,6 +51,7 @@ def register(app: typer.Typer) -> None:
     add_dispute_group(group)
     add_equivocation_group(group)
     add_policy_group(group)
+    add_standby_group(group)
     add_store_commands(group)
     add_doctor_command(group)
     add_close_commands(group)

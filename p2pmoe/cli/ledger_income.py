@@ -40,6 +40,7 @@ def _income(
     from ledger.balances import find_owner
     from ledger.income import IncomeBy, income
     from ledger.periods import ALL_TIME, parse_period
+    from ledger.statement_document import amounts
     from p2pmoe.cli.tables import print_json, print_rows
     from p2pmoe.cli.waiting import Waiting
 
@@ -56,16 +57,23 @@ def _income(
                 "rows": line.rows,
                 "amount_uc": line.amount_uc,
                 "amount": format_credits(line.amount_uc),
+                "standby_uc": line.standby_uc,
+                "standby": format_credits(line.standby_uc),
             }
             for line in lines
         ]
         total = sum(line.amount_uc for line in lines)
+        standby = sum(line.standby_uc for line in lines)
     if as_json:
-        totals = {"total_uc": total, "total": format_credits(total)}
+        totals = amounts(total=total, standby_total=standby)
         print_json({"by": by, "income": rows, **totals})
         return
-    print_rows((by, "servings", "rows", "amount_uc", "amount"), rows, "Income")
-    told = f"total {format_credits(total)} credits, {shown_period(span)}"
+    columns = ("servings", "rows", "amount_uc", "amount", "standby_uc", "standby")
+    print_rows((by, *columns), rows, "Income")
+    told = f"total {format_credits(total)} credits"
+    if standby:
+        told += f", standby pay {format_credits(standby)}"
+    told += f", {shown_period(span)}"
     print(told, file=sys.stderr)
 
 

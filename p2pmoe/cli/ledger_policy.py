@@ -22,6 +22,7 @@ _COLUMNS = (
     "dispute_hours",
     "answer_hours",
     "retention_hours",
+    "standby",
     "hash",
 )
 _HOUR_US = 3_600_000_000
@@ -54,6 +55,14 @@ AnswerHours = Annotated[int | None, _hours("How long a dispute may stay unanswer
 RetentionHours = Annotated[
     int | None, _hours("How long after a voucher's close its leaves are kept.")
 ]
+StandbyCredits = Annotated[
+    str | None,
+    typer.Option(
+        "--standby",
+        metavar="CREDITS",
+        help="The most that the held replicas of a model get for one epoch.",
+    ),
+]
 Commit = Annotated[
     bool, typer.Option("--commit", help="Do it; else only show what would hold.")
 ]
@@ -84,6 +93,7 @@ def _show(data: Data = None, as_json: AsJson = False) -> None:
         spans = {name: getattr(terms, name) for name in _SPANS}
         rows.append(
             _row(terms.fee_ppm, terms.holdback_ppm, spans)
+            | _standby(terms.standby_uc)
             | {"since": _utc(terms.since_us), "hash": terms.content_hash.hex()}
         )
     if as_json:
@@ -99,6 +109,7 @@ def _set(
     dispute_hours: DisputeHours = None,
     answer_hours: AnswerHours = None,
     retention_hours: RetentionHours = None,
+    standby: StandbyCredits = None,
     commit: Commit = False,
     data: Data = None,
     as_json: AsJson = False,
@@ -109,6 +120,8 @@ def _set(
         name: None if value is None else value * _HOUR_US
         for name, value in zip(_SPANS, hours, strict=True)
     }
+    if standby is not None:
+        changes["standby_uc"] = _credits(standby)
     given = {name: value for name, value in changes.items() if value is not None}
     _report(_operated(data, {**given, "commit": commit}), as_json=as_json)
 
@@ -124,6 +137,7 @@ def _report(answer: Mapping[str, object], *, as_json: bool) -> None:
 
     spans = {name: answer[name] for name in _SPANS}
     row = _row(answer["fee_ppm"], answer["holdback_ppm"], spans)
+    row |= _standby(answer["standby_uc"])
     if as_json:
         flags = {name: answer[name] for name in ("committed", "changed")}
         print_json({**flags, **row})
@@ -149,6 +163,20 @@ def _row(
                 name: span_us,
             }
     return row
+
+
+def _standby(standby_uc: object) -> dict[str, object]:
+    from ledger.amounts import format_credits
+
+    if not isinstance(standby_uc, int):
+        return {}
+    return {"standby_uc": standby_uc, "standby": format_credits(standby_uc)}
+
+
+def _credits(text: str) -> int:
+    from ledger.amounts import parse_credits
+
+    return parse_credits(text)
 
 
 def _utc(instant_us: int) -> str:

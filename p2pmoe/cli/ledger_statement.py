@@ -102,6 +102,7 @@ _AMOUNTS = (
     "earned",
     "base",
     "scarcity",
+    "standby",
     "fees",
     "reversed",
     "penalties",
@@ -109,6 +110,9 @@ _AMOUNTS = (
     "paid",
     "closing",
 )
+
+
+_MAX_EPOCHS = 12  # of prices, shown one by one
 
 
 def _print_text(statement: "Statement") -> None:
@@ -132,6 +136,7 @@ def _print_text(statement: "Statement") -> None:
             f"{_counted(line.servings, 'serving')}, {_counted(line.rows, 'row')}, "
             f"{format_credits(line.earned_uc)} credits"
         )
+    values |= _epochs(statement) | _replicas(statement)
     for state in statement.states:
         name = f"{state.state}, {state.why}" if state.why else str(state.state)
         values[f"receipts {name}"] = (
@@ -156,6 +161,37 @@ def _print_text(statement: "Statement") -> None:
         f"checkpoint {head.size} {head.root.hex()}" if head else "no checkpoint yet"
     )
     print_values(values)
+
+
+def _epochs(statement: "Statement") -> dict[str, object]:
+    """Return what was earned at which prices, if they are few enough to be read."""
+    from ledger.amounts import format_credits
+
+    lines = statement.by_epoch
+    if len(lines) > _MAX_EPOCHS:
+        told = f"{len(lines)}, {lines[0].epoch} to {lines[-1].epoch}: see --json"
+        return {"price epochs": told}
+    return {
+        f"epoch {line.epoch}, prices {line.price_table_hash.hex()[:8]}": (
+            f"{_counted(line.servings, 'serving')}, {_counted(line.rows, 'row')}, "
+            f"{format_credits(line.earned_uc)} credits"
+        )
+        for line in lines
+    }
+
+
+def _replicas(statement: "Statement") -> dict[str, object]:
+    """Return what the replicas that were held got, by model."""
+    from ledger.amounts import format_credits
+
+    return {
+        f"standby of model {line.manifest_hash.hex()[:16]}": (
+            f"{_counted(line.replicas, 'replica')} in "
+            f"{_counted(line.epochs, 'epoch')}, "
+            f"{format_credits(line.amount_uc)} credits"
+        )
+        for line in statement.standby
+    }
 
 
 def _counted(n: int, noun: str) -> str:

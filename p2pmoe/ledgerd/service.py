@@ -5,8 +5,9 @@ signatures in threads and hand over to the store; answers go out when the store'
 future resolves, that is after the commit. Vouchers of one peer keep their order. What
 finds no room gets "try again". A peer's nonsense is answered or ignored, and never
 stops the service; so does a full disk: nothing is acknowledged, everything may be sent
-again. What is due as time goes by (closings, releases, the log) is done every few
-seconds in a thread.
+again. STANDBY papers come from the market (`standby_desk`), paid demand goes to it
+(`paid_rounds`). What is due as time goes by (closings, releases, the log) is done every
+few seconds in a thread.
 
 Ids that matter (network, market) are the operator's and never taken from a message.
 """
@@ -33,6 +34,9 @@ from mobile_worker.links.node import Node
 from mobile_worker.messages import accounts as wire
 from mobile_worker.messages.codec import Message
 from mobile_worker.session.identity import Identity
+from p2pmoe.ledgerd import paid_rounds
+from p2pmoe.ledgerd.auditor import Auditor
+from p2pmoe.ledgerd.standby_desk import StandbyDesk
 from relay.keys import PeerId, short_id
 
 __all__ = ["LedgerService", "open_store"]
@@ -84,12 +88,20 @@ def open_store(
 class LedgerService:
     """Serves a store over a node. `run` ends when the node closes or is cancelled."""
 
-    def __init__(self, node: Node, store: Store) -> None:
-        """Take a node to serve on and a store, which the caller closes."""
+    def __init__(self, node: Node, store: Store, *, paid_us: int | None = None) -> None:
+        """Take a node to serve on and a store, which the caller closes.
+
+        `paid_us` is how often the market is told what was paid for, if not each minute.
+        """
         self._node = node
         self._store = store
         self._flying_bytes = 0
         self._told = ""
+        self._auditor = Auditor(store, self._send)
+        market = PeerId(store.owner.market)
+        self._standby = StandbyDesk(store, market, self._send)
+        span_us = paid_us or paid_rounds.PAID_SPAN_US
+        self._paid = paid_rounds.PaidRounds(store, market, self._send, span_us)
         self._landed = trio.Event()
         self._inboxes = [
             Inbox[Request](
@@ -105,8 +117,11 @@ class LedgerService:
         async with trio.open_nursery() as nursery:
             for inbox in self._inboxes:
                 nursery.start_soon(self._work, inbox)
+            nursery.start_soon(self._auditor.run)
             nursery.start_soon(self._every, _TEND_PERIOD_S, self._store.tend)
             nursery.start_soon(self._every, _RETAIN_PERIOD_S, self._store.retain)
+            nursery.start_soon(self._standby.run)
+            nursery.start_soon(self._paid.run)
             try:
                 async for event in self._node.arrivals():
                     if isinstance(event, Arrived):
@@ -116,6 +131,8 @@ class LedgerService:
 
     def _take(self, peer: PeerId, message: Message) -> None:
         """Queue a request with the worker of its peer; ignore everything else."""
+        if self._auditor.take(peer, message) or self._standby.take(peer, message):
+            return
         if not isinstance(message, Request):
             return
         inbox = self._inboxes[peer[0] % len(self._inboxes)]

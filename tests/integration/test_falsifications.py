@@ -9,7 +9,11 @@ import pytest
 from ledger.audit import verify_ledger
 from ledger.database import Reader
 from ledger.errors import DifferenceFound
-from tests.support import falsifications, falsifications_closing
+from tests.support import (
+    falsifications,
+    falsifications_closing,
+    falsifications_standby,
+)
 from tests.support.cook import FALSIFICATIONS
 from tests.support.honest_books import copy_of_honest_books
 from tests.support.independent import ids_of, independent
@@ -39,4 +43,5 @@ def test_both_find_it(tmp_path, falsification):
 def test_there_are_more_than_fifty():
     names = {each.name for each in FALSIFICATIONS}
     assert len(names) == len(FALSIFICATIONS) > 50
-    assert falsifications.FALSIFICATIONS is falsifications_closing.FALSIFICATIONS
+    for module in (falsifications_closing, falsifications_standby):
+        assert module.FALSIFICATIONS is falsifications.FALSIFICATIONS

@@ -29,15 +29,19 @@ def test_honest_books_verify():
         "disputes": 5,
         "equivocations": 2,
         "one_sided": 2,
+        "beacons": 0,
+        "audits": 0,
+        "standby_papers": 2,
+        "standby_uc": 3330,
         "rejected": 1,
         "log_entries": 12,
         "checkpoints": 5,
         "cosignatures": 2,
         "periods": 2,
         "payouts": 7,
-        "transfers": 98,
-        "accounts": 19,
-        "paid_uc": 120,
+        "transfers": 104,
+        "accounts": 20,
+        "paid_uc": 1770,
     }
 
 

@@ -1,5 +1,7 @@
 """The policy: canonical bytes, a signature of its own, a split that loses nothing."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,6 +37,27 @@ def test_bytes_come_back_as_the_same_policy(fee_ppm, holdback_ppm, spans, since_
     assert len(policy.pack()) == POLICY_BYTES
 
 
+@given(standby_uc=st.integers(1, MAX_AMOUNT_UC))
+def test_terms_with_standby_pay_are_of_the_second_version(standby_uc):
+    terms = Policy(standby_uc=standby_uc, since_us=5)
+    raw = terms.pack()
+    assert raw[:5] == b"PMPO\x02"
+    assert raw[POLICY_BYTES:] == standby_uc.to_bytes(8, "big")
+    assert Policy.parse(raw) == terms
+    assert replace(terms, standby_uc=0).pack() == b"PMPO\x01" + raw[5:POLICY_BYTES]
+
+
+def test_one_encoding_of_terms_without_standby_pay():
+    raw = Policy().pack()
+    for second in (
+        b"PMPO\x02" + raw[5:] + bytes(8),
+        raw + (7).to_bytes(8, "big"),
+        b"PMPO\x02" + raw[5:],
+    ):
+        with pytest.raises(FormatRefused):
+            Policy.parse(second)
+
+
 @given(fee_ppm=PPM, holdback_ppm=PPM, amount_uc=st.integers(0, MAX_AMOUNT_UC))
 def test_the_parts_add_up_and_none_is_negative(fee_ppm, holdback_ppm, amount_uc):
     policy = Policy(fee_ppm=fee_ppm, holdback_ppm=holdback_ppm)
@@ -64,6 +87,8 @@ def test_the_terms_unless_told_otherwise_take_nothing():
         {"retention_us": 1},
         {"holdback_ppm": 1, "holdback_us": 1},
         {"since_us": 1 << 62},
+        {"standby_uc": -1},
+        {"standby_uc": MAX_AMOUNT_UC + 1},
     ],
 )
 def test_terms_out_of_bounds_are_refused(wrong):

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger import statement_root as module
+from ledger.accounts import TransferCode
 from ledger.flows import WORKER_CODES, Flows, WorkerBalances
 from ledger.periods import Period
 from ledger.statement_root import (
@@ -21,19 +22,22 @@ from tests.support.ledger_world import NOVEMBER_US, Party, World
 MONTH = Period(NOVEMBER_US, NOVEMBER_US + 100)
 
 
-def test_golden_bytes():
+@pytest.mark.parametrize(("standby_uc", "version"), [(0, 1), (16, 2)])
+def test_golden_bytes(standby_uc, version):
     flows = Flows(
         opening=WorkerBalances(pending_uc=1, held_uc=2, available_uc=3, clearing_uc=4),
-        moved={code: 5 + n for n, code in enumerate(WORKER_CODES)},
+        moved={code: 5 + n for n, code in enumerate(WORKER_CODES)}
+        | {TransferCode.STANDBY: standby_uc},
         closing=WorkerBalances(
-            pending_uc=16, held_uc=17, available_uc=18, clearing_uc=19
+            pending_uc=17, held_uc=18, available_uc=19, clearing_uc=20
         ),
     )
     packed = pack_statement(b"w" * 32, Period(100, 200), flows)
-    numbers = (100, 200, *range(1, 20))
-    expected = b"PMST\x01" + b"w" * 32
+    standby = [standby_uc] * (standby_uc > 0)  # a twelfth movement, if there is one
+    numbers = (100, 200, *range(1, 16), *standby, *range(17, 21))
+    expected = b"PMST" + bytes([version]) + b"w" * 32
     assert packed == expected + b"".join(n.to_bytes(8, "big") for n in numbers)
-    assert len(packed) == STATEMENT_BYTES
+    assert len(packed) == STATEMENT_BYTES + 8 * len(standby)
     assert statement_hash(packed) == sha256(b"\0" + packed).digest()
 
 

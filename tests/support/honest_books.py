@@ -2,8 +2,8 @@
 
 Three workers and two backbones over three months: late servings, refused vouchers,
 finals and keys that closed with their grant, a fee that was raised, disputes with every
-outcome, a worker that equivocated, finals of one side, holdbacks given back, two closed
-months, payouts, a witnessed log. Built once for each process and copied.
+outcome, a worker that equivocated, finals of one side, holdbacks given back, standby
+pay, two closed months, payouts, a witnessed log. Built once for each process, copied.
 """
 
 import atexit
@@ -33,6 +33,7 @@ from tests.support.ledger_world import (
     TabSide,
     World,
 )
+from tests.support.standby_world import EPOCH_US, book, paper_of
 
 __all__ = ["WITNESS", "copy_of_honest_books"]
 
@@ -45,6 +46,7 @@ _TERMS = Policy(
     holdback_us=20 * DAY_US,
     dispute_us=48 * HOUR_US,
     answer_us=24 * HOUR_US,
+    standby_uc=2000,
 )
 
 
@@ -172,6 +174,18 @@ class _Build:
         self.equivocate(twice)
         world.now_us += 60 * HOUR_US  # grants end, windows are over
         self.store.tend()
+        self.standby()
+
+    def standby(self) -> None:
+        """Two epochs of replicas, one of them held by somebody who is not known."""
+        held_by = (Party("ada"), Party("bob"))
+        for note, source in (("a gift", "outside"), ("of fees", "fees")):
+            fill = {"amount_uc": 5 if source == "fees" else 5000, "source": source}
+            self.operate("standby.fund", note=note, commit=True, **fill)
+        for others in ((), (Party("nobody"),)):
+            self.world.now_us += EPOCH_US
+            paper = paper_of(self.world, *held_by, *others, pot_uc=2000)
+            assert book(self.store, self.world, paper).paid_uc > 1000
 
     def refused(self, tab: TabSide) -> None:
         """One voucher with a wrong signature, then the right one."""

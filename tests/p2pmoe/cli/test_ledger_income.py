@@ -39,7 +39,8 @@ def test_prices(world, tmp_path):
     rows = document_of(tmp_path, "prices", "--epoch", "7")["prices"]
     assert [row["expert"] for row in rows] == ["all others", "1/3"]
     plain = run(tmp_path, "prices", "--epoch", "7").stdout.splitlines()
-    assert plain[0] == "expert\tmultiplier\tprice_uc\tprice\tmodel"
+    columns = "expert multiplier price_uc price model demand target coverage"
+    assert plain[0].split("\t") == columns.split()
     assert isinstance(run(tmp_path, "prices", "--epoch", "8").exception, NotFound)
 
 

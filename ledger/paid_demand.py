@@ -1,0 +1,71 @@
+"""Demand that was paid for: rows by expert, of the vouchers filed in a span of time.
+
+Contract: read-only. Only what both sides signed and the ledger took counts, by the
+instant at which it was stored, which never goes back: once the ledger's time has passed
+a span, what was paid in it never changes, and counting it again gives the same. What
+workers or backbones say of themselves has no part in it. `whole_spans` cuts time into
+spans that begin at multiples of their length, so that nobody has to remember which were
+told: after a restart they are the same ones.
+
+Source: design/06, "Price".
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from sqlalchemy import Connection, select
+
+from ledger.database import LedgerFolder
+from ledger.experts import ExpertSums
+from ledger.leaf import LEAF_BYTES
+from ledger.leaf_files import LeafPlace, read_leaves
+from ledger.periods import Period
+from ledger.schema import filing, grant, price_table
+
+__all__ = ["PaidRows", "paid_rows", "whole_spans"]
+
+# Rows by expert (layer, index), by model's manifest hash.
+PaidRows = Mapping[bytes, Mapping[tuple[int, int], int]]
+
+
+def whole_spans(now_us: int, span_us: int, n_spans: int) -> list[Period]:
+    """Return the last so many whole spans that are over, the oldest first."""
+    end = now_us // span_us
+    first = max(0, end - n_spans)
+    return [Period(n * span_us, (n + 1) * span_us) for n in range(first, end)]
+
+
+def paid_rows(connection: Connection, folder: LedgerFolder, period: Period) -> PaidRows:
+    """Count the rows of all vouchers that were filed in a period, by model and expert.
+
+    Args:
+        connection: a reading session that began after the period's end.
+        folder: where the leaves lie.
+        period: in the ledger's time.
+
+    Raises:
+        NotFound, DifferenceFound: leaves are pruned, or not there.
+    """
+    columns = (
+        filing.c.leaf_file,
+        filing.c.leaf_offset,
+        filing.c.leaves,
+        price_table.c.manifest_hash,
+    )
+    statement = (
+        select(*columns)
+        .join(grant, grant.c.hash == filing.c.grant_hash)
+        .join(price_table, price_table.c.hash == grant.c.price_table_hash)
+        .where(
+            filing.c.posted_us >= period.start_us,
+            filing.c.posted_us < period.end_us,
+            filing.c.leaves > 0,
+        )
+        .order_by(filing.c.leaf_file, filing.c.leaf_offset)
+    )
+    sums: defaultdict[bytes, ExpertSums] = defaultdict(ExpertSums)
+    for file, offset, n_leaves, manifest_hash in connection.execute(statement):
+        place = LeafPlace(file, offset)
+        block = read_leaves(folder.leaves, place, n_leaves * LEAF_BYTES)
+        sums[manifest_hash].add(block)
+    return {manifest: of.rows() for manifest, of in sums.items()}

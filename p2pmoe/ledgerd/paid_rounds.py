@@ -1,0 +1,103 @@
+"""What was paid for, told to the market span by span.
+
+Contract: a span is a whole minute of the ledger's time, at multiples of a minute. Each
+round counts the spans that are over and were not counted, and sends the last ten, the
+oldest first: nothing acknowledges a PAID message, and the market takes each span once,
+by its borders. Nothing is remembered on disk: after a restart the same spans are
+counted from the same filings. A model without paid rows in a span gets no message.
+"""
+
+import logging
+from collections.abc import Callable
+
+import trio
+
+from ledger.errors import LedgerError, StoreUnavailable
+from ledger.paid_demand import PaidRows, paid_rows, whole_spans
+from ledger.periods import Period
+from ledger.store import Store
+from mobile_worker.expert_id import ExpertId
+from mobile_worker.messages.audits import Paid
+from mobile_worker.messages.codec import Message
+from relay.keys import PeerId
+
+__all__ = ["PAID_SPAN_US", "PaidRounds"]
+
+_LOG = logging.getLogger("p2pmoe.ledgerd")
+PAID_SPAN_US = 60_000_000
+_N_SPANS = 10  # told again and again, in case one was lost
+_MAX_ROWS = (1 << 32) - 1
+
+
+class PaidRounds:
+    """Tells the market of paid demand; `run` until cancelled."""
+
+    def __init__(
+        self,
+        store: Store,
+        market: PeerId,
+        send: Callable[[PeerId, Message], None],
+        span_us: int,
+    ) -> None:
+        """Take the store, whom to tell, how, and how long a span is."""
+        self._store = store
+        self._market = market
+        self._send = send
+        self._span_us = span_us
+        self._counted: dict[Period, PaidRows] = {}  # the last ten spans
+
+    async def run(self) -> None:
+        """Count and tell, once a span."""
+        while True:
+            try:
+                messages = await trio.to_thread.run_sync(
+                    self.round, abandon_on_cancel=True
+                )
+            except StoreUnavailable as exc:
+                _LOG.debug("paid demand not told: %s", exc)
+            except (LedgerError, OSError) as exc:
+                _LOG.warning("paid demand not told: %s", exc)
+            except Exception:  # noqa: BLE001  a bug in a round must not end the serving
+                _LOG.exception("a round of paid demand failed")
+            else:
+                for message in messages:
+                    self._send(self._market, message)
+            await trio.sleep(self._span_us / 1_000_000)
+
+    def round(self) -> list[Paid]:
+        """Count what is over, and return all that is to be told, in order; blocks.
+
+        Raises:
+            LedgerError, OSError: the books cannot be read.
+        """
+        now_us = self._now_us()
+        spans = whole_spans(now_us, self._span_us, _N_SPANS)
+        self._counted = {span: self._rows(span) for span in spans}
+        return [
+            Paid(
+                manifest_hash=manifest_hash,
+                from_us=span.start_us,
+                to_us=span.end_us,
+                counts=tuple(
+                    (ExpertId(*expert), min(rows, _MAX_ROWS))
+                    for expert, rows in counts.items()
+                ),
+            )
+            for span, by_model in self._counted.items()
+            for manifest_hash, counts in sorted(by_model.items())
+        ]
+
+    def _now_us(self) -> int:
+        """Return the ledger's time: what it stores from now on is not before it."""
+        now_us = self._store.operate("ping", {}).result()["now_us"]
+        if not isinstance(now_us, int):
+            raise TypeError(now_us)
+        return now_us
+
+    def _rows(self, span: Period) -> PaidRows:
+        found = self._counted.get(span)
+        if found is None:
+            reader = self._store.reader()
+            with reader.session() as connection:
+                found = paid_rows(connection, reader.folder, span)
+        return found
