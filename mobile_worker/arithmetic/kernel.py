@@ -10,7 +10,7 @@ negative or not finite) are refused with CodeRefused by every method that takes 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from mobile_worker.arithmetic.coding import CodedRows, ExpertInput, Floats
 from mobile_worker.arithmetic.matrix import ExpertWeights, Matrix
 from mobile_worker.arithmetic.profiles import Profile
 
-__all__ = ["Kernel", "KernelCall"]
+__all__ = ["Kernel", "KernelCall", "KernelOnThreads"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -93,4 +93,13 @@ class Kernel(Protocol):
 
         For what never travels: dense layers and shared experts.
         """
+        ...
+
+
+@runtime_checkable
+class KernelOnThreads(Protocol):
+    """What a kernel has beside the rest that shares one call among threads."""
+
+    def use_threads(self, n_threads: int) -> None:
+        """Share among so many from now on, as many as it began with at most."""
         ...

@@ -5,21 +5,30 @@ node --- contributor --- market side --- leases --- gatherer --- store, desk
                     +-- accounts --- settling --- spool
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ledger.spool import Spool
 from mobile_worker import messages
 from mobile_worker.clock import Clock
 from mobile_worker.contribute.contributor import Contributor, ContributorParts
+from mobile_worker.contribute.fallback import Fallback, FallbackParts
 from mobile_worker.contribute.figures import FigureParts, Figures
 from mobile_worker.contribute.gathering import Gatherer, GatherParts
+from mobile_worker.contribute.last_leases import LastLeases
 from mobile_worker.contribute.leases import LeaseBook
+from mobile_worker.contribute.machine import this_machine
 from mobile_worker.contribute.market_side import MarketParts, MarketSide
+from mobile_worker.contribute.pausing import Pausing, PausingParts, Working
 from mobile_worker.contribute.proving import ProvenKernel
 from mobile_worker.contribute.relief import MemoryRelief, ReliefParts, major_faults
 from mobile_worker.contribute.settings import ContributeSettings
+from mobile_worker.contribute.shard_finding import FinderParts, ShardFinder
 from mobile_worker.contribute.shard_service import ShardService
+from mobile_worker.governor.governor import Governor
+from mobile_worker.governor.presets import memory_of
 from mobile_worker.links.node import Node
+from mobile_worker.links.service_watch import ServiceWatch
 from mobile_worker.serve.held import HeldExperts, HeldModel
 from mobile_worker.serve.server import ExpertServer, Find, ServeSettings
 from mobile_worker.servings.accounts import Accounts
@@ -32,6 +41,7 @@ from mobile_worker.session.identity import Identity
 from mobile_worker.shards.desk import BlobDesk
 from mobile_worker.shards.fetch import FetchSettings
 from mobile_worker.shards.http_fetch import ModelSources
+from mobile_worker.shards.relay_blobs import RelayBlobs
 from mobile_worker.shards.store import ShardStore
 from relay.keys import PeerId
 
@@ -52,7 +62,9 @@ class Base:
     proven: ProvenKernel
     node: Node
     figures: Figures
+    governor: Governor
     sources: ModelSources | None = None
+    relays: RelayBlobs | None = None
 
     @property
     def expert_bytes(self) -> int:
@@ -66,40 +78,30 @@ def assemble(base: Base, services: Services) -> Contributor:
     leases, held = LeaseBook(), HeldExperts(base.expert_bytes)
     desk = BlobDesk(node.send)
     accounts, settling = _accounts(base, services)
-    market_side = MarketSide(
-        MarketParts(
-            node=node,
-            market=services.market,
-            offer=_offer(base),
-            clock=clock,
-            leases=leases,
-            accounts=accounts,
-        )
+    last, watch = LastLeases(base.settings.last_leases), ServiceWatch()
+    parts = MarketParts(
+        node=node,
+        market=services.market,
+        offer=_offer(base),
+        clock=clock,
+        leases=leases,
+        accounts=accounts,
+        last=last,
+        watch=watch,
     )
-    gatherer = Gatherer(
-        GatherParts(
-            store=base.store,
-            held=held,
-            leases=leases,
-            desk=desk,
-            market=services.market,
-            give_back=market_side.give_back,
-            settings=base.fetch,
-            sources=base.sources,
-        )
-    )
-    market_side.on_leases = gatherer.leases_changed
+    market_side = MarketSide(parts)
+    gatherer = _gatherer(base, held, desk, parts, market_side)
+    fallback = _fallback(base, parts, market_side, gatherer)
+    market_side.on_leases, market_side.fallback = gatherer.leases_changed, fallback
     server = _server(base, _finder(accounts, held))
-    base.figures.connect(
-        FigureParts(
-            leases=leases,
-            held=held,
-            gatherer=gatherer,
-            server=server,
-            accounts=accounts,
-            settling=settling,
-        )
+    working = Working(
+        held=held,
+        gatherer=gatherer,
+        shards=ShardService(node, held=held.shard, stored=base.store.read_range),
+        server=server,
+        relief=_relief(base, leases, held, market_side),
     )
+    _connect_figures(base, leases, accounts, settling, market_side, working)
     return Contributor(
         ContributorParts(
             node=node,
@@ -108,16 +110,137 @@ def assemble(base: Base, services: Services) -> Contributor:
             clock=clock,
             leases=leases,
             desk=desk,
-            shards=ShardService(node, held=held.shard, stored=base.store.read_range),
+            shards=working.shards,
             accounts=accounts,
             settling=settling,
             market_side=market_side,
             gatherer=gatherer,
             server=server,
             figures=base.figures,
-            relief=_relief(base, leases, held, market_side),
+            relief=working.relief,
+            governor=base.governor,
+            pausing=_pausing(base, leases, accounts, market_side, working),
+            fallback=fallback,
+            last_leases=last,
         )
     )
+
+
+def _gatherer(
+    base: Base,
+    held: HeldExperts,
+    desk: BlobDesk,
+    parts: MarketParts,
+    market_side: MarketSide,
+) -> Gatherer:
+    return Gatherer(
+        GatherParts(
+            store=base.store,
+            held=held,
+            leases=parts.leases,
+            desk=desk,
+            market=parts.market,
+            give_back=market_side.give_back,
+            settings=base.fetch,
+            finder=_finder_of_shards(base, desk),
+            watch=parts.watch,
+        )
+    )
+
+
+def _fallback(
+    base: Base, parts: MarketParts, market_side: MarketSide, gatherer: Gatherer
+) -> Fallback:
+    return Fallback(
+        FallbackParts(
+            node=base.node,
+            clock=base.clock,
+            watch=parts.watch,
+            leases=parts.leases,
+            last=parts.last,
+            accounts=parts.accounts,
+            offer=market_side.offer,
+            model=gatherer.model,
+            on_leases=gatherer.leases_changed,
+            room_bytes=base.expert_bytes,
+        )
+    )
+
+
+def _finder_of_shards(base: Base, desk: BlobDesk) -> ShardFinder:
+    return ShardFinder(
+        FinderParts(
+            node=base.node,
+            store=base.store,
+            desk=desk,
+            settings=base.fetch,
+            allowance=base.governor,
+            sources=base.sources,
+            relays=base.relays,
+        )
+    )
+
+
+def _connect_figures(
+    base: Base,
+    leases: LeaseBook,
+    accounts: Accounts,
+    settling: Settling,
+    market_side: MarketSide,
+    working: Working,
+) -> None:
+    base.figures.connect(
+        FigureParts(
+            leases=leases,
+            held=working.held,
+            gatherer=working.gatherer,
+            server=working.server,
+            accounts=accounts,
+            settling=settling,
+            governor=base.governor,
+            market_side=market_side,
+            store=base.store,
+            max_disk_bytes=base.settings.disk_bytes,
+        )
+    )
+
+
+def _pausing(
+    base: Base,
+    leases: LeaseBook,
+    accounts: Accounts,
+    market_side: MarketSide,
+    working: Working,
+) -> Pausing:
+    working.server.measured = base.governor.computed
+    return Pausing(
+        PausingParts(
+            governor=base.governor,
+            node=base.node,
+            kernel=base.proven.kernel,
+            self_test=base.proven.self_test,
+            leases=leases,
+            accounts=accounts,
+            market_side=market_side,
+            working=working,
+            memory_of=_memory_now(base),
+        )
+    )
+
+
+def _memory_now(base: Base) -> Callable[[], int]:
+    """Return what tells the bytes for experts, as the limits are at the time."""
+    physical = this_machine().memory_bytes
+    at_first = base.settings.limits
+
+    def memory_now() -> int:
+        limits = base.governor.limits
+        if (limits.ram_mb, limits.preset) == (at_first.ram_mb, at_first.preset):
+            return base.expert_bytes
+        decoded = base.proven.kernel.decoded_bytes
+        return max(0, memory_of(limits, physical) - decoded)
+
+    return memory_now
 
 
 def _relief(

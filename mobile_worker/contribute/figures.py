@@ -6,11 +6,14 @@ from dataclasses import dataclass
 
 from mobile_worker.contribute.gathering import Gatherer
 from mobile_worker.contribute.leases import LeaseBook
-from mobile_worker.contribute.states import Facts, Status, status_of
+from mobile_worker.contribute.market_side import MarketSide
+from mobile_worker.contribute.states import Facts, Status, Use, status_of
+from mobile_worker.governor.governor import Governor
 from mobile_worker.serve.held import HeldExperts
 from mobile_worker.serve.server import ExpertServer
 from mobile_worker.servings.accounts import Accounts
 from mobile_worker.servings.settling import Settling
+from mobile_worker.shards.store import ShardStore
 
 __all__ = ["FigureParts", "Figures", "Report"]
 
@@ -18,6 +21,7 @@ Report = Callable[[Status, Facts], None]
 
 _MINUTE_S = 60.0
 _REPORT_S = 1.0
+_DISK_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +34,10 @@ class FigureParts:
     server: ExpertServer
     accounts: Accounts
     settling: Settling
+    governor: Governor
+    market_side: MarketSide
+    store: ShardStore
+    max_disk_bytes: int
 
 
 class Figures:
@@ -47,6 +55,8 @@ class Figures:
         self._last_dispatch_at = float("-inf")
         self._served: deque[tuple[float, int]] = deque()
         self._reported_at = float("-inf")
+        self._counted = (0, 0)  # servings, micro-credits: counted towards the day
+        self._disk: tuple[float, int] = (float("-inf"), 0)  # looked at, bytes
 
     def connect(self, parts: FigureParts) -> None:
         """Look at these parts from now on."""
@@ -102,3 +112,38 @@ class Figures:
         while self._served[0][0] < now - _MINUTE_S:
             self._served.popleft()
         facts.served_last_minute = counts.servings - self._served[0][1]
+        self._read_day(parts)
+        self._read_governor(parts, now)
+
+    def _read_day(self, parts: FigureParts) -> None:
+        facts, record = self.facts, parts.governor.record
+        servings, uc = self._counted
+        self._counted = (facts.served, facts.signed_uc)
+        record.add(servings=facts.served - servings, uc=facts.signed_uc - uc)
+        facts.served_today, facts.earned_today_uc = record.day_servings, record.day_uc
+        facts.rejected_by_reason = parts.settling.earnings.reasons
+
+    def _read_governor(self, parts: FigureParts, now: float) -> None:
+        facts, governor = self.facts, parts.governor
+        facts.pauses, facts.duty = governor.decision.pauses, governor.decision.duty
+        facts.readings = governor.readings
+        facts.use = self._use(parts, now)
+
+    def _use(self, parts: FigureParts, now: float) -> Use:
+        governor = parts.governor
+        if now - self._disk[0] >= _DISK_S:
+            self._disk = (now, parts.store.used_bytes)
+        up_bytes_s, down_bytes_s = governor.rates()
+        return Use(
+            cpus=governor.readings.own_cpus or 0.0,
+            max_cpus=governor.decision.n_threads,
+            memory_bytes=parts.held.used_bytes,
+            max_memory_bytes=parts.held.max_bytes,
+            disk_bytes=self._disk[1],
+            max_disk_bytes=parts.max_disk_bytes,
+            up_bytes_s=up_bytes_s,
+            max_up_bytes_s=governor.limits.up_bytes_s,
+            down_bytes_s=down_bytes_s,
+            day_bytes=governor.record.day_bytes,
+            max_day_bytes=governor.limits.daily_bytes,
+        )

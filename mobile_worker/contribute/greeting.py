@@ -4,13 +4,14 @@ A worker serves those that a lease names, with the model that the lease names, i
 speak the same version and compute the same. Everyone else hears why not.
 """
 
+from ledger.tally import TabTerms
 from mobile_worker.arithmetic.profiles import Profile
 from mobile_worker.contribute.leases import LeaseBook
 from mobile_worker.messages import PROTOCOL_VERSION, Hello
 from mobile_worker.serve.admission import MAX_DISPATCH_ROWS
 from relay.keys import PeerId
 
-__all__ = ["hello_ack", "problem_of"]
+__all__ = ["hello_ack", "hello_again", "problem_of"]
 
 
 def problem_of(
@@ -38,4 +39,17 @@ def hello_ack(hello: Hello, self_test: bytes, tab: bytes) -> Hello:
         max_rows=MAX_DISPATCH_ROWS,
         tab=tab,
         ack=True,
+    )
+
+
+def hello_again(terms: TabTerms, self_test: bytes) -> Hello:
+    """Return what a backbone hears from a worker that rested: its tab goes on."""
+    return Hello(
+        versions=(PROTOCOL_VERSION,),
+        manifest_hash=terms.manifest_hash,
+        profile=terms.profile,
+        self_test=self_test,
+        max_rows=MAX_DISPATCH_ROWS,
+        tab=terms.tab,
+        ack=False,
     )

@@ -1,4 +1,6 @@
-"""What a worker that thrashes does about it: it holds a quarter less.
+"""What a worker that has too much does about it: it holds less.
+
+One that thrashes holds a quarter less; a limit that is lowered holds what it allows.
 
 Experts are given back to the market with the reason, and it neither offers them again
 nor uses the room that they took (design, 06); what is offered from then on is what is
@@ -51,21 +53,25 @@ class MemoryRelief:
         if thrashes and parts.held.used_bytes:
             self._hold_less()
 
-    def _hold_less(self) -> None:
+    def hold_at_most(self, n_bytes: int, reason: str) -> None:
+        """Hold and offer so much from now on; give back what is more."""
         parts = self._parts
-        parts.held.max_bytes = int(parts.held.used_bytes * _KEPT_SHARE)
-        given = self._chosen(parts.held.used_bytes - parts.held.max_bytes)
-        reason = f"{self._watch.faults_s:.0f} major page faults a second"
-        logger.warning(
-            "this machine lacks the memory promised (%s): %d experts are given back",
-            reason,
-            sum(map(len, given.values())),
-        )
+        parts.held.max_bytes = n_bytes
+        given = self._chosen(parts.held.used_bytes - n_bytes)
+        if given:
+            logger.warning(
+                "%d experts are given back: %s", sum(map(len, given.values())), reason
+            )
         for lease, experts in given.items():
             parts.leases.release(lease, experts)
             parts.market_side.give_back(lease, experts, reason)
         parts.market_side.offer_memory(parts.held.max_bytes)
         parts.market_side.on_leases()
+
+    def _hold_less(self) -> None:
+        kept = int(self._parts.held.used_bytes * _KEPT_SHARE)
+        faults = f"{self._watch.faults_s:.0f} major page faults a second"
+        self.hold_at_most(kept, f"{faults}: the memory promised is not there")
 
     def _chosen(self, n_bytes: int) -> dict[bytes, tuple[ExpertId, ...]]:
         """Return by lease what is to go: held experts, last first, of so many bytes."""

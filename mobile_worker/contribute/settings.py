@@ -9,6 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mobile_worker.device_class import DeviceClass
+from mobile_worker.governor.limits import Limits
+from mobile_worker.governor.limits_file import LIMITS_FILE
+from mobile_worker.governor.presets import UNLIMITED
+from mobile_worker.governor.remembered import RECORD_FILE
 from relay.endpoint import Endpoint
 from relay.keys import PeerId
 from relay.tokens import Role
@@ -26,7 +30,8 @@ class ContributeSettings:
     listen, advertise: `host:port` for direct links of a hub. lan: take direct links on
     the local network, whoever this is, and be found there. domain: failure domain.
     kernel: the one to compute with, None the best on this machine. drain_s: how long a
-    clean stop may take. further: more relays of the network, of equal worth.
+    clean stop may take. further: more relays of the network, of equal worth. limits:
+    what the governor keeps to; memory, disk and threads are what they come to here.
     """
 
     data: Path
@@ -44,6 +49,7 @@ class ContributeSettings:
     kernel: str | None = None
     drain_s: float = 10.0
     further: tuple[Endpoint, ...] = ()
+    limits: Limits = UNLIMITED
 
     @property
     def decoded_bytes(self) -> int:
@@ -71,6 +77,11 @@ class ContributeSettings:
         return self.data / "shards"
 
     @property
+    def last_leases(self) -> Path:
+        """What the market granted last."""
+        return self.data / "last-leases"
+
+    @property
     def spool_folder(self) -> Path:
         """Where unfiled vouchers are."""
         return self.data / "spool"
@@ -79,3 +90,13 @@ class ContributeSettings:
     def receipt_folder(self) -> Path:
         """Where the own copy of filed vouchers is."""
         return self.data / "receipts"
+
+    @property
+    def limits_file(self) -> Path:
+        """Where changed limits are written."""
+        return self.data / LIMITS_FILE
+
+    @property
+    def record_file(self) -> Path:
+        """Where this day's use and its user's pause are."""
+        return self.data / RECORD_FILE

@@ -7,6 +7,10 @@ takes less than the way to a thread and back is computed where it is. Refusals r
 nothing. Leaves are built when
 an answer is ready, before it is sent. Losing a peer stops nothing here: an answer
 nobody waits for is dropped by the node.
+
+How much of the machine is used may change at any time: `paused` (why; what comes is
+told DRAINING, which is no fault, and what was taken is finished), `pace` (bytes sent),
+`duty` (the part of the time that a thread computes) and `use_threads`.
 """
 
 import logging
@@ -20,6 +24,7 @@ from mobile_worker.arithmetic.kernel import Kernel
 from mobile_worker.clock import Clock
 from mobile_worker.errors import NodeClosed, SendQueueFull, UnsendableMessage
 from mobile_worker.expert_id import ExpertId
+from mobile_worker.governor.pacing import Pacer
 from mobile_worker.messages.codec import Message
 from mobile_worker.messages.membership import Busy
 from mobile_worker.messages.serving import Dispatch, Output, OutputError
@@ -43,6 +48,7 @@ _RATE_ALPHA = 0.1
 
 Find = Callable[[PeerId, bytes], tuple[Tab, HeldModel] | None]
 Send = Callable[[PeerId, Message], None]
+Measured = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +90,10 @@ class ExpertServer:
         settings = settings or ServeSettings()
         self.counts = ServeCounts()
         self.is_draining = False
+        self.paused = ""  # why; "" while it works
+        self.pace = Pacer()
+        self.duty = 1.0
+        self.measured: Measured = lambda _n_macs, _compute_us: None  # told of each call
         self._kernel = kernel
         self._find = find
         self._send = send
@@ -95,6 +105,7 @@ class ExpertServer:
         )
         self._answers = AnswerCache()
         self._n_threads = settings.n_threads
+        self._room = trio.CapacityLimiter(settings.n_threads)
         self._max_macs = settings.max_macs
         self._mac_us = math.inf  # of one multiply-add, until the first are measured
         self._waiting = trio.Semaphore(0)
@@ -106,6 +117,12 @@ class ExpertServer:
     def n_unfinished(self) -> int:
         """Jobs that wait or run."""
         return len(self._queue) + self._n_running
+
+    def use_threads(self, n_threads: int) -> None:
+        """Compute on so many threads from now on, as many as it began with at most."""
+        n = max(1, min(n_threads, self._n_threads))
+        if n != self._room.total_tokens:
+            self._room.total_tokens = n
 
     def dispatched(self, peer: PeerId, dispatch: Dispatch) -> None:
         """Take a dispatch in, or answer it at once."""
@@ -119,6 +136,9 @@ class ExpertServer:
             return
         if self.is_draining:
             self._refuse(peer, dispatch, Problem(OutputError.DRAINING, "draining"))
+            return
+        if self.paused:
+            self._say(peer, _without_results(dispatch, OutputError.DRAINING))
             return
         if self._queue.is_full:
             busy = Busy(
@@ -160,13 +180,27 @@ class ExpertServer:
     async def _runner(self, limiter: trio.CapacityLimiter) -> None:
         while True:
             await self._waiting.acquire()
-            jobs = self._queue.pop_together()  # none: cancelled, or gone with another
-            self._n_running += len(jobs)
-            try:
-                await self._serve(jobs, limiter)
-            finally:
-                self._n_running -= len(jobs)
-                self._rest()
+            async with self._room:
+                await self._wait_to_send()
+                jobs = self._queue.pop_together()  # none: cancelled, or gone already
+                self._n_running += len(jobs)
+                started = self._clock.monotonic()
+                try:
+                    await self._serve(jobs, limiter)
+                finally:
+                    self._n_running -= len(jobs)
+                    self._rest()
+                await self._cool(self._clock.monotonic() - started)
+
+    async def _wait_to_send(self) -> None:
+        """Compute nothing while answers wait for the rate: the queue says BUSY."""
+        wait_s = self.pace.wait_s(self._clock.monotonic())
+        if wait_s:
+            await trio.sleep(wait_s)
+
+    async def _cool(self, computed_s: float) -> None:
+        if self.duty < 1.0:
+            await trio.sleep(computed_s * (1.0 / self.duty - 1.0))
 
     async def _serve(self, jobs: Sequence[Job], limiter: trio.CapacityLimiter) -> None:
         now = self._clock.monotonic()
@@ -203,6 +237,7 @@ class ExpertServer:
         )
         if outcome.error == OutputError.OK:
             self._measured(job, outcome)
+            self.pace.spent(len(outcome.results), self._clock.monotonic())
             job.tab.computed(job.taken, outcome.hashes, self._clock.monotonic())
             self.counts.servings += len(job.dispatch.calls)
         else:
@@ -217,6 +252,7 @@ class ExpertServer:
             sample = max(1, outcome.compute_us) / job.n_macs
             before = self._mac_us if math.isfinite(self._mac_us) else sample
             self._mac_us = before + _RATE_ALPHA * (sample - before)
+            self.measured(job.n_macs, outcome.compute_us)
 
     def _admit(self, peer: PeerId, dispatch: Dispatch) -> Job | Problem:
         found = self._find(peer, dispatch.tab)
@@ -246,14 +282,7 @@ class ExpertServer:
 
     def _refuse(self, peer: PeerId, dispatch: Dispatch, problem: Problem) -> None:
         self._log(peer, dispatch, problem)
-        answer = Output(
-            request=dispatch.request,
-            error=problem.error,
-            compute_us=0,
-            n_rows_total=0,
-            results=b"",
-        )
-        self._say(peer, answer)
+        self._say(peer, _without_results(dispatch, problem.error))
 
     def _log(self, peer: PeerId, dispatch: Dispatch, problem: Problem) -> None:
         self.counts.refused += 1
@@ -285,3 +314,13 @@ class ExpertServer:
     def _rest(self) -> None:
         if not self.n_unfinished:
             self._idle.set()
+
+
+def _without_results(dispatch: Dispatch, error: OutputError) -> Output:
+    return Output(
+        request=dispatch.request,
+        error=error,
+        compute_us=0,
+        n_rows_total=0,
+        results=b"",
+    )

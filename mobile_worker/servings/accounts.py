@@ -117,6 +117,14 @@ class Accounts:
         owner, tab = self._tabs.get(tab_id, (None, None))
         return tab if owner == peer else None
 
+    def in_use(self) -> list[tuple[PeerId, Tab]]:
+        """Return the open tab of each backbone and model, with the backbone."""
+        return [
+            (peer, relation.tab)
+            for (peer, _), relation in self._relations.items()
+            if relation.tab is not None and not relation.tab.is_closed
+        ]
+
     def priced(self, table: bytes, signature: bytes) -> None:
         """Take a price table, and the grants that waited for it.
 

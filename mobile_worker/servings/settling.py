@@ -49,6 +49,7 @@ __all__ = ["Earnings", "Settling"]
 logger = logging.getLogger("p2pmoe.settling")
 
 _TICK_S = 0.1
+_MAX_REASONS = 16
 
 
 @dataclass(slots=True)
@@ -57,6 +58,14 @@ class Earnings:
 
     filed: int = 0
     rejected: int = 0
+    reasons: dict[str, int] = field(default_factory=dict)  # of rejections, a few
+
+    def reject(self, reason: str) -> None:
+        """Count a rejection; beyond some reasons the others count as one."""
+        self.rejected += 1
+        is_known = reason in self.reasons or len(self.reasons) < _MAX_REASONS
+        name = reason if is_known else "other reasons"
+        self.reasons[name] = self.reasons.get(name, 0) + 1
 
 
 @dataclass(slots=True, kw_only=True)
@@ -184,7 +193,7 @@ class Settling:
         if outcome is None:
             return
         if outcome.rejected:
-            self.earnings.rejected += 1
+            self.earnings.reject(outcome.rejected)
             logger.error("the ledger rejects a voucher: %s", outcome.rejected)
         else:
             self.earnings.filed += 1

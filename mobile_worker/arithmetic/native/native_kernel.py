@@ -81,7 +81,7 @@ class NativeKernel:
                 advice=f"it has {', '.join(f'native/{each}' for each in sets)}",
             )
         self.isa = isa or sets[0]
-        self.n_threads = max(1, n_threads)
+        self.n_threads = self._most_threads = max(1, n_threads)
         self._pool = (
             ThreadPoolExecutor(self.n_threads - 1, thread_name_prefix="kernel")
             if self.n_threads > 1
@@ -187,6 +187,10 @@ class NativeKernel:
         if self._pool is None or len(calls) != 1 or rows.n_rows != 1:
             return False
         return calls[0].rows is None and self.n_parts(macs(calls[0].weights)) > 1
+
+    def use_threads(self, n_threads: int) -> None:
+        """Share calls among so many from now on, as many as it began with at most."""
+        self.n_threads = max(1, min(n_threads, self._most_threads))
 
     def n_parts(self, work: int) -> int:
         """Return among how many threads this many multiply-adds are shared out."""

@@ -1,0 +1,1 @@
+"""When and how much a worker may work here: limits, sensors, and a policy over both."""
