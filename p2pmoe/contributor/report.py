@@ -86,12 +86,12 @@ def _relay(facts: Facts) -> str:
 
 def _served(facts: Facts) -> str:
     parts = [
-        f"{facts.served_last_minute} expert calls in the last minute",
+        f"{_n(facts.served_last_minute, 'expert call')} in the last minute",
         f"{facts.served_today} today",
         f"{facts.served} since its start",
     ]
     if facts.refused:
-        parts.append(f"{facts.refused} dispatches refused")
+        parts.append(f"{_n(facts.refused, 'dispatch', 'dispatches')} refused")
     return ", ".join(parts)
 
 
@@ -102,15 +102,16 @@ def _earned(facts: Facts) -> str:
     ]
     pending = facts.accepted - facts.signed
     if pending > 0:
-        parts.append(f"{pending} calls not signed yet")
+        parts.append(f"{_n(pending, 'call')} not signed yet")
     if facts.waiting_to_file:
-        parts.append(f"{facts.waiting_to_file} vouchers on their way to the ledger")
+        on_way = _n(facts.waiting_to_file, "voucher")
+        parts.append(f"{on_way} on the way to the ledger")
     if facts.rejected:
         reasons = ", ".join(
             f"{n} {reason}" for reason, n in sorted(facts.rejected_by_reason.items())
         )
         why = f" ({reasons})" if reasons else ""
-        parts.append(f"{facts.rejected} vouchers rejected by it{why}")
+        parts.append(f"{_n(facts.rejected, 'voucher')} rejected by it{why}")
     return ", ".join(parts)
 
 
@@ -128,6 +129,10 @@ def _uses(facts: Facts) -> str:
         parts.append(facts.kernel)
     parts += _told(facts.readings)
     return ", ".join(parts)
+
+
+def _n(n: int, one: str, many: str = "") -> str:
+    return f"{n} {one if n == 1 else many or one + 's'}"
 
 
 def _of(name: str, used: str, limit: str) -> str:

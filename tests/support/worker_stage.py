@@ -5,7 +5,7 @@ are fakes of a few lines each, which note what they hear and do what a test tell
 """
 
 import functools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +19,7 @@ from mobile_worker import messages
 from mobile_worker.arithmetic.kernel import Kernel
 from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
 from mobile_worker.arithmetic.self_test import SELF_TEST_DIGEST
+from mobile_worker.contribute.controls import Controls
 from mobile_worker.contribute.proving import ProvenKernel, prove_arithmetic
 from mobile_worker.contribute.service import Hooks, Started, contribute
 from mobile_worker.contribute.settings import ContributeSettings
@@ -51,6 +52,7 @@ __all__ = [
 
 
 RATE_MACS_S = 1_234_567
+Beside = Callable[[Controls], Awaitable[None]]
 
 
 def proven(settings: ContributeSettings, kernel: Kernel | None = None) -> ProvenKernel:
@@ -270,6 +272,7 @@ class Stage:
     async def worker(self, **changes: object) -> AsyncIterator[RunningWorker]:
         """Run a worker; it is stopped when the block ends."""
         kernel = cast("Kernel | None", changes.pop("kernel", None))
+        beside = cast("Beside | None", changes.pop("beside", None))
         running = RunningWorker(
             trio.Event(), [], [], [], [], trio.Event(), trio.Event()
         )
@@ -290,6 +293,7 @@ class Stage:
             started=started,
             fetch=FetchSettings(piece_timeout_s=2.0, max_failures=2),
             open_relays=lambda _: RelayBlobs(()),
+            beside=beside,
         )
 
         async def run() -> None:

@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from mobile_worker.errors import IdentityError, IdentityInUse
-from mobile_worker.session.identity import Identity, load_or_create, read_to_sign
+from mobile_worker.session.identity import (
+    Identity,
+    is_in_use,
+    load_or_create,
+    parse_identity,
+    read_to_sign,
+    write_identity,
+)
 from relay.keys import verify
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -34,6 +41,28 @@ def test_a_second_use_is_refused(tmp_path):
         load_or_create(path)
     identity.release()
     load_or_create(path).release()
+
+
+def test_whether_it_is_in_use_can_be_asked_without_taking_it(tmp_path):
+    path = tmp_path / "identity"
+    assert not is_in_use(path)
+    identity = load_or_create(path)
+    assert is_in_use(path)
+    identity.release()
+    assert not is_in_use(path)
+    load_or_create(path).release()
+
+
+def test_one_that_was_kept_is_written_where_there_is_none(tmp_path):
+    path = tmp_path / "new" / "identity"
+    kept, other = Identity.generate(), Identity.generate()
+    write_identity(path, kept)
+    assert path.stat().st_mode & 0o777 == 0o600
+    write_identity(path, other)
+    assert read_to_sign(path).text() == kept.text()
+    assert parse_identity(kept.text(), "a copy").peer_id == kept.peer_id
+    with pytest.raises(IdentityError, match="file a copy is damaged"):
+        parse_identity("nonsense", "a copy")
 
 
 def test_papers_are_signed_while_another_holds_the_key(tmp_path):

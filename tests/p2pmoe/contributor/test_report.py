@@ -67,7 +67,7 @@ def test_five_lines_with_every_figure() -> None:
     )
     assert text(report, "earned") == (
         "2.500000 credits today, 1.250000 since its start, 20 calls not signed yet, "
-        "2 vouchers on their way to the ledger, "
+        "2 vouchers on the way to the ledger, "
         "3 vouchers rejected by it (1 closed, 2 grant)"
     )
     assert text(report, "uses") == (
