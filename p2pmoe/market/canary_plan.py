@@ -1,8 +1,9 @@
 """Which experts of a model are due for a canary, and who is asked for them.
 
     cycle      every expert once in a period, in a random order made anew each time
-    fresh      what a worker has just reported held, soon: with two helpers of other
-               domains, so that a crowd that joins does not ask the old ones for all
+    fresh      what a worker has just reported held, soon: with two known helpers of other
+               domains, or any one where there are none, so that a crowd that joins does
+               not ask all the old ones, and newcomers do not judge each other
     doubted    experts whose last answers differed, with the backbone's word
 
 A backbone that has the expert is asked where fewer than two known domains are, or where
@@ -86,6 +87,12 @@ class _Plan:
             if holder.is_known:
                 self.known.setdefault(expert, set()).add(holder.domain)
 
+    def lacks(self, expert: ExpertId, *, known: bool) -> bool:
+        """Tell whether a further domain's word on an expert is wanted."""
+        if known:
+            return len(self.known.get(expert, ())) < _HELPERS
+        return len(self.domains[expert]) < _HELPERS
+
 
 def plan_round(
     due: Due,
@@ -123,8 +130,8 @@ def _ask_helpers(plan: _Plan, due: Due, holders: Sequence[HolderView]) -> None:
             helps = [
                 expert
                 for expert in holder.experts & wanted
-                if len(plan.domains[expert]) <= _HELPERS
-                and holder.domain not in plan.domains[expert]
+                if holder.domain not in plan.domains[expert]
+                and plan.lacks(expert, known=is_known)
             ]
             plan.ask(holder, helps)
 

@@ -1,7 +1,7 @@
 """When each replica last proved that it is there: by a canary that it passed.
 
-A replica is proven while its last pass is at most one and a half periods old, so that
-one canary missed beside much work costs nothing. Three silences on end about one expert
+A replica is proven while its last pass is at most two and a half periods old: two
+canaries may be nearly two periods apart, since the order changes. Three silences on end about one expert
 take the proof away, however short ago it was: who answers for the experts that it has
 and keeps silent about another hides nothing by it. Proofs are of one presence: a worker
 that leaves begins anew. Pure; times are monotonic seconds.
@@ -12,7 +12,7 @@ from relay.keys import PeerId
 
 __all__ = ["MAX_SILENCES", "PROOF_PERIODS", "Proofs"]
 
-PROOF_PERIODS = 1.5
+PROOF_PERIODS = 2.5
 MAX_SILENCES = 3
 
 

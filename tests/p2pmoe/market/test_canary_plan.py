@@ -68,6 +68,11 @@ def test_newcomers_help_each_other_where_nobody_is_known() -> None:
     holders = [holder(1, 0, known=False), holder(2, 0, 1, known=False)]
     asked, backbones = plan_round(due, holders, {BACKBONE: lambda _: True})
     assert asked == {peer(1): (E[0],), peer(2): (E[1], E[0])}
+    # None of two newcomers judges the other where known ones are.
+    due = Due(fresh={peer(1): {E[0]}, peer(2): {E[0]}})
+    old = [holder(3, 0), holder(4, 0), holder(5, 0)]
+    asked, _ = plan_round(due, [*holders, *old], {})
+    assert asked.keys() == {peer(1), peer(2), peer(3), peer(4)}
     assert backbones == {BACKBONE: (E[0], E[1])}
 
 

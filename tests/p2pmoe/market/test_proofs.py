@@ -7,13 +7,13 @@ MODEL, OTHER = b"m" * 32, b"o" * 32
 E0, E1 = ExpertId(0, 0), ExpertId(0, 1)
 
 
-def test_a_proof_lasts_one_and_a_half_periods() -> None:
+def test_a_proof_lasts_two_and_a_half_periods() -> None:
     found = Proofs(100.0)
     assert not found.is_proven(A, MODEL, E0, 0.0)
     found.passed(A, MODEL, E0, 10.0)
     assert found.passed_at(A, MODEL, E0) == 10.0
-    assert found.is_proven(A, MODEL, E0, 160.0)
-    assert not found.is_proven(A, MODEL, E0, 160.1)
+    assert found.is_proven(A, MODEL, E0, 260.0)
+    assert not found.is_proven(A, MODEL, E0, 260.1)
     for key in ((A, OTHER, E0), (A, MODEL, E1), (B, MODEL, E0)):
         assert found.passed_at(*key) is None
 
