@@ -1,5 +1,6 @@
 """A market's book with named peers: says what they say, and sorts what is sent."""
 
+from collections.abc import Mapping
 from typing import TypeVar
 
 from mobile_worker.expert_id import ExpertId
@@ -9,6 +10,9 @@ from mobile_worker.shards.manifest import Manifest
 from p2pmoe.market.admission import admit_backbone, admit_offer
 from p2pmoe.market.book import Book, MarketSettings
 from p2pmoe.market.outgoing import Send
+from p2pmoe.market.price import PriceSettings
+from p2pmoe.market.pricing.model import ModelPrices
+from p2pmoe.market.pricing.standby import SignedPaper
 from p2pmoe.market.remembered import Remembered
 from relay.keys import PeerId
 from tests.support.market_peers import SELF_TEST, identity_of, notice_of, offer_of
@@ -30,7 +34,13 @@ def of_type(sends: list[Send], kind: type[_T], peer: PeerId | None = None) -> li
 class BookWorld:
     """A book, a clock that is set by hand, and everything sent so far."""
 
-    def __init__(self, remembered: Remembered | None = None) -> None:
+    def __init__(
+        self,
+        remembered: Remembered | None = None,
+        *,
+        prices: PriceSettings | None = None,
+        models: Mapping[bytes, ModelPrices] | None = None,
+    ) -> None:
         self.now = 100.0
         self.remembered = remembered or Remembered()
         self.book = Book(
@@ -39,6 +49,8 @@ class BookWorld:
                 sign=identity_of("market").sign,
                 tie_salt=b"salt",
                 first_serial=0,
+                prices=prices or PriceSettings(),
+                models=models or {},
             ),
             self.remembered,
         )
@@ -92,6 +104,18 @@ class BookWorld:
             sends += self.take(self.book.tick(self.now))
         self.now = end
         return sends
+
+    @property
+    def wall_us(self) -> int:
+        """The wall clock: 1970 began when `now` was 0."""
+        return round(self.now * 1e6)
+
+    def turn_prices(self, seconds: float) -> list[SignedPaper] | None:
+        """Let time pass, then look at prices; tell what is new."""
+        self.after(seconds)
+        papers = self.book.prices.turn(self.now, self.wall_us)
+        self.take(self.book.adopt_prices(self.now))
+        return papers
 
     def lease(self, name: str) -> wire.Lease:
         """Return the latest lease sent to a worker."""

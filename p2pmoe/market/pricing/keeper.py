@@ -60,8 +60,8 @@ class PriceKeeper:
         self._drawn: list[SignedPaper] = []  # and not written yet
         self._is_drawn = False
         self._write_at = float("-inf")
-        self._written = book.prices.version
-        self._n_opened = book.prices.n_opened
+        self._written = 0
+        self._n_opened = 0
         book.prices.synchronise(clock.wall_us())
 
     async def run(self) -> None:
@@ -74,7 +74,8 @@ class PriceKeeper:
                 await self._look()
                 await trio.sleep(_LOOK_S)
         finally:
-            if self._book.prices.version != self._written:
+            desk = self._book.prices
+            if (desk.version, desk.n_opened) != (self._written, self._n_opened):
                 with trio.CancelScope(shield=True, deadline=trio.current_time() + 5):
                     await self._write([])
 
@@ -127,7 +128,9 @@ class PriceKeeper:
             try:
                 await trio.to_thread.run_sync(_write_all, folder, text, papers)
             except OSError as error:
-                _LOG.warning("prices stay as they are: %s: %s", folder, error)
+                _LOG.warning(
+                    "prices stay as they are: cannot write %s: %s", folder, error
+                )
                 return False
         self._written, self._n_opened = written
         return True

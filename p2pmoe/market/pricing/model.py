@@ -1,16 +1,16 @@
 """The prices of one model: what is kept of it, and what becomes of it in an epoch.
 
 All backbones of one manifest share its prices. In an epoch every multiplier moves
-towards what the expert's scarcity asks for, and a new table is drawn up. If none would
-move by more than a fiftieth, and a mean paid row still costs the base price within a
-hundredth, the table stays, with its number: a new one costs every pair of worker and
-backbone a new grant.
+towards what the expert's scarcity asks for, and a new table is drawn up. If no price
+would move by more than a fiftieth, and a mean paid row still costs the base price
+within a hundredth, the table stays, with its number: a new one costs every pair of
+worker and backbone a new grant.
 
 Pure. Source: design/06, "Price"; ADR 49.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from ledger.prices import ONE_Q16
 from p2pmoe.market.coverage import FLOOR_WITHOUT_DISK
@@ -86,25 +86,24 @@ class ModelPrices:
         self.as_of_us = wall_us
         seen = self._seen()
         units = self.paid.units
-        mean = mean_price(self.table, units)
-        is_dear = abs(mean - ONE_Q16) * _MEAN_PARTS > ONE_Q16
-        before = self.rows
-        if not is_dear and all(
-            abs(row.multiplier - before[expert].multiplier) * _STILL_PARTS
-            <= before[expert].multiplier
-            for expert, row in seen.items()
-        ):
-            self.rows = {
-                expert: _with(row, before[expert].multiplier, before[expert].price)
-                for expert, row in seen.items()
-            }
-            return False
-        prices = normalised({e: row.multiplier for e, row in seen.items()}, units)
+        drawn = normalised({e: row.multiplier for e, row in seen.items()}, units)
+        told = self.table
+        is_new = self._moves(told, drawn)
+        prices = drawn if is_new else told
         self.rows = {
-            expert: _with(row, row.multiplier, prices[expert])
-            for expert, row in seen.items()
+            expert: replace(row, price=prices[expert]) for expert, row in seen.items()
         }
-        return True
+        return is_new
+
+    def _moves(self, told: Mapping[int, int], drawn: Mapping[int, int]) -> bool:
+        """Whether a table is so far from what prices should be that it must go."""
+        mean = mean_price(told, self.paid.units)
+        if abs(mean - ONE_Q16) * _MEAN_PARTS > ONE_Q16:
+            return True
+        return any(
+            abs(price - told[expert]) * _STILL_PARTS > told[expert]
+            for expert, price in drawn.items()
+        )
 
     def _seen(self) -> dict[int, ExpertRow]:
         """Return the rows with demand, target and coverage of now, multipliers moved.
@@ -127,7 +126,3 @@ class ModelPrices:
                 multiplier=moved(row.multiplier, ideal_multiplier(scarce)),
             )
         return seen
-
-
-def _with(row: ExpertRow, multiplier: int, price: int) -> ExpertRow:
-    return ExpertRow(row.expert, row.units, row.target, row.coverage, multiplier, price)
