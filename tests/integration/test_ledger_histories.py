@@ -1,10 +1,11 @@
 """Any sequence of what can happen to a ledger, beside its rules as plain numbers.
 
 Every operation goes through the store: grants, filings (also of one side, twice,
-refused, equivocating), disputes, time, periods, payouts, restarts. After each step all
-balances are those of the model. In the end they are rebuilt from the transfers, each
-pending amount went one way at most, statements add up to the trial balance and, over
-adjacent periods, to both; closed periods are unchanged, and the audit passes.
+refused, equivocating), standby pay, disputes, time, periods, payouts, restarts. After
+each step all balances are those of the model. In the end they are rebuilt from the
+transfers, each pending amount went one way at most, statements add up to the trial
+balance and, over adjacent periods, to both; closed periods are unchanged, and the audit
+passes.
 """
 
 import dataclasses
@@ -26,7 +27,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from ledger.errors import InsufficientFunds
+from ledger.errors import InsufficientFunds, PotEmpty
 from ledger.policy import Policy
 from tests.support.dispute_papers import answer_of, claim_of
 from tests.support.disputes import answered, judged, opened
@@ -42,10 +43,12 @@ from tests.support.ledger_world import (
 )
 from tests.support.money_model import Key, MoneyModel, Question, Terms
 from tests.support.payout_steps import PAYOUT_ACTIONS, PayoutSteps
+from tests.support.standby_world import book, fill_pot, paper_of
 
 CENT_UC = 10_000
 WORKERS, BACKBONES = ("w1", "w2", "w3"), ("b1", "b2")
 ANY = st.integers(0, 1 << 30)
+_SOURCES = ("external", "fee")
 SEED = os.environ.get("P2PMOE_HISTORY_SEED")  # other histories than those of every run
 
 
@@ -78,6 +81,7 @@ class LedgerMachine(RuleBasedStateMachine):
             dispute_us=dispute_h * HOUR_US,
             holdback_us=72 * HOUR_US,
             answer_us=12 * HOUR_US,
+            standby_uc=100_000_000,
         )
         self.store = self.world.open(self.folder, credit_uc=0, terms=terms)
         self.model = MoneyModel(self.world.now_us, self.terms_of(terms))
@@ -241,6 +245,45 @@ class LedgerMachine(RuleBasedStateMachine):
     def restart(self) -> None:
         self.store.close()
         self.store = self.world.open(self.folder, credit_uc=0)
+
+    # -- standby pay ----------------------------------------------------------
+
+    @rule(uc=st.sampled_from([1, 70_000, 9_000_000]), source=st.sampled_from(_SOURCES))
+    def fill_pot(self, uc: int, source: str) -> None:
+        self.n_bodies += 1
+        note = str(self.n_bodies)
+        name = "fees" if source == "fee" else "outside"
+        if self.model.fill_pot(source, uc):
+            assert fill_pot(self.store, uc, note, name)["new"]
+            assert not fill_pot(self.store, uc, note, name)["new"]
+            return
+        with pytest.raises(InsufficientFunds):
+            fill_pot(self.store, uc, note, name)
+
+    @rule(
+        names=st.sets(st.sampled_from((*WORKERS, "stranger")), min_size=1),
+        pot_uc=st.sampled_from([1, 100_000, 5_000_000, 90_000_000]),
+    )
+    def stand_by(self, names: set[str], pot_uc: int) -> None:
+        self.n_bodies += 1
+        held_by = [self.parties.get(name) or Party(name) for name in names]
+        paper = paper_of(
+            self.world,
+            *held_by,
+            pot_uc=pot_uc,
+            manifest_hash=self.n_bodies.to_bytes(32, "big"),
+            price_table_hash=bytes(32),
+        )
+        known = self.model.known()
+        pay = {self.names.get(who, ""): uc for who, uc in paper.pay().items()}
+        paid = {name: uc for name, uc in pay.items() if name in known}
+        if not self.model.stand_by(paid):
+            with pytest.raises(PotEmpty):
+                book(self.store, self.world, paper)
+            return
+        booked = book(self.store, self.world, paper)
+        assert (booked.is_repeat, booked.paid_uc) == (False, sum(paid.values()))
+        assert book(self.store, self.world, paper).is_repeat
 
     # -- disputes -------------------------------------------------------------
 

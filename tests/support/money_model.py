@@ -109,6 +109,7 @@ class MoneyModel:
         self.balances: Counter[tuple[str, str]] = Counter()
         self.grants: list[Grant] = []
         self.keys: list[Key] = []
+        self.held: list[Key] = []  # standby pay: parts of no voucher
         self.questions: list[Question] = []
         self.payouts: list[Payout] = []
         self.ends: list[int] = []  # of the closed periods
@@ -120,6 +121,29 @@ class MoneyModel:
 
     def fund(self, backbone: str, uc: int) -> None:
         self.move((EXTERNAL, EXTERNAL), (backbone, "client_deposit"), uc)
+
+    # -- standby pay ----------------------------------------------------------
+
+    def fill_pot(self, source: str, uc: int) -> bool:
+        if source == "fee" and self.balances[EXTERNAL, "fee"] < uc:
+            return False
+        self.move((EXTERNAL, source), (EXTERNAL, "standby"), uc)
+        return True
+
+    def known(self) -> set[str]:
+        """Return the workers that a voucher was ever filed for."""
+        return {key.worker for key in self.keys if key.n_filed}
+
+    def stand_by(self, pay: dict[str, int]) -> bool:
+        """Pay all workers out of the pot, or nobody."""
+        if sum(pay.values()) > self.balances[EXTERNAL, "standby"]:
+            return False
+        for worker, uc in pay.items():
+            self.move((EXTERNAL, "standby"), (worker, "worker_available"), uc)
+            part = Key(backbone="", worker=worker)
+            part.parts["standby"] = uc, self.now_us
+            self.held.append(part)
+        return True
 
     # -- grants and filings ---------------------------------------------------
 
@@ -327,7 +351,7 @@ class MoneyModel:
         }
         return [
             (key, part)
-            for key in self.keys
+            for key in (*self.keys, *self.held)
             if key.worker == worker
             for part in key.parts
             if (id(key), part) not in taken
