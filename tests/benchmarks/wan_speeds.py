@@ -1,5 +1,6 @@
 """Decoding at a distance, all arms in turn; one hash of tokens for each profile."""
 
+import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -97,9 +98,19 @@ async def ask_in_turn(
         for number in range(n_rounds + 1):
             for workload in distance.workloads:
                 found = await _round(asked, workload)
+                _tell(distance, workload, number, found)
                 check_hashes(found, f"{distance.name}, {workload.name}")
                 for arm, run in found.items() if number else ():
                     speeds.rounds[distance.name, workload.name, arm.name].append(run)
+
+
+def _tell(
+    distance: Distance, workload: Workload, number: int, found: Mapping[Arm, Run]
+) -> None:
+    """Show a round as it ends: the whole takes long."""
+    rates = ", ".join(f"{arm.name} {run.rate:.1f}" for arm, run in found.items())
+    place = f"{distance.name}, {workload.name}, round {number}"
+    print(f"        {place}: {rates} tokens/s", file=sys.stderr, flush=True)
 
 
 async def _round(
