@@ -1,9 +1,10 @@
 """`p2pmoe doctor [URL]`: what stands between this host and a network.
 
-Looks at what computes here, disk, open files and port 443, and, with an invite or URL,
-at proxy, names, IPv4 and IPv6, TLS, the relay, the clock and the token. Each finding is
-one line with what to do. Exit code 0 if there is no fault, 1 if there is one. Changes
-nothing.
+Looks at what computes here, disk, open files and port 443; for a contributor at key,
+limits, memory, power, traffic, heat and the worker that runs; and, with an invite or
+URL, at proxy, names, IPv4 and IPv6, TLS, the relay, the clock and the token. Each
+finding is one line with what to do. Exit code 0 if there is no fault, 1 if there is
+one. Changes nothing.
 """
 
 import sys
@@ -47,7 +48,8 @@ def _doctor(
     from p2pmoe.cli.tables import print_json
     from p2pmoe.doctor.findings import Verdict
 
-    findings = _host(data or worker_folder())
+    folder = data or worker_folder()
+    findings = _host(folder) + trio.run(_contributor, folder)
     endpoints, token, found = _membership(url, invite, ca)
     findings += found
     findings += trio.run(_look, endpoints, token)
@@ -71,6 +73,33 @@ def _host(folder: Path) -> "list[Finding]":
         kernel = fault_of("kernel", error)
     limit = machine.file_limit()
     return [kernel, machine.disk(folder), machine.open_files(limit)]
+
+
+async def _contributor(folder: Path) -> "list[Finding]":
+    """Look at what a worker would, or does, say of this machine."""
+    import trio
+
+    from mobile_worker.clock import SystemClock
+    from mobile_worker.contribute.machine import this_machine
+    from mobile_worker.governor.sensors import SystemSensors
+    from p2pmoe.doctor import contributor
+
+    limited, limits = contributor.limits(folder)
+    findings = [contributor.key(folder), limited]
+    if limits is not None:
+        clock = SystemClock()
+        sensors = SystemSensors(clock)
+        sensors.look(clock.monotonic())
+        await sensors.ask()
+        readings = sensors.look(clock.monotonic())
+        findings += [
+            contributor.memory(this_machine(), limits),
+            contributor.power(readings, limits),
+            contributor.metered(readings, limits),
+            contributor.heat(readings),
+        ]
+    findings.append(await trio.to_thread.run_sync(contributor.worker, folder))
+    return findings
 
 
 def _membership(

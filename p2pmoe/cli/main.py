@@ -115,6 +115,13 @@ def main() -> None:
             file=sys.stderr,
         )
         sys.exit(2)
+    from p2pmoe.cli import termux
+
+    if termux.is_termux(sys.platform, os.environ):
+        missing = termux.missing_packages()
+        if missing:
+            print(termux.refusal(missing), file=sys.stderr)
+            sys.exit(2)
     try:
         code = _run(build_app(_only_command()))
     except KeyboardInterrupt:

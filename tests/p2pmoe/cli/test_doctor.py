@@ -42,7 +42,8 @@ def test_of_a_host_alone_and_of_a_running_relay(tmp_path: Path) -> None:
     code, findings = doctor("--data", str(tmp_path))
     assert code == 0
     found = by_check(findings)
-    assert set(found) == {"kernel", "disk", "files", "relay", "port"}
+    own = {"key", "limits", "memory", "power", "traffic", "heat", "worker"}
+    assert set(found) == {"kernel", "disk", "files", "relay", "port"} | own
     assert "no network is named" in found["relay"]["finding"]
     options = ("--self-signed", "--listen", "127.0.0.1:0", "--only")
     process = OperatorProcess(
