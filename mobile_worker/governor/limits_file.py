@@ -32,7 +32,7 @@ def read_limits(path: Path) -> Limits:
     try:
         with path.open("rb") as file:
             raw = file.read(_MAX_BYTES + 1)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):  # nothing is there
         return PRESETS[Preset.QUIET]
     except OSError as error:
         reason = (error.strerror or str(error)).lower()

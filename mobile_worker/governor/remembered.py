@@ -108,7 +108,7 @@ def _read(path: Path) -> _Record:
         with path.open("rb") as file:
             raw = file.read(_MAX_BYTES + 1)
         found = json.loads(raw) if len(raw) <= _MAX_BYTES else None
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):  # nothing is there
         return record
     except (OSError, ValueError, RecursionError):
         found = None

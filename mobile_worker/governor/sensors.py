@@ -97,9 +97,13 @@ class SystemSensors:
     async def run(self) -> None:
         """Ask programs once a minute, until cancelled."""
         while True:
-            asked = self._way.interface if self._way.is_metered is None else ""
-            await self.outside.refresh(asked, self.clock.wall_us() / 1e6)
+            await self.ask()
             await trio.sleep(_PROGRAMS_S)
+
+    async def ask(self) -> None:
+        """Ask programs once what files do not tell."""
+        asked = self._way.interface if self._way.is_metered is None else ""
+        await self.outside.refresh(asked, self.clock.wall_us() / 1e6)
 
     def _read_files(self) -> None:
         system = self.root / "sys/class"

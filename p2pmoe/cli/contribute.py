@@ -16,6 +16,7 @@ from p2pmoe.cli.authority import CaFile, use_authorities
 if TYPE_CHECKING:
     from mobile_worker.contribute.service import Started
     from mobile_worker.contribute.settings import ContributeSettings
+    from p2pmoe.cli.contribute_limits import Budget
     from p2pmoe.network.invite import Invite
     from relay.endpoint import Endpoint
     from relay.keys import PeerId
@@ -30,10 +31,25 @@ InviteFile = Annotated[
     Path | None,
     typer.Option("--invite", metavar="FILE", help="Invite file; else P2PMOE_INVITE."),
 ]
-Memory = Annotated[
-    str, typer.Option(metavar="SIZE", help="Memory for experts, like 512M or 1.5G.")
+Preset = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="quiet (1 processor, on mains, gives way to other work), balanced or max; "
+        "else as `p2pmoe limits` says.",
+    ),
 ]
-Disk = Annotated[str, typer.Option(metavar="SIZE", help="Disk for shards, like 2G.")]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="Memory for experts, like 512M or 1.5G; else by the limits.",
+    ),
+]
+Disk = Annotated[
+    str | None,
+    typer.Option(metavar="SIZE", help="Disk for shards, like 2G; else by the limits."),
+]
 Hub = Annotated[bool, typer.Option("--hub", help="A fast peer with direct links.")]
 Listen = Annotated[
     str | None,
@@ -59,11 +75,11 @@ Domain = Annotated[
     ),
 ]
 Threads = Annotated[
-    int,
+    int | None,
     typer.Option(
         metavar="N",
-        help="Threads that compute calls, 1 to 4 a processor; the native kernel alone "
-        "shares one call among them.",
+        help="Threads that compute calls, 1 to 4 a processor, else by the limits; the "
+        "native kernel alone shares one call among them.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Report as JSON lines on stdout.")]
@@ -88,8 +104,9 @@ def _contribute(
     url: Url = None,
     invite: InviteFile = None,
     ca: CaFile = None,
-    memory: Memory = "512M",
-    disk: Disk = "2G",
+    preset: Preset = None,
+    memory: Memory = None,
+    disk: Disk = None,
     hub: Hub = False,
     listen: Listen = None,
     advertise: Advertise = None,
@@ -97,55 +114,73 @@ def _contribute(
     data: Data = None,
     yes: Yes = False,
     domain: Domain = None,
-    threads: Threads = 1,
+    threads: Threads = None,
     page: Page = "8377",
     as_json: AsJson = False,
     ready_file: ReadyFile = None,
 ) -> None:
     """Serve experts from this machine's memory, and earn for it."""
-    import logging
-    from functools import partial
-
-    import trio
-
     from mobile_worker.contribute import machine
-    from mobile_worker.contribute.process import run_worker
-    from mobile_worker.contribute.service import Hooks
     from mobile_worker.contribute.settings import ContributeSettings
     from p2pmoe.cli.computing import wanted_kernel
-    from p2pmoe.cli.contribute_view import open_view
+    from p2pmoe.cli.contribute_limits import Asked, budget_of
     from p2pmoe.cli.data_folders import worker_folder
-    from p2pmoe.cli.sizes import parse_size
-    from p2pmoe.contributor.beside import Beside
-    from p2pmoe.network.running import log_to_stderr
 
     use_authorities(ca)
     (endpoint, *further), token, network = network_of(url, invite)
+    folder = data or worker_folder()
+    asked = Asked(preset=preset, memory=memory, disk=disk, threads=threads)
+    budget = budget_of(folder, machine.this_machine(), asked)
     settings = ContributeSettings(
-        data=data or worker_folder(),
+        data=folder,
         endpoint=endpoint,
         further=tuple(further),
         token=token,
         network=network,
-        memory_bytes=parse_size(memory, option="--memory"),
-        disk_bytes=parse_size(disk, option="--disk"),
+        memory_bytes=budget.memory_bytes,
+        disk_bytes=budget.disk_bytes,
         domain=_domain(domain) or machine.default_domain(),
         hub=hub,
         listen=_listen(listen, hub=hub),
         advertise=_advertised(advertise or [], hub=hub),
         lan=_lan(wanted=lan),
-        n_threads=threads,
+        n_threads=budget.n_threads,
         kernel=wanted_kernel(),
+        limits=budget.limits,
     )
-    here = machine.this_machine()
-    machine.check_limits(here, memory_bytes=settings.memory_bytes, n_threads=threads)
-    _ask(settings, yes=yes)
+    settings = _ask(settings, budget, yes=yes)
+    _work(settings, page_port=_port(page), as_json=as_json, ready_file=ready_file)
+
+
+def _work(
+    settings: "ContributeSettings",
+    *,
+    page_port: int | None,
+    as_json: bool,
+    ready_file: Path | None,
+) -> None:
+    import logging
+    from functools import partial
+
+    import trio
+
+    from mobile_worker.contribute.process import run_worker
+    from mobile_worker.contribute.service import Hooks
+    from mobile_worker.governor.presets import MANNERS
+    from mobile_worker.governor.priority import be_nice
+    from mobile_worker.governor.sensors import SystemSensors
+    from p2pmoe.cli.contribute_view import open_view
+    from p2pmoe.contributor.beside import Beside
+    from p2pmoe.network.running import log_to_stderr
+
+    be_nice(MANNERS[settings.limits.preset].nice)  # before there are other threads
     log_to_stderr(logging.WARNING)  # the view says the rest
     with open_view(as_json=as_json) as view:
         hooks = Hooks(
             report=view,
+            sensors=lambda clock: SystemSensors(clock=clock),
             started=partial(_tell, ready_file=ready_file),
-            beside=Beside(folder=settings.data, page_port=_port(page)).run,
+            beside=Beside(folder=settings.data, page_port=page_port).run,
         )
         exit_code = trio.run(run_worker, settings, hooks)
     raise typer.Exit(exit_code)
@@ -245,7 +280,18 @@ def _lan(*, wanted: bool) -> bool:
     return wanted
 
 
-def _ask(settings: "ContributeSettings", *, yes: bool) -> None:
+def _ask(
+    settings: "ContributeSettings", budget: "Budget", *, yes: bool
+) -> "ContributeSettings":
+    """Show what will be used and ask once; return the settings, as answered."""
+    from dataclasses import replace
+
+    from p2pmoe.cli.contribute_limits import (
+        ask_unknown,
+        first_readings,
+        limits_line,
+        unknown_of,
+    )
     from p2pmoe.cli.sizes import format_size
 
     lines = [
@@ -253,16 +299,19 @@ def _ask(settings: "ContributeSettings", *, yes: bool) -> None:
         f"  memory  up to {format_size(settings.memory_bytes)}",
         f"  disk    up to {format_size(settings.disk_bytes)} in {settings.data}",
         f"  compute {settings.n_threads} thread{'s' if settings.n_threads > 1 else ''}",
+        f"  limits  {limits_line(settings.limits)}",
     ]
     if settings.listen:
         lines.append(f"  direct links on {settings.listen}")
     if settings.lan:
         lines.append("  direct links on the local network, announced there")
     print("\n".join(lines), file=sys.stderr, flush=True)
-    if yes or not sys.stdin.isatty():
-        return
-    if not typer.confirm("Go on?", default=True, err=True):
+    asks = not yes and sys.stdin.isatty()
+    unknown = unknown_of(settings.limits, first_readings())
+    limits = ask_unknown(budget, settings.limits_file, unknown, asks=asks)
+    if asks and not typer.confirm("Go on?", default=True, err=True):
         raise typer.Exit(0)
+    return replace(settings, limits=limits)
 
 
 def _tell(started: "Started", *, ready_file: Path | None) -> None:

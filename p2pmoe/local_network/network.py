@@ -68,7 +68,7 @@ async def start_worker(
     return await stage.start(
         name,
         [
-            *("contribute", "--invite", invite, "--yes"),
+            *("contribute", "--invite", invite, "--yes", "--preset", "max"),
             *("--memory", options.memory, "--disk", options.disk),
             *("--data", str(stage.folder / name), "--domain", name, *as_hub),
         ],

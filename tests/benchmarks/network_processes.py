@@ -62,6 +62,7 @@ async def start_worker(
         name,
         [
             *("contribute", "--invite", str(invite), "--yes", "--memory", memory),
+            *("--preset", "max"),  # the backbone beside it is other work
             *("--data", str(stage.folder / name), "--domain", name, *direct),
         ],
     )

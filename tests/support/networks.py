@@ -151,7 +151,7 @@ class Network:
         hub = ["--hub", "--listen", "127.0.0.1:0"] if name == "hub" else []
         report = await self.start(
             name,
-            *("contribute", "--invite", self.invite, "--yes"),
+            *("contribute", "--invite", self.invite, "--yes", "--preset", "max"),
             *("--memory", _MEMORY.get(name, _EDGE_MEMORY), "--domain", name),
             *("--data", str(self.folder / name), *hub),
         )
