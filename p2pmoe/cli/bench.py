@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from p2pmoe.cli.bench_device import add_device_command
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -49,6 +51,7 @@ def register(app: typer.Typer) -> None:
     )
     group.callback()(_bench)
     group.command("kernels")(_kernels)
+    add_device_command(group)
     app.add_typer(group, name="bench")
 
 
