@@ -12,6 +12,11 @@ from p2pmoe.market.coverage import Replica, coverage_permille, is_met
 from p2pmoe.market.deployments import key_of
 from p2pmoe.market.devices import Device, ExpertKey, layer_of
 from p2pmoe.market.wanted import Wanted
+from tests.support.assignment_oracle import (
+    best_coverage,
+    small_worlds,
+    useful_coverage,
+)
 from tests.support.market_worlds import (
     SHARD_BYTES,
     make_device,
@@ -160,6 +165,16 @@ def test_b34_copies_in_one_domain_keep_nobody_else_out() -> None:
     assert all(s.is_below_floor for s in assignment.below_floor())
     honest = make_device("honest", DeviceClass.LAPTOP, 3, "elsewhere")
     assert set(assignment.fill(honest)) == set(assignment.states)
+
+
+def test_nearly_as_much_is_covered_as_by_the_best_placement_there_is() -> None:
+    ours = best = 0.0
+    for wanted, devices in small_worlds(24):
+        best += best_coverage(wanted, devices)
+        assignment = board(wanted)
+        assignment.fill_all(devices)
+        ours += useful_coverage(assignment)
+    assert 0.98 * best <= ours <= best + 1e-6
 
 
 def test_what_is_at_hand_comes_last() -> None:
