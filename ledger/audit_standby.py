@@ -118,7 +118,7 @@ def _check_rows(
     ]
     same(name, "scarcity", _stored(connection, price_row, seq), experts)
     holdings = sorted(
-        (*divmod(each.expert, 1 << 16), each.worker, each.domain, each.share, amount_uc)
+        (each.worker, *divmod(each.expert, 1 << 16), each.domain, each.share, amount_uc)
         for each, amount_uc in paper.amounts()
     )
     same(name, "holdings", _stored(connection, holding, seq), holdings)

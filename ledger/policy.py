@@ -8,6 +8,7 @@ Contract: one canonical binary encoding, named by its SHA-256:
 
 Version 2 is for terms with standby pay: `standby_uc`, the most that one paper
 (`ledger.standby`) may give, is not zero there; without it the bytes are version 1.
+
 What a closed voucher earned is split in whole micro-credits, rounded down in favour of
 the worker: `fee = amount * fee_ppm // 10^6`, `held = (amount - fee) * holdback_ppm //
 10^6`, the rest is net. The policy that holds is the newest when a voucher closes; no

@@ -73,6 +73,7 @@ price_row = Table(
     Column("multiplier", BigInteger, nullable=False),
     Column("target", BigInteger, nullable=False),
     Column("coverage", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
 )
 
 # A replica that was held through an epoch, and what it is worth.
@@ -80,13 +81,13 @@ holding = Table(
     "holding",
     METADATA,
     Column("paper", ForeignKey("standby_paper.seq"), primary_key=True),
+    Column("worker", LargeBinary, primary_key=True),
     Column("layer", Integer, primary_key=True),
     Column("expert", Integer, primary_key=True),
-    Column("worker", LargeBinary, primary_key=True),
     Column("domain", LargeBinary, nullable=False),
     Column("share", BigInteger, nullable=False),
     Column("amount_uc", BigInteger, nullable=False),
-    Index("holding_by_worker", "worker", "paper"),
+    sqlite_with_rowid=False,  # half the bytes: these rows are many
 )
 
 # What a worker gets of a paper, in one transfer; or why it does not.
@@ -101,6 +102,7 @@ standby_pay = Table(
     CheckConstraint("state in ('paid', 'unknown')"),
     CheckConstraint("amount_uc > 0"),
     Index("standby_pay_by_worker", "worker", "paper"),
+    sqlite_with_rowid=False,
 )
 
 # Which standby pay a payout pays; it is in one living payout at most.

@@ -28,8 +28,8 @@ def _standby_pay_grows(cook: Cook) -> None:
     pay = _first_pay(cook)
     for table in ("standby_pay", "holding"):
         cook.sql(
-            f"update {table} set amount_uc = amount_uc + 7 where rowid = (select min("
-            f"rowid) from {table} where paper = ? and worker = ?)",
+            f"update {table} set amount_uc = amount_uc + 7 where paper = ? and "
+            f"worker = ?{' and layer = 1' if table == 'holding' else ''}",
             pay["paper"],
             pay["worker"],
         )
@@ -158,7 +158,7 @@ def _scarcity_is_rewritten(cook: Cook) -> None:
 def _a_replica_that_nobody_held(cook: Cook) -> None:
     row = cook.row("select * from holding where paper = 2")
     cook.sql(
-        "insert into holding values (2, 9, 9, ?, ?, 1, 0)", row["worker"], row["domain"]
+        "insert into holding values (2, ?, 9, 9, ?, 1, 0)", row["worker"], row["domain"]
     )
 
 
@@ -171,7 +171,7 @@ def _an_epoch_of_another_model(cook: Cook) -> None:
 def _a_holding_of_no_paper(cook: Cook) -> None:
     row = cook.row("select * from holding where paper = 2")
     cook.sql(
-        "insert into holding values (9, 1, 3, ?, ?, 1, 0)", row["worker"], row["domain"]
+        "insert into holding values (9, ?, 1, 3, ?, 1, 0)", row["worker"], row["domain"]
     )
 
 
