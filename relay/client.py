@@ -106,6 +106,11 @@ class RelayConnection:
         self._lost: str | None = None
         self._last_read = trio.current_time()
 
+    @property
+    def heard_s(self) -> float:
+        """Seconds since anything was read of the relay."""
+        return trio.current_time() - self._last_read
+
     def send(
         self,
         destination: PeerId,

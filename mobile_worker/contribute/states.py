@@ -108,6 +108,7 @@ class Facts:
     joined: bool = False
     relay_is_up: bool = False
     relay_detail: str = ""
+    relay_heard_s: float | None = None  # since anything was read of a relay
     n_leased: int = 0
     n_held: int = 0
     fetched_bytes: int = 0

@@ -41,6 +41,12 @@ class LinkedNode:
         return self._switchboard.traffic
 
     @property
+    def relay_heard_s(self) -> float | None:
+        """Seconds since a relay was heard of last; None: there is no connection."""
+        heard = (relay.heard_s for relay in self._switchboard.relays)
+        return min((s for s in heard if s is not None), default=None)
+
+    @property
     def record(self) -> PeerRecord:
         """Our own signed record as it is now."""
         return self._presence.record

@@ -176,6 +176,11 @@ class MemoryNode:
         return self._identity.peer_id
 
     @property
+    def relay_heard_s(self) -> float | None:
+        """Nothing is ever silent here."""
+        return 0.0 if self.connected else None
+
+    @property
     def record(self) -> PeerRecord:
         """Our own signed record."""
         return self._record

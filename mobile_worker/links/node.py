@@ -86,6 +86,11 @@ class Node(Protocol):
         """Counters of this node."""
         ...
 
+    @property
+    def relay_heard_s(self) -> float | None:
+        """Seconds since a relay was heard of last; None: there is no connection."""
+        ...
+
     def send(
         self,
         peer: PeerId,

@@ -141,6 +141,11 @@ class RelayLink:
         return self._connection is not None
 
     @property
+    def heard_s(self) -> float | None:
+        """Seconds since anything was read of it; None: there is no connection."""
+        return None if self._connection is None else self._connection.heard_s
+
+    @property
     def open_to(self) -> MessageClass | None:
         """The least urgent class that there is room for.
 

@@ -80,8 +80,13 @@ def _ends(when: str) -> str:
 def _relay(facts: Facts) -> str:
     if not facts.joined:
         return "not joined yet"
-    seen = "connected" if facts.relay_is_up else "not connected"
-    return f"{seen}: {facts.relay_detail}" if facts.relay_detail else seen
+    if not facts.relay_is_up:
+        why = f": {facts.relay_detail}" if facts.relay_detail else ""
+        return f"not connected{why}"
+    to = f" to {facts.relay_detail}" if facts.relay_detail else ""
+    heard_s = facts.relay_heard_s
+    heard = "" if heard_s is None else f", heard {format_duration(heard_s)} ago"
+    return f"connected{to}{heard}"
 
 
 def _served(facts: Facts) -> str:
@@ -180,6 +185,7 @@ def _fields(status: Status, facts: Facts, now: float) -> dict[str, object]:
         "pauses": [str(pause.cause) for pause in facts.pauses],
         "relay_is_up": facts.relay_is_up,
         "relay": facts.relay_detail,
+        "relay_heard_s": _seconds(facts.relay_heard_s),
         "kernel": facts.kernel,
         "experts_held": facts.n_held,
         "experts_leased": facts.n_leased,
@@ -198,6 +204,10 @@ def _fields(status: Status, facts: Facts, now: float) -> dict[str, object]:
         "use": _rounded(asdict(facts.use)),
         "readings": _rounded(asdict(facts.readings)),
     }
+
+
+def _seconds(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 1)
 
 
 def _rounded(values: Mapping[str, object]) -> dict[str, object]:

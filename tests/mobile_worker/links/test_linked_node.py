@@ -41,6 +41,7 @@ async def test_what_cannot_be_sent_is_refused_at_once():
             a.send(b.peer_id, Cancel(request=-1))
         assert a.path(b.peer_id) is None
         assert a.traffic.up_bytes[PathKind.DIRECT] == 0
+        assert a.relay_heard_s is None
 
 
 @trio_test

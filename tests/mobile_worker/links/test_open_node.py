@@ -69,6 +69,8 @@ async def test_messages_go_by_the_relay():
             assert a.record_of(b.peer_id) == b.record
             b.send(a.peer_id, Cancel(request=2))
             assert (await next_arrival(a)).message == Cancel(request=2)
+            assert a.relay_heard_s is not None
+            assert 0 <= a.relay_heard_s < 60
 
 
 @trio_test

@@ -14,6 +14,8 @@ def working() -> Facts:
     return Facts(
         joined=True,
         relay_is_up=True,
+        relay_detail="da24f220",
+        relay_heard_s=2.04,
         kernel="wasm/plain",
         n_leased=12,
         n_held=12,
@@ -60,7 +62,7 @@ def test_five_lines_with_every_figure() -> None:
         "ready: holds 12 experts, waiting for work "
         "(for 1 min 40 s; ends when a backbone sends work)"
     )
-    assert text(report, "relay") == "connected"
+    assert text(report, "relay") == "connected to da24f220, heard 2 s ago"
     assert text(report, "served") == (
         "41 expert calls in the last minute, 2000 today, 900 since its start, "
         "5 dispatches refused"
