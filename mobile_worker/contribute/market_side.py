@@ -26,6 +26,7 @@ from mobile_worker.contribute.errors import MarketRefused
 from mobile_worker.contribute.last_leases import LastLeases
 from mobile_worker.contribute.leases import LeaseBook
 from mobile_worker.contribute.offering import OfferTimes
+from mobile_worker.contribute.own_standing import OwnStanding
 from mobile_worker.contribute.suspension import SuspensionWatch
 from mobile_worker.errors import LocalError, RecordError
 from mobile_worker.expert_id import ExpertId
@@ -46,6 +47,7 @@ logger = logging.getLogger("p2pmoe.contribute")
 _MAX_REASON_CHARS = 150
 
 OnLeases = Callable[[], None]
+OnCanary = Callable[[messages.Canary], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,11 +65,17 @@ class MarketParts:
 
 
 class MarketSide:
-    """See the module. `on_leases` is called whenever the set of experts changed."""
+    """See the module.
+
+    `on_leases` is called whenever the set of experts changed, `on_canary` with each
+    canary. `standing` is what the market told of it last.
+    """
 
     def __init__(self, parts: MarketParts) -> None:
         """Offer at the first tick."""
         self.on_leases: OnLeases = lambda: None
+        self.on_canary: OnCanary = lambda _: None
+        self.standing = OwnStanding()
         self.fallback: Fallback | None = None
         self.is_draining = False
         self.is_resting = False
@@ -89,6 +97,10 @@ class MarketSide:
             case messages.Release(lease=lease, experts=experts):
                 self._parts.leases.release(lease, experts)
                 self.on_leases()
+            case messages.Canary():
+                self.on_canary(message)
+            case messages.Standing():
+                self._stands(message)
             case messages.Refused(what=MessageType.OFFER, reason=reason):
                 if not self._was_leased:
                     raise MarketRefused(f"the market refuses this worker: {reason}")
@@ -169,19 +181,27 @@ class MarketSide:
         is_kept = self.fallback is not None and self.fallback.keeps_leases(now)
         if is_kept or not relay_is_up:
             parts.leases.prolong(now)
+        elif parts.watch.is_away:  # for too long
+            parts.leases.doubt(now)
         if parts.leases.lapse(now) or suspended:
             logger.warning("a lease has lapsed")
             self._offers.start_over()
             self.on_leases()
         if self.is_draining or self.is_resting or not relay_is_up:
             return
-        if self._offers.is_due(now):
+        if self.standing.may_offer(now) and self._offers.is_due(now):
             self._say(self.offer())
             parts.leases.forget_reports()
         for renewal in () if is_kept else parts.leases.renewals(now):
             self._say(renewal)
         for report in parts.leases.reports():
             self._say(report, about=report.lease)
+
+    def _stands(self, standing: messages.Standing) -> None:
+        """Note it; a kicked worker is off the market's list, and offers when it may."""
+        self.standing.said(standing, self._parts.clock.monotonic())
+        if self.standing.kicked:
+            self._offers.start_over()
 
     def _leased(self, lease: messages.Lease) -> None:
         parts = self._parts

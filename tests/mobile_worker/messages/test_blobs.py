@@ -4,13 +4,17 @@ import dataclasses
 
 import pytest
 
-from mobile_worker.errors import UnsendableMessage
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mobile_worker.errors import MessageError, UnsendableMessage
 from mobile_worker.messages import (
     MAX_PIECE_BYTES,
     BlobError,
     encode_message,
     parse_message,
 )
+from mobile_worker.messages.blobs import MAX_HOLDERS, pack_holders, unpack_holders
 from tests.support.messages import EXAMPLES
 
 
@@ -33,3 +37,21 @@ def test_a_blob_without_a_body_says_why():
 def test_what_cannot_be_sent(name, changes):
     with pytest.raises(UnsendableMessage):
         encode_message(dataclasses.replace(EXAMPLES[name], **changes))
+
+
+@given(st.lists(st.binary(max_size=300), max_size=12))
+def test_holders_are_named_by_their_records_up_to_a_bound(records):
+    assert unpack_holders(pack_holders(records)) == records[:MAX_HOLDERS]
+
+
+@given(st.binary(max_size=200))
+def test_whatever_names_holders_is_read_or_refused(body):
+    try:
+        assert pack_holders(unpack_holders(body)) == body
+    except MessageError:
+        pass
+
+
+def test_more_holders_than_the_bound_are_refused():
+    with pytest.raises(MessageError):
+        unpack_holders(pack_holders([b"r"]) * (MAX_HOLDERS + 1))

@@ -9,12 +9,19 @@ import trio
 
 from mobile_worker.errors import SendQueueFull
 from mobile_worker.messages.blobs import Blob, BlobError, Get
-from mobile_worker.shards.desk import BlobDesk, answer_get
+from mobile_worker.shards.desk import (
+    BlobDesk,
+    answer_get,
+    busy_blob,
+    holders_blob,
+)
 from mobile_worker.shards.errors import ShardUnavailable
 from mobile_worker.shards.fetch import fetch_shard
 from mobile_worker.shards.store import ShardStore
 from mobile_worker.shards.transfer import MAX_ANSWER_BYTES
 from relay.keys import PeerId
+from relay.tokens import Role
+from tests.support.market_peers import identity_of, record_of
 from tests.support.trio_test import trio_test
 
 BODY = bytes(range(256)) * 300
@@ -113,3 +120,25 @@ async def test_a_busy_holder_is_asked_again_and_an_ignorant_one_is_not() -> None
     with trio.move_on_after(5) as scope:
         await BlobDesk(lambda *_: None).source(HOLDER).read(DIGEST, 0, 10)
     assert scope.cancelled_caught
+
+
+@trio_test(autojump=True)
+async def test_a_backbone_names_who_else_has_it() -> None:
+    records = [record_of(identity_of(n), Role.WORKER) for n in ("one", "two")]
+    bodies = {
+        b"a" * 32: [record.encoded for record in records],
+        b"b" * 32: [],
+        b"c" * 32: [records[0].encoded[:-1] + b"!"],  # B39: a signature that is wrong
+    }
+
+    def send(peer: PeerId, question: Get) -> None:
+        assert (question.offset, question.length) == (0, 0)
+        body = bodies.get(question.digest)
+        known = [] if body is None else body
+        answer = busy_blob(question) if body is None else holders_blob(question, known)
+        desk.arrived(peer, answer)
+
+    desk = BlobDesk(send)
+    assert await desk.holders(HOLDER, b"a" * 32) == records
+    for other in (b"b", b"c", b"d"):
+        assert await desk.holders(HOLDER, other * 32) == []

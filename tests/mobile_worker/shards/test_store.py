@@ -232,6 +232,79 @@ def test_stale_parts_go_before_shards(tmp_path: Path) -> None:
     assert not (tmp_path / ("1" * 64 + ".part")).exists()
 
 
+def test_parts_that_wait_to_be_resumed_go_last(tmp_path: Path) -> None:
+    store = ShardStore(tmp_path, max_bytes=40)
+    shard = stored(store, b"s" * 20)
+    part = store.begin("1" * 64, 20)
+    part.append(b"half")
+    part.abandon()
+    store.keep(["1" * 64])
+    store.begin("2" * 64, 20)
+    assert not store.has(shard)
+    assert (tmp_path / ("1" * 64 + ".part")).exists()
+
+
+def test_what_was_leased_longest_ago_goes_first_after_a_restart_too(
+    tmp_path: Path,
+) -> None:
+    store = ShardStore(tmp_path, max_bytes=100)
+    one, two, three = (stored(store, bytes([n]) * 10) for n in range(3))
+    for at, name in enumerate((one, two, three)):
+        os.utime(tmp_path / f"{name}.shard", (at, at))
+    store = ShardStore(tmp_path, max_bytes=30)
+    store.keep([one, two])
+    store.keep([two])  # the lease on `one` has ended just now
+    again = ShardStore(tmp_path, max_bytes=30)
+    again.begin("f" * 64, 5)
+    assert [again.has(name) for name in (one, two, three)] == [True, False, True]
+    store.keep([])
+    again = ShardStore(tmp_path, max_bytes=100)
+    assert list(again._sizes)[-1] == one
+
+
+def test_a_file_that_another_program_put_there_is_found(tmp_path: Path) -> None:
+    store = ShardStore(tmp_path, max_bytes=100)
+    body = b"put there"
+    name = hashlib.sha256(body).hexdigest()
+    assert not store.look(name)
+    (tmp_path / f"{name}.shard").write_bytes(body)
+    assert not store.has(name)
+    assert store.look(name)
+    assert store.check(name) == len(body)
+    other = "1" * 64
+    (tmp_path / f"{other}.shard").symlink_to(tmp_path / f"{name}.shard")
+    assert not store.look(other)  # B06
+
+
+def test_a_check_reads_once_and_removes_what_is_wrong(tmp_path: Path) -> None:
+    store = ShardStore(tmp_path, max_bytes=100)
+    name = stored(store, b"right")
+    again = ShardStore(tmp_path, max_bytes=100)
+    (tmp_path / f"{name}.shard").write_bytes(b"wrong")
+    with pytest.raises(ShardCorrupt):
+        again.check(name)
+    assert not again.has(name)
+    with pytest.raises(ShardMissing):
+        again.check(name)
+
+
+def test_clearing_leaves_what_is_kept_and_what_is_written(tmp_path: Path) -> None:
+    store = ShardStore(tmp_path, max_bytes=100)
+    kept, other = stored(store, b"k" * 10), stored(store, b"o" * 20)
+    store.keep([kept])
+    part = store.begin("1" * 64, 20)
+    part.append(b"half")
+    stale = store.begin("2" * 64, 20)
+    stale.append(b"five5")
+    stale.abandon()
+    assert store.clear() == (2, 25)
+    assert store.has(kept)
+    assert not store.has(other)
+    part.append(b"on")
+    part.abandon()
+    assert sorted(each.suffix for each in tmp_path.iterdir()) == [".part", ".shard"]
+
+
 def test_a_full_disk_is_one_line_and_keeps_the_part(
     store: ShardStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
