@@ -128,6 +128,9 @@ class Figures:
         facts.pauses, facts.duty = governor.decision.pauses, governor.decision.duty
         facts.readings = governor.readings
         facts.use = self._use(parts, now)
+        standing = parts.market_side.standing
+        facts.kicked, facts.probation = standing.kicked, standing.probation
+        facts.kicked_ends = facts.probation_ends = standing.ends_when(now)
 
     def _use(self, parts: FigureParts, now: float) -> Use:
         governor = parts.governor

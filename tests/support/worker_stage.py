@@ -25,6 +25,7 @@ from mobile_worker.contribute.service import Hooks, Started, contribute
 from mobile_worker.contribute.settings import ContributeSettings
 from mobile_worker.contribute.states import Facts, Status
 from mobile_worker.expert_id import ExpertId
+from mobile_worker.governor.sensors import NoSensors, Sensors
 from mobile_worker.links.events import Arrived
 from mobile_worker.links.memory import MemoryNetwork, MemoryNode
 from mobile_worker.links.node import NodeSettings
@@ -273,6 +274,7 @@ class Stage:
         """Run a worker; it is stopped when the block ends."""
         kernel = cast("Kernel | None", changes.pop("kernel", None))
         beside = cast("Beside | None", changes.pop("beside", None))
+        sensors = cast("Sensors", changes.pop("sensors", NoSensors()))
         running = RunningWorker(
             trio.Event(), [], [], [], [], trio.Event(), trio.Event()
         )
@@ -294,6 +296,7 @@ class Stage:
             fetch=FetchSettings(piece_timeout_s=2.0, max_failures=2),
             open_relays=lambda _: RelayBlobs(()),
             beside=beside,
+            sensors=lambda _: sensors,
         )
 
         async def run() -> None:

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from mobile_worker.contribute.greeting import hello_ack, problem_of
+from ledger.tally import TabTerms
+from mobile_worker.contribute.greeting import hello_ack, hello_again, problem_of
 from mobile_worker.contribute.leases import LeaseBook
 from mobile_worker.messages import PROTOCOL_VERSION, Hello
 from relay.keys import PeerId
@@ -39,3 +40,17 @@ def test_the_answer_carries_the_tab() -> None:
     answer = hello_ack(HELLO, SELF_TEST, b"tab-tab-")
     assert (answer.ack, answer.tab, answer.profile) == (True, b"tab-tab-", 1)
     assert answer.self_test == SELF_TEST
+
+
+def test_who_rested_goes_on_with_the_tab() -> None:
+    terms = TabTerms(
+        network=bytes(32),
+        manifest_hash=MODEL,
+        profile=1,
+        worker=b"w" * 32,
+        backbone=BACKBONE,
+        tab=b"tab-tab-",
+    )
+    hello = hello_again(terms, SELF_TEST)
+    assert (hello.ack, hello.tab, hello.manifest_hash) == (False, b"tab-tab-", MODEL)
+    assert problem(hello) is None

@@ -41,5 +41,6 @@ def test_a_hub_says_so() -> None:
 def test_everything_lies_in_the_data_folder() -> None:
     one = settings(MIB)
     places = (one.identity_file, one.shard_folder, one.spool_folder)
+    places += (one.limits_file, one.record_file)
     assert all(place.parent == Path("/data") for place in places)
-    assert len(set(places)) == 3
+    assert len(set(places)) == 5

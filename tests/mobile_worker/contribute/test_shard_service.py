@@ -132,3 +132,19 @@ async def test_a_peer_that_takes_nothing_ends_nothing() -> None:
         node.is_full = False
         service.asked(PEER, get(HELD_NAME))
     assert len(node.sent) == 1
+
+
+@trio_test(autojump=True)
+async def test_a_pause_and_a_rate_behind_say_busy() -> None:
+    node = _Node()
+    async with running(node) as service:
+        service.is_paused = True
+        service.asked(PEER, get(HELD_NAME))
+        service.is_paused = False
+        service.pace.allow(1.0)
+        service.pace.spent(10, trio.current_time())
+        service.asked(PEER, get(HELD_NAME))
+        await trio.sleep(10)
+        service.asked(PEER, get(HELD_NAME, 0, 5))
+    errors = [blob.error for _, blob in node.sent]
+    assert errors == [BlobError.BUSY, BlobError.BUSY, BlobError.OK]

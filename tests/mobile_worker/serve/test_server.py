@@ -347,3 +347,95 @@ async def test_real_threads_give_the_same_bytes(
             alone = bench.kernel.expert(weights, rows, Profile.R16)
             assert results[1000 + first] == alone
         nursery.cancel_scope.cancel()
+
+
+@trio_test(autojump=True)
+async def test_a_paused_server_refuses_without_fault_and_finishes_what_it_took() -> (
+    None
+):
+    async with running() as bench:
+        bench.server.dispatched(PEER, MODEL.dispatch(0))
+        bench.server.paused = "paused battery: 43 %"
+        bench.server.dispatched(PEER, MODEL.dispatch(1))
+        await bench.server.idle()
+        errors = sorted(answer.error for answer in bench.sent)
+        assert errors == sorted([OutputError.OK, OutputError.DRAINING])
+        assert bench.server.counts.refused == 0
+        assert bench.tab.n_open == 1
+        bench.server.paused = ""
+        assert error_of(await bench.ask(MODEL.dispatch(1))) is OutputError.OK
+
+
+@trio_test(autojump=True)
+async def test_answers_keep_to_a_rate_and_the_queue_is_what_waits() -> None:
+    async with running(max_jobs=2) as bench:
+        (first,) = await bench.ask(MODEL.dispatch(0))
+        n_bytes = len(first.results)
+        bench.server.pace.allow(n_bytes / 10)
+        await bench.ask(MODEL.dispatch(1))
+        started = trio.current_time()
+        bench.sent.clear()
+        for at in range(2, 6):
+            bench.server.dispatched(PEER, MODEL.dispatch(at))
+        assert [type(each) for each in bench.sent] == [Busy, Busy]
+        await bench.server.idle()
+        # What the answer before took of the rate; then both go together.
+        assert trio.current_time() - started == pytest.approx(10.0)
+
+
+class SlowThreads:
+    """Threads in which everything takes a second, and how many run at once."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.most = self._n = 0
+        monkeypatch.setattr(trio.to_thread, "run_sync", self)
+
+    async def __call__(self, function, *arguments: object, **_: object) -> object:
+        self._n += 1
+        self.most = max(self.most, self._n)
+        await trio.sleep(1.0)
+        self._n -= 1
+        return function(*arguments)
+
+
+@trio_test(autojump=True)
+async def test_half_the_duty_rests_as_long_as_it_computed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    SlowThreads(monkeypatch)
+    async with running() as bench:
+        bench.server._mac_us = 1e9
+        bench.server.duty = 0.5
+        started = trio.current_time()
+        for at in range(3):
+            bench.server.dispatched(PEER, MODEL.dispatch(at))
+        await bench.server.idle()
+        # Two rests lie between three calls of a second each.
+        assert trio.current_time() - started == pytest.approx(5.0)
+
+
+@trio_test(autojump=True)
+async def test_threads_may_be_fewer_than_at_the_start_and_as_many_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads = SlowThreads(monkeypatch)
+    async with running(n_threads=3) as bench:
+        bench.server._mac_us = 1e9
+        for n, (n_threads, n_at_once) in enumerate(((1, 1), (9, 3), (0, 1))):
+            bench.server.use_threads(n_threads)
+            threads.most = 0
+            for at in range(6):
+                bench.server.dispatched(PEER, MODEL.dispatch(6 * n + at))
+            await bench.server.idle()
+            assert threads.most == n_at_once
+
+
+@trio_test(autojump=True)
+async def test_it_tells_what_each_call_took() -> None:
+    async with running() as bench:
+        told: list[tuple[int, int]] = []
+        bench.server.measured = lambda n_macs, took: told.append((n_macs, took))
+        await bench.ask(MODEL.dispatch(0))
+        ((n_macs, compute_us),) = told
+        assert n_macs > 0
+        assert compute_us >= 0

@@ -175,3 +175,11 @@ def test_a_refusal_to_sign_reaches_the_tab(accounts: Accounts, money: Money) -> 
     for now in (5.0, 6.0, 7.0):
         assert accounts.countersigned(peer, no, now) is None
     assert tab.is_closed
+
+
+def test_the_tabs_in_use_are_the_open_ones(accounts: Accounts, money: Money) -> None:
+    assert accounts.in_use() == []
+    tab = greet(accounts, money)
+    assert accounts.in_use() == [(money.backbone.peer_id, tab)]
+    tab.close()
+    assert accounts.in_use() == []

@@ -17,7 +17,7 @@ from mobile_worker.messages.serving import Accept
 from mobile_worker.servings.accounts import Accounts
 from mobile_worker.servings.grants import GrantReader
 from mobile_worker.servings.own_copy import OwnCopy, read_receipts
-from mobile_worker.servings.settling import Settling
+from mobile_worker.servings.settling import Earnings, Settling
 from mobile_worker.servings.tab import CallHashes, Tab
 from tests.support.inline_threads import inline_threads
 from tests.support.money import MANIFEST, NOW_US, Money, dispatch_of
@@ -488,3 +488,14 @@ async def test_a_tab_that_was_lost_in_its_first_second_is_paid_too(
         money.backbone.peer_id, final_of(second, voucher, 2, tab=tab, issued_us=1)
     )
     assert second.sent == []
+
+
+def test_rejections_are_counted_by_reason_and_reasons_are_bounded() -> None:
+    earnings = Earnings()
+    for number in range(100):
+        earnings.reject(f"reason {number}")
+    earnings.reject("reason 0")
+    assert earnings.rejected == 101
+    assert earnings.reasons["reason 0"] == 2
+    assert sum(earnings.reasons.values()) == 101
+    assert len(earnings.reasons) == 17

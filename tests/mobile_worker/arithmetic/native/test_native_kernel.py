@@ -14,10 +14,11 @@ from mobile_worker.arithmetic.errors import (
     ShapeMismatch,
 )
 from mobile_worker.arithmetic.formats.block_format import Format
-from mobile_worker.arithmetic.kernel import KernelCall
+from mobile_worker.arithmetic.kernel import KernelCall, KernelOnThreads
 from mobile_worker.arithmetic.matrix import ExpertWeights
 from mobile_worker.arithmetic.native import native_kernel
 from mobile_worker.arithmetic.native.native_kernel import NativeKernel, native_sets
+from mobile_worker.arithmetic.numpy_kernel import NumpyKernel
 from mobile_worker.arithmetic.profiles import Profile
 from mobile_worker.arithmetic.self_test import fixed_matrix, fixed_rows
 
@@ -163,3 +164,12 @@ def test_a_row_that_is_no_number_is_refused():
     x[0, 40] = np.nan
     with pytest.raises(NonFinite):
         NativeKernel().code_rows(x)
+
+
+def test_threads_may_be_fewer_for_a_while_and_never_more_than_at_first():
+    kernel = NativeKernel(n_threads=4)
+    assert isinstance(kernel, KernelOnThreads)
+    for n_threads, n in ((2, 2), (9, 4), (0, 1)):
+        kernel.use_threads(n_threads)
+        assert kernel.n_parts(1 << 40) == kernel.n_threads == n
+    assert not isinstance(NumpyKernel(decoded_cache_bytes=0), KernelOnThreads)
