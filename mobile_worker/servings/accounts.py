@@ -260,7 +260,12 @@ class Accounts:
         relation.seen.add(allowance.name)
         allowance.used_uc = self._claimed_before.get(allowance.name, 0)
         allowance.claimed_uc = allowance.used_uc
-        roomy = [known for known in relation.allowances if known.room_uc > 0]
+        epoch = allowance.prices.epoch  # a new tab is served at its prices alone
+        roomy = [
+            known
+            for known in relation.allowances
+            if known.room_uc > 0 and known.prices.epoch == epoch
+        ]
         relation.allowances = [*roomy, allowance][-_MAX_GRANTS:]
         if relation.tab is not None:
             relation.tab.allow(allowance)

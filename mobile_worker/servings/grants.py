@@ -17,6 +17,7 @@ from mobile_worker.servings.allowance import Allowance
 __all__ = ["GrantReader"]
 
 _MAX_TABLES = 64
+_MAX_OF_MODEL = 3  # tables of one model may have thousands of rows
 
 
 @dataclass(slots=True, kw_only=True)
@@ -41,6 +42,13 @@ class GrantReader:
             raise GrantRefused("the price table is another network's", peer=self.market)
         self._tables.pop(table.content_hash, None)
         self._tables[table.content_hash] = table
+        of_model = [
+            name
+            for name, known in self._tables.items()
+            if known.manifest_hash == table.manifest_hash
+        ]
+        for name in of_model[:-_MAX_OF_MODEL]:
+            del self._tables[name]
         if len(self._tables) > _MAX_TABLES:
             del self._tables[next(iter(self._tables))]
         return table

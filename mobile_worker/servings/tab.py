@@ -11,6 +11,7 @@ Rules:
 - A leaf is built when the answer is ready and claimed only after its ACCEPT.
 - A voucher is proposed after a second, 256 leaves, or half of the float.
 - A closed tab takes no dispatch; what is open in it is still accepted and signed.
+- An epoch that is over goes, with its prices and grants, once nothing of it is open.
 
 Grants and price tables come verified (`mobile_worker.servings.grants`).
 """
@@ -89,6 +90,7 @@ class Tab:
         self._numbers = NumberSet()
         self._allowances: list[Allowance] = []
         self._chains: dict[int, Chain] = {}
+        self._signed_up_to: dict[int, int] = {}  # of epochs that are gone
         self._pending: dict[int, _Pending] = {}
         self._answered: deque[tuple[float, int]] = deque()
         self._old: deque[tuple[float, int]] = deque()
@@ -203,6 +205,7 @@ class Tab:
     def tick(self, now: float) -> None:
         """Let answered servings that nobody accepts become overdue, then forgotten."""
         self._exposure.tick(now)
+        self._drop_epochs()
         while self._answered and self._answered[0][0] <= now - _OVERDUE_S:
             entry = self._answered.popleft()
             pending = self._pending.get(entry[1])
@@ -262,7 +265,7 @@ class Tab:
     def signed_up_to(self, price_epoch: int) -> int:
         """Return the newest number signed in an epoch, 0 before the first."""
         chain = self._chains.get(price_epoch)
-        return chain.signed_up_to if chain else 0
+        return chain.signed_up_to if chain else self._signed_up_to.get(price_epoch, 0)
 
     def close(self) -> None:
         """Take no dispatch any more and end every chain with a final voucher."""
@@ -283,6 +286,19 @@ class Tab:
         self.write_off()
         for chain in self._chains.values():
             self._exposure.unclaimed(chain.abandon())
+
+    def _drop_epochs(self) -> None:
+        """Let go of epochs of which nothing is open, but for the newest."""
+        newest = max(self._chains, default=0)
+        for epoch, chain in list(self._chains.items()):
+            if epoch == newest or not chain.closing or chain.n_open:
+                continue
+            if chain.is_settled and (chain.is_closed or not chain.used):
+                self._signed_up_to[epoch] = chain.signed_up_to
+                del self._chains[epoch]
+                self._allowances = [
+                    known for known in self._allowances if known.prices.epoch != epoch
+                ]
 
     def _choose(
         self, dispatch: Dispatch, wall_us: int

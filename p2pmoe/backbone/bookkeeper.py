@@ -33,7 +33,7 @@ from mobile_worker.errors import LocalError
 from p2pmoe.backbone.books import Book
 from p2pmoe.backbone.filings import Filings
 from p2pmoe.backbone.finals import FinalParts, Finals
-from p2pmoe.backbone.granting import GrantDesk
+from p2pmoe.backbone.granting import GrantDesk, GrantSizes
 from p2pmoe.backbone.journal import Journal
 from p2pmoe.backbone.served_rows import ServedRows
 from p2pmoe.backbone.settlement import Settlement
@@ -49,7 +49,6 @@ ACCEPT_AGAIN_S = 2.0
 GRANT_AGAIN_S = 3.0
 DISK_AGAIN_S = 1.0
 FORGET_AFTER_S = 60.0  # a tab that was replaced gets its final voucher before
-GRANT_ROWS = 20_000  # at the base price: what one grant's ceiling covers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +88,7 @@ class Bookkeeper:
         self._complete: dict[tuple[bytes, int], float] = {}  # (tab, epoch) -> since
         self._grants: dict[PeerId, list[messages.Grant]] = {}  # handed over
         self._desk = GrantDesk(self._tell, parts.ledger)
+        self._sizes = GrantSizes()
         self._settled = trio.Event()
         self._disk = trio.Lock()  # one writer of the journal at a time
         self._finals = Finals(
@@ -156,6 +156,8 @@ class Bookkeeper:
             del self._settlement.fresh[: len(jobs)]
             for served, _ in jobs:
                 self._parts.served_rows.keep(served)
+            for served, _ in jobs:
+                self._settlement.costed(served)
             accepted = [(book, book.accept(block)) for book, block in blocks]
         now = self._parts.clock.monotonic()
         for book, ranges in accepted:
@@ -263,6 +265,9 @@ class Bookkeeper:
             await trio.to_thread.run_sync(self._parts.journal.write_prices, prices)
         self._desk.prices = (table, signature)
         self._settlement.priced(prices)
+        kept = self._settlement.prune()
+        async with self._disk:
+            await trio.to_thread.run_sync(self._parts.journal.prune, kept)
 
     def request_grants(self) -> None:
         """Ask the ledger for the grants that workers need now."""
@@ -270,7 +275,8 @@ class Bookkeeper:
         if prices is None:
             return
         for worker in self._settlement.grants_to_request():
-            request = self._desk.ask(worker, GRANT_ROWS * prices.base_uc)
+            n_rows = self._sizes.next_rows(worker, prices.epoch)
+            request = self._desk.ask(worker, n_rows * prices.base_uc)
             sent_at = self._parts.clock.monotonic()
             self._wanted[request] = _Wanted(worker=worker, sent_at=sent_at)
 
@@ -321,6 +327,7 @@ class Bookkeeper:
         except LedgerError:
             self._settlement.ungranted(wanted.worker)
             raise
+        self._sizes.granted(wanted.worker)
         self._grants.setdefault(wanted.worker, []).append(message)
         self._tell(wanted.worker, message)
         self._settlement.granted(wanted.worker, grant.content_hash, grant)

@@ -8,9 +8,39 @@ from ledger.grant import Grant, verify_grant
 from mobile_worker import messages
 from relay.keys import PeerId
 
-__all__ = ["GrantDesk"]
+__all__ = ["GrantDesk", "GrantSizes"]
 
 log = logging.getLogger("p2pmoe.settlement")
+
+_LEAST_ROWS = 4_000
+_MOST_ROWS = 20_000
+
+
+class GrantSizes:
+    """How many rows at the base price the next grant of each worker is to cover.
+
+    What a grant reserves stays reserved for days after prices have changed, so it
+    follows use: in one epoch each further grant is twice as large, and the first of the
+    next epoch half as large as the last one was.
+    """
+
+    def __init__(self) -> None:
+        """Begin with no worker known."""
+        self._last: dict[PeerId, tuple[int, int]] = {}  # granted: epoch and rows
+        self._asked: dict[PeerId, tuple[int, int]] = {}
+
+    def granted(self, worker: PeerId) -> None:
+        """Note that what was asked for last was granted."""
+        if worker in self._asked:
+            self._last[worker] = self._asked.pop(worker)
+
+    def next_rows(self, worker: PeerId, epoch: int) -> int:
+        """Return the rows of the grant that is asked for now."""
+        last_epoch, rows = self._last.get(worker, (epoch, _LEAST_ROWS // 2))
+        rows = rows * 2 if epoch == last_epoch else rows // 2
+        rows = max(_LEAST_ROWS, min(_MOST_ROWS, rows))
+        self._asked[worker] = (epoch, rows)
+        return rows
 
 
 class GrantDesk:

@@ -16,7 +16,7 @@ restart: they are only completed then, never extended.
 """
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ledger.grant import GRANT_BYTES, Grant
@@ -84,17 +84,27 @@ class Journal:
         self._acknowledged: set[int] = set()  # those of `_newest` that were FILED
         self._entries: dict[tuple[bytes, int], list[int]] = {}  # (tab, epoch) -> leaves
         self._finals: dict[tuple[bytes, int], int] = {}  # (tab, epoch) -> FINAL entry
-        self._price_hashes: set[bytes] = set()
+        self._prices: dict[bytes, int] = {}  # price table's hash -> entry
+        self._grants: dict[int, bytes] = {}  # entry -> hash of its price table
 
     def write_prices(self, prices: PriceTable) -> None:
         """Keep a price table, once."""
-        if prices.content_hash not in self._price_hashes:
-            self._spool.append(PRICES, prices.pack())
-            self._price_hashes.add(prices.content_hash)
+        if prices.content_hash not in self._prices:
+            entry = self._spool.append(PRICES, prices.pack())
+            self._prices[prices.content_hash] = entry
 
     def write_grant(self, worker: bytes, grant: Grant, signature: bytes) -> None:
         """Keep a grant: vouchers will name it, and it is handed over once more."""
-        self._spool.append(GRANT, worker + grant.pack() + signature)
+        entry = self._spool.append(GRANT, worker + grant.pack() + signature)
+        self._grants[entry] = grant.price_table_hash
+
+    def prune(self, kept: Collection[bytes]) -> None:
+        """Forget price tables that are not among those kept, and grants at them."""
+        prices = [name for name in self._prices if name not in kept]
+        grants = [entry for entry, name in self._grants.items() if name not in kept]
+        self._spool.release([*(self._prices.pop(name) for name in prices), *grants])
+        for entry in grants:
+            del self._grants[entry]
 
     def keep_served(self, jobs: list[tuple[Served, Book]]) -> list[tuple[Book, bytes]]:
         """Build, join by book, and keep durably the leaves of accepted answers."""
@@ -174,6 +184,8 @@ class Journal:
         for entry in entries:
             if entry.kind == GRANT:
                 restored.grants.append(_read_grant(entry))
+                price_table_hash = restored.grants[-1].grant.price_table_hash
+                self._grants[entry.id] = price_table_hash
             elif entry.kind == LEAVES:
                 self._read_leaves(entry, prices, books)
             elif entry.kind == SIGNED:
@@ -190,7 +202,7 @@ class Journal:
         for entry in entries:
             if entry.kind == PRICES:
                 table = PriceTable.parse(entry.payload)
-                self._price_hashes.add(table.content_hash)
+                self._prices[table.content_hash] = entry.id
                 tables[table.epoch] = table
         return tables
 

@@ -13,15 +13,20 @@ State only; the trio side calls it, `bookkeeper.py` does the waiting. Rules:
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from ledger.grant import Grant
 from ledger.prices import PriceTable
 from ledger.ranges import count
 from ledger.tally import TabTerms
 from p2pmoe.backbone.books import Book
+from p2pmoe.backbone.price_tables import PriceTables
 from p2pmoe.backbone.servings import Means, Served, ServingSlot
-from p2pmoe.backbone.tabs import ServingTotals, SettlementTerms, Tab
+from p2pmoe.backbone.tabs import (
+    ServingTotals,
+    SettlementTerms,
+    Tab,
+    WorkerAccount,
+)
 from relay.keys import PeerId
 
 __all__ = ["Settlement", "SettlementTerms"]
@@ -31,22 +36,6 @@ WORN_SERVINGS = 1 << 18  # the journal keeps a tab's leaves until it is closed
 EXTEND_BELOW = 0.5  # ask for a further grant when less than this share is left
 MAX_OPEN_GRANTS = 3  # of one worker: each holds our money until long after its expiry
 NUMBERS = 1 << 32
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class _Account:
-    """Everything about one worker."""
-
-    tab: Tab | None = None
-    grants: dict[bytes, Grant] = field(default_factory=dict)  # all ever, by hash
-    open: list[Grant] = field(default_factory=list)  # that have room, oldest first
-    of_run: set[bytes] = field(default_factory=set)  # handed over by this process
-    used_uc: int = 0  # of the open ones, numbered and not abandoned
-    claimed_uc: dict[bytes, int] = field(default_factory=dict)  # in this run's vouchers
-    at_risk: int = 0
-    withheld: bool = False
-    paused: bool = False  # the worker said NO_GRANT; until the next grant or receipt
-    wanted: bool = False  # a grant request is under way
 
 
 class Settlement:
@@ -60,16 +49,18 @@ class Settlement:
     ) -> None:
         """Begin without accounts; `on_means` hears what there is for whom."""
         self.terms = terms
-        self.prices: PriceTable | None = None
-        self._price_hash = b""
-        self._top_price_uc = 0
-        self._tables: dict[int, PriceTable] = {}
+        self._tables = PriceTables()
         self._past = [0, 0, 0]  # accepted, receipted, lost; of forgotten books
         self.tabs: dict[bytes, Tab] = {}
         self.fresh: list[Served] = []  # accepted, no leaves yet
-        self._accounts: dict[PeerId, _Account] = {}
+        self._accounts: dict[PeerId, WorkerAccount] = {}
         self._wall_us = wall_us
         self._on_means = on_means
+
+    @property
+    def prices(self) -> PriceTable | None:
+        """The price table in force, None before the first."""
+        return self._tables.current
 
     # The dispatcher's side (servings.Accounts).
 
@@ -107,7 +98,7 @@ class Settlement:
         )
         tab.next_serving += n_calls
         account.at_risk += n_calls
-        account.used_uc += self._bound_uc(slot)
+        account.used_uc += self._tables.bound_uc(slot)
         self._tell(peer)
         return slot
 
@@ -118,8 +109,9 @@ class Settlement:
     def abandon(self, slot: ServingSlot) -> None:
         """Give back the risk of numbers that will never be accepted."""
         account = self._accounts[slot.peer]
-        if self.prices is not None and slot.price_epoch == self.prices.epoch:
-            account.used_uc = max(0, account.used_uc - self._bound_uc(slot))
+        if self._tables.is_current(slot):
+            used_uc = account.used_uc - self._tables.bound_uc(slot)
+            account.used_uc = max(0, used_uc)
         if account.tab is not None and account.tab.tab == slot.tab:
             account.at_risk = max(0, account.at_risk - slot.n)
         self._tell(slot.peer)
@@ -138,19 +130,31 @@ class Settlement:
 
     def priced(self, prices: PriceTable) -> None:
         """Take a newer price table; grants under the older one end."""
-        if self.prices is not None and prices.epoch < self.prices.epoch:
-            return
-        name = prices.content_hash
-        if name != self._price_hash:
-            self.prices = prices
-            self._price_hash = name
-            self._tables[prices.epoch] = prices
-            highest = max((1 << 16, *prices.multipliers.values()))
-            self._top_price_uc = prices.base_uc * highest >> 16
+        if self._tables.take(prices):
             for peer, account in self._accounts.items():
                 account.open = [g for g in account.grants.values() if self._fits(g)]
                 account.used_uc = 0
                 self._tell(peer)
+
+    def prune(self) -> frozenset[bytes]:
+        """Forget prices and grants that no open book needs; return the prices kept.
+
+        They are named by their hashes.
+        """
+        books = [book for tab in self.tabs.values() for book in tab.books.values()]
+        in_use = {served.slot.price_epoch for served in self.fresh}
+        kept = self._tables.prune(in_use, [book.prices for book in books])
+        for account in self._accounts.values():
+            account.prune(kept)
+        return kept
+
+    def costed(self, served: Served) -> None:
+        """Count an answer at its price: until now it counted at the dearest."""
+        account = self._accounts[served.slot.peer]
+        spare_uc = self._tables.spare_uc(served)
+        if spare_uc:
+            account.used_uc = max(0, account.used_uc - spare_uc)
+            self._tell(served.slot.peer)
 
     def greeted(self, peer: PeerId, tab: bytes) -> None:
         """Take a worker's tab from its HELLO; another one closes the one before.
@@ -261,7 +265,7 @@ class Settlement:
                 backbone=self.terms.backbone,
                 tab=slot.tab,
             )
-            book = Book(terms, self._tables[slot.price_epoch])
+            book = Book(terms, self._tables.of(slot.price_epoch))
             tab.books[slot.price_epoch] = book
         return book
 
@@ -359,13 +363,13 @@ class Settlement:
         self._past[1] += book.n_receipted
         self._past[2] += book.n_accepted - book.n_receipted
 
-    def _account(self, peer: PeerId) -> _Account:
-        return self._accounts.setdefault(peer, _Account())
+    def _account(self, peer: PeerId) -> WorkerAccount:
+        return self._accounts.setdefault(peer, WorkerAccount())
 
     def _fits(self, grant: Grant) -> bool:
-        return grant.price_table_hash == self._price_hash
+        return grant.price_table_hash == self._tables.current_hash
 
-    def _usable(self, account: _Account) -> list[Grant]:
+    def _usable(self, account: WorkerAccount) -> list[Grant]:
         """Return the open grants of a worker for which something may be signed."""
         if account.withheld or account.paused:
             return []
@@ -373,7 +377,7 @@ class Settlement:
             return []
         return self._open(account)
 
-    def _open(self, account: _Account) -> list[Grant]:
+    def _open(self, account: WorkerAccount) -> list[Grant]:
         """Drop grants that are expired or used up, and return the others.
 
         Grants are used oldest first, as workers do; with a grant goes its use.
@@ -387,13 +391,9 @@ class Settlement:
             del account.open[0]
         return account.open
 
-    def _n_open_of_run(self, account: _Account) -> int:
+    def _n_open_of_run(self, account: WorkerAccount) -> int:
         names = (grant.content_hash for grant in self._open(account))
         return sum(name in account.of_run for name in names)
-
-    def _bound_uc(self, slot: ServingSlot) -> int:
-        """Return the most that a slot can cost, without looking at its experts."""
-        return slot.n_rows * self._top_price_uc
 
     def _tell(self, peer: PeerId) -> None:
         self._on_means(peer, self.means(peer))

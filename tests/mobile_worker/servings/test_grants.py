@@ -93,8 +93,13 @@ def test_a_grant_whose_prices_are_another_models_is_refused(
 def test_only_the_last_tables_are_remembered(money: Money, reader: GrantReader) -> None:
     for epoch in range(70):
         reader.learn_prices(*money.signed_prices(money.prices(epoch=epoch)))
-    old, new = (money.signed_grant(money.grant(money.prices(epoch=e))) for e in (0, 69))
-    assert reader.read(*old, money.backbone.peer_id, MANIFEST) is None
+    older, old, new = (
+        money.signed_grant(money.grant(money.prices(epoch=epoch)))
+        for epoch in (66, 67, 69)
+    )
+    assert reader.read(*older, money.backbone.peer_id, MANIFEST) is None
+    with pytest.raises(GrantRefused, match="of the past"):
+        reader.read(*old, money.backbone.peer_id, MANIFEST)
     assert reader.read(*new, money.backbone.peer_id, MANIFEST) is not None
 
 

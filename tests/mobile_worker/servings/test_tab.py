@@ -328,3 +328,36 @@ def test_a_voucher_refused_again_and_again_ends_the_tab(tab: Tab, money: Money) 
     assert tab.is_closed
     assert tab.is_settled
     assert tab.propose(99.0, NOW_US, money.worker.sign) == []
+
+
+def test_an_epoch_that_is_over_goes_once_nothing_of_it_is_open(
+    tab: Tab, money: Money
+) -> None:
+    serve(tab, 0, 2)
+    tab.accept([(0, 0)], 0.0)
+    tab.allow(money.allowance(money.prices(epoch=2), serial=2))
+    settle(tab, money, 2.0)
+    tab.tick(2.0)
+    assert tab.n_open == 1  # serving 1 may still be accepted
+    tab.accept([(1, 1)], 2.5)
+    (final,) = settle(tab, money, 3.0)
+    assert Voucher.parse(final.raw).final
+    tab.tick(4.0)
+    assert tab.is_settled
+    assert tab.signed_up_to(1) == Voucher.parse(final.raw).number == 2
+    assert tab.admit(dispatch_of(2), NOW_US) is Refusal.NO_GRANT
+    assert isinstance(tab.admit(dispatch_of(2, epoch=2), NOW_US), Reservation)
+    tab.tick(5.0)
+    assert tab.signed_up_to(2) == 0
+
+
+def test_a_hundred_epochs_leave_little_behind(tab: Tab, money: Money) -> None:
+    for epoch in range(2, 102):
+        table = money.prices(epoch=epoch)
+        tab.allow(money.allowance(table, serial=epoch))
+        serve(tab, epoch, epoch=epoch)
+        tab.accept([(epoch, epoch)], 0.0)
+        settle(tab, money, 2.0 * epoch)
+        tab.tick(2.0 * epoch)
+    assert len(tab._chains) <= 2  # noqa: SLF001 - what memory it takes
+    assert len(tab._allowances) <= 2  # noqa: SLF001 - likewise

@@ -1,7 +1,7 @@
 """Grant requests, and which answers are believed."""
 
 from mobile_worker import messages
-from p2pmoe.backbone.granting import GrantDesk
+from p2pmoe.backbone.granting import GrantDesk, GrantSizes
 from relay.keys import PeerId
 from tests.support.vouchers import GRANT, MONEY, PRICES
 
@@ -30,3 +30,25 @@ def test_only_what_the_ledger_signed_for_this_pair_is_a_grant():
     assert desk.verified(good, WORKER, WORKER) is None
     forged = messages.Grant(request=1, grant=raw, signature=bytes(64), error="")
     assert desk.verified(forged, WORKER, BACKBONE) is None
+
+
+def test_a_grant_covers_what_use_asks_for():
+    sizes = GrantSizes()
+
+    def granted(epoch):
+        rows = sizes.next_rows(WORKER, epoch)
+        sizes.granted(WORKER)
+        return rows
+
+    assert [granted(1) for _ in range(4)] == [4_000, 8_000, 16_000, 20_000]
+    assert [granted(2), granted(3), granted(4), granted(5)] == [
+        *(10_000, 5_000, 4_000, 4_000),
+    ]
+
+
+def test_a_refused_request_is_asked_again_for_no_more():
+    sizes = GrantSizes()
+    assert [sizes.next_rows(WORKER, 1) for _ in range(3)] == [4_000] * 3
+    sizes.granted(WORKER)
+    sizes.granted(WORKER)
+    assert [sizes.next_rows(WORKER, 1) for _ in range(3)] == [8_000] * 3

@@ -197,3 +197,22 @@ def test_leaves_are_durable_when_they_are_written(tmp_path: Path) -> None:
     with Spool(copy) as spool:
         (book,) = Journal(spool, ME).read().books
         assert book.unsigned == ((0, 1),)
+
+
+def test_prices_and_grants_of_epochs_that_are_over_leave_the_spool(tmp_path):
+    run = Run(tmp_path)
+    run.begin()
+    later = MONEY.prices(epoch=2)
+    run.journal.write_prices(later)
+    run.journal.write_grant(TERMS.worker, MONEY.grant(later), SIGNATURE)
+    assert len(run.spool) == 4
+    run.journal.prune({PRICES.content_hash, later.content_hash})
+    assert len(run.spool) == 4
+    run.die()
+    again = Run(tmp_path)
+    again.journal.prune({later.content_hash})
+    assert len(again.spool) == 2
+    again.journal.write_prices(later)
+    assert len(again.spool) == 2
+    again.journal.write_prices(PRICES)
+    assert len(again.spool) == 3

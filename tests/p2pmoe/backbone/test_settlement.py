@@ -1,5 +1,6 @@
 """Who may be asked: tab, prices, grant, ceiling and float, each by itself."""
 
+import dataclasses
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -363,3 +364,49 @@ async def test_a_worn_tab_is_replaced_and_everything_in_it_is_signed(
         totals = settlement.totals()
         assert totals.unsigned_at_kill == 0
         assert totals.accepted == totals.receipted == world.ledger.n_receipts
+
+
+def test_an_answer_counts_at_its_price_once_it_is_known() -> None:
+    """At the dearest until then: expert 3 costs twice what the others do."""
+    rig = Rig()
+    settlement = rig.open(ceiling_uc=100)
+    slot = settlement.number(WORKER, 1, 2)
+    assert slot is not None
+    assert settlement.grants_to_request() == []
+    second = settlement.number(WORKER, 1, 2)
+    assert second is not None
+    assert settlement.grants_to_request() == [WORKER]  # 80 of 100 may be used
+    settlement.ungranted(WORKER)
+    for number, taken in enumerate((slot, second)):
+        answer = served(number, (5, (0, 1)))
+        settlement.costed(dataclasses.replace(answer, slot=taken))
+    assert settlement.grants_to_request() == []  # 40 are
+
+
+def test_what_no_open_book_needs_is_forgotten() -> None:
+    rig = Rig()
+    settlement = rig.open()
+    settlement.claimed(WORKER, MONEY.grant(PRICES).content_hash, 5)
+    later = [MONEY.prices(epoch=epoch) for epoch in range(2, 6)]
+    settlement.priced(later[0])
+    assert settlement.grant_names(WORKER)
+    assert PRICES.content_hash in settlement.prune()
+    for table in later[1:]:
+        settlement.priced(table)
+    names = {table.content_hash for table in later[1:]}
+    assert settlement.prune() == names
+    assert not settlement.grant_names(WORKER)
+
+
+def test_an_open_book_keeps_its_prices_and_grants() -> None:
+    rig = Rig()
+    settlement = rig.open()
+    slot = settlement.number(WORKER, 1, 1)
+    assert slot is not None
+    settlement.book_of(slot)
+    for epoch in range(2, 7):
+        settlement.priced(MONEY.prices(epoch=epoch))
+    assert PRICES.content_hash in settlement.prune()
+    assert settlement.grant_names(WORKER)
+    settlement.forget(TAB, PRICES.epoch)
+    assert PRICES.content_hash not in settlement.prune()
