@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         MissingPolicy,
         NetworkAccess,
         ServeConfig,
+        Tuning,
     )
 
 __all__ = ["register", "run_to_the_end"]
@@ -99,14 +100,13 @@ def _serve(
     audit_rows: AuditRows = None,
 ) -> None:
     """Serve a model whose experts may live on other machines."""
-    from p2pmoe.config import ServeConfig, Tuning
+    from p2pmoe.config import ServeConfig
 
     _prepare(ca)
     policy, access = _disk(disk or ("off" if manifest else "fallback"))
-    folder = _folder(data)
     config = ServeConfig(
-        model=_model(model, manifest, folder),
-        data=folder,
+        model=_model(model, manifest, _folder(data)),
+        data=_folder(data),
         access=_access(relay, invite, lan=lan),
         manifest=manifest,
         ram_bytes=_size(ram, "--ram"),
@@ -126,13 +126,19 @@ def _serve(
         n_threads=_threads(threads),
         require_evaluation=require_evaluation,
         speculation=speculation_wish(speculate, draft, draft_tokens, prefetch),
-        tuning=Tuning(
-            max_batch=batch,
-            max_queued_requests=queue,
-            audit_bytes=_size(audit_rows, "--audit-rows"),
-        ),
+        tuning=_tuning(batch, queue, audit_rows),
     )
     run_to_the_end(config)
+
+
+def _tuning(batch: int, queue: int, audit_rows: str | None) -> "Tuning":
+    from p2pmoe.config import Tuning
+
+    return Tuning(
+        max_batch=batch,
+        max_queued_requests=queue,
+        audit_bytes=_size(audit_rows, "--audit-rows"),
+    )
 
 
 def _prepare(ca: Path | None) -> None:

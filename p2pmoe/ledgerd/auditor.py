@@ -14,9 +14,8 @@ from contextlib import suppress
 from typing import TypeVar
 
 import trio
-from sqlalchemy import Connection
 
-from ledger.beacon_rows import Audited, failed_since, open_audits
+from ledger.beacon_rows import Audited, OpenAudit, failed_since, open_audits
 from ledger.beacon_verdicts import Finding
 from ledger.beacon_words import AuditState
 from ledger.database import Reader
@@ -87,7 +86,7 @@ class Auditor:
         while not is_done:
             cast = await _result(self._store.cast_beacon())
             self._now_us, is_done = cast.now_us, cast.is_done
-        drawn = await self._read(lambda c: open_audits(c, from_id=from_id))
+        drawn = await _in_thread(lambda: self._open_audits(from_id))
         now = trio.current_time()
         self._act(self._questions.add(drawn, self._now_us, now))
         self._act(self._questions.due(now))
@@ -98,9 +97,7 @@ class Auditor:
 
     async def _repeat(self) -> None:
         """Tell the market of a day's convictions: it takes each once."""
-        since_us = self._now_us - _DAY_US
-        failed = await self._read(lambda c: failed_since(c, since_us, _MAX_REPEATED))
-        for audited in failed:
+        for audited in await _in_thread(self._convictions_of_a_day):
             self._tell(audited)
 
     async def _decide(self) -> None:
@@ -136,13 +133,17 @@ class Auditor:
                     self._tell(audited)
         return again
 
-    async def _read(self, read: Callable[[Connection], T]) -> T:
-        def job() -> T:
-            self._reader = self._reader or self._store.reader()
-            with self._reader.session() as connection:
-                return read(connection)
+    def _open_audits(self, from_id: int) -> list[OpenAudit]:
+        with self._books().session() as connection:
+            return open_audits(connection, from_id=from_id)
 
-        return await trio.to_thread.run_sync(job, abandon_on_cancel=True)
+    def _convictions_of_a_day(self) -> list[Audited]:
+        with self._books().session() as connection:
+            return failed_since(connection, self._now_us - _DAY_US, _MAX_REPEATED)
+
+    def _books(self) -> Reader:
+        self._reader = self._reader or self._store.reader()
+        return self._reader
 
     def _act(self, acts: Sequence[Act]) -> None:
         for act in acts:
@@ -173,7 +174,11 @@ class Auditor:
 
 
 async def _result(future: Future[T]) -> T:
-    return await trio.to_thread.run_sync(future.result, abandon_on_cancel=True)
+    return await _in_thread(future.result)
+
+
+async def _in_thread(job: Callable[[], T]) -> T:
+    return await trio.to_thread.run_sync(job, abandon_on_cancel=True)
 
 
 def _log_outcome(audited: Audited) -> None:
