@@ -359,5 +359,5 @@ def test_a_hundred_epochs_leave_little_behind(tab: Tab, money: Money) -> None:
         tab.accept([(epoch, epoch)], 0.0)
         settle(tab, money, 2.0 * epoch)
         tab.tick(2.0 * epoch)
-    assert len(tab._chains) <= 2  # noqa: SLF001 - what memory it takes
-    assert len(tab._allowances) <= 2  # noqa: SLF001 - likewise
+    assert len(tab._chains) <= 2
+    assert len(tab._allowances) <= 2
