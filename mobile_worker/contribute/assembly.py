@@ -29,6 +29,7 @@ from mobile_worker.governor.governor import Governor
 from mobile_worker.governor.presets import memory_of
 from mobile_worker.links.node import Node
 from mobile_worker.links.service_watch import ServiceWatch
+from mobile_worker.serve.canary import CanaryDesk, CanaryModel, CanaryParts
 from mobile_worker.serve.held import HeldExperts, HeldModel
 from mobile_worker.serve.server import ExpertServer, Find, ServeSettings
 from mobile_worker.servings.accounts import Accounts
@@ -101,6 +102,8 @@ def assemble(base: Base, services: Services) -> Contributor:
         server=server,
         relief=_relief(base, leases, held, market_side),
     )
+    canaries = _canaries(base, services.market, held, server)
+    market_side.on_canary = canaries.asked
     _connect_figures(base, leases, accounts, settling, market_side, working)
     return Contributor(
         ContributorParts(
@@ -122,6 +125,28 @@ def assemble(base: Base, services: Services) -> Contributor:
             pausing=_pausing(base, leases, accounts, market_side, working),
             fallback=fallback,
             last_leases=last,
+            canaries=canaries,
+        )
+    )
+
+
+def _canaries(
+    base: Base, market: PeerId, held: HeldExperts, server: ExpertServer
+) -> CanaryDesk:
+    def find(manifest_hash: bytes) -> CanaryModel | None:
+        model = held.model(manifest_hash)
+        if model is None:
+            return None
+        return CanaryModel(n_embd=model.manifest.n_embd, weights=model.weights.get)
+
+    return CanaryDesk(
+        CanaryParts(
+            kernel=base.proven.kernel,
+            find=find,
+            send=lambda answer: base.node.send(market, answer),
+            clock=base.clock,
+            idle=server.idle,
+            refusal=lambda: server.paused,
         )
     )
 

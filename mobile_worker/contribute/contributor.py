@@ -38,6 +38,7 @@ from mobile_worker.links.events import (
 from mobile_worker.links.node import Node
 from mobile_worker.links.service_watch import ABSENT
 from mobile_worker.messages import MessageType
+from mobile_worker.serve.canary import CanaryDesk
 from mobile_worker.serve.server import ExpertServer
 from mobile_worker.servings.accounts import Accounts
 from mobile_worker.servings.settling import Settling
@@ -75,6 +76,7 @@ class ContributorParts:
     last_leases: LastLeases
     governor: Governor
     pausing: Pausing
+    canaries: CanaryDesk
 
 
 class Contributor:
@@ -102,6 +104,7 @@ class Contributor:
             nursery.start_soon(self._parts.shards.run)
             nursery.start_soon(self._parts.gatherer.run)
             nursery.start_soon(self._parts.server.run)
+            nursery.start_soon(self._parts.canaries.run)
             nursery.start_soon(self._parts.settling.run)
             nursery.start_soon(self._parts.fallback.run)
             nursery.start_soon(self._parts.last_leases.run)
@@ -261,6 +264,7 @@ class Contributor:
             parts.pausing.tick(now)
             parts.market_side.tick(now, relay_is_up=relay_is_up)
             parts.relief.tick(now)
+            parts.figures.facts.relay_heard_s = parts.node.relay_heard_s
             parts.figures.update(now)
             await trio.sleep(_TICK_S)
 

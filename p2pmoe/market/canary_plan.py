@@ -1,9 +1,9 @@
 """Which experts of a model are due for a canary, and who is asked for them.
 
     cycle      every expert once in a period, in a random order made anew each time
-    fresh      what a worker has just reported held, soon: with two known helpers of other
-               domains, or any one where there are none, so that a crowd that joins does
-               not ask all the old ones, and newcomers do not judge each other
+    fresh      what a worker has just reported held, soon: with two known helpers of
+               other domains, any one where there are none; so a crowd that joins does
+               not have all the old ones asked, and newcomers do not judge each other
     doubted    experts whose last answers differed, with the backbone's word
 
 A backbone that has the expert is asked where fewer than two known domains are, or where

@@ -1,10 +1,10 @@
 """When each replica last proved that it is there: by a canary that it passed.
 
 A replica is proven while its last pass is at most two and a half periods old: two
-canaries may be nearly two periods apart, since the order changes. Three silences on end about one expert
-take the proof away, however short ago it was: who answers for the experts that it has
-and keeps silent about another hides nothing by it. Proofs are of one presence: a worker
-that leaves begins anew. Pure; times are monotonic seconds.
+canaries may be nearly two periods apart, since the order changes. Three silences on end
+about one expert take the proof away, however short ago it was: who answers for the
+experts that it has and keeps silent about another hides nothing by it. Proofs are of
+one presence: a worker that leaves begins anew. Pure; times are monotonic seconds.
 """
 
 from mobile_worker.expert_id import ExpertId
