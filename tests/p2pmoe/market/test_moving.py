@@ -3,6 +3,7 @@ import random
 from mobile_worker.shards.manifest import manifest_hash
 from p2pmoe.market.lease import TERM_S
 from tests.support.market_book import BookWorld
+from tests.support.market_churn import MIXED, ChurnBook
 from tests.support.market_peers import make_manifest
 
 MODEL = make_manifest(n_layers=1, n_experts=4)
@@ -85,3 +86,22 @@ def test_a_worker_lost_in_mid_move_leaves_nothing_behind() -> None:
     world.after(60)
     states = world.book.assignment.states.values()
     assert all(state.n_replicas == 0 for state in states)
+
+
+def test_demand_that_jumps_about_moves_few_and_none_to_and_fro() -> None:
+    """Four times others are hot, in half an hour; then all stays as it was."""
+    world = ChurnBook(1, n_layers=2, n_experts=16, fetch_s=1.0)
+    world.join(MIXED, 30)
+    world.run(60)
+    world.fewest_since_last()
+    for _ in range(4):
+        before = world.n_fetched
+        world.change_demand()
+        world.run(240)
+        assert world.n_fetched - before < len(world.experts)
+        assert min(world.fewest_since_last()) >= 2
+    assert world.most_fetches_of_one() <= 2
+    world.run(900)
+    before = world.n_fetched
+    world.run(60)
+    assert world.n_fetched == before
