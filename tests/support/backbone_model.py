@@ -147,7 +147,12 @@ async def local_backbone(local: LocalSide, **parts: object) -> AsyncIterator[Bac
 
 @asynccontextmanager
 async def scattered_backbone(
-    world: World, local: LocalSide, *, tuning: Tuning | None = None, **parts: object
+    world: World,
+    local: LocalSide,
+    *,
+    tuning: Tuning | None = None,
+    last_placement: Path | None = None,
+    **parts: object,
 ) -> AsyncIterator[Backbone]:
     """Run an engine and its network side as a peer of `world`."""
     identity = Identity.generate()
@@ -166,6 +171,7 @@ async def scattered_backbone(
                 counters=counters,
                 tuning=tuning or Tuning(),
                 on_coverage=lambda: [b.note_change() for b in backbones],
+                last_placement=last_placement,
             )
             async with attach(joining) as attached:
                 joined, places = attached.joined, local.places(attached.network)

@@ -22,11 +22,13 @@ from mobile_worker.links.events import (
     Undelivered,
     UndeliveredReason,
 )
+from mobile_worker.links.node import NodeSettings
 from mobile_worker.session.identity import Identity
 from p2pmoe.backbone.fleet import Status
 from p2pmoe.backbone.network_side import MAX_OF_WORKER, NetworkSide
 from p2pmoe.backbone.prefetch.fetch_work import FetchWork, Lack, Wanted
 from relay.keys import PeerId
+from relay.tokens import Role
 from tests.support.backbone_model import (
     POCKET,
     Backbone,
@@ -35,7 +37,9 @@ from tests.support.backbone_model import (
     scattered_backbone,
     shards_of,
 )
+from tests.support.market_peers import identity_of, offer_of
 from tests.support.memory_worker import MemoryWorker, World
+from tests.support.nodes import until
 from tests.support.trio_test import trio_test
 
 HELD = {ExpertId(1, 0), ExpertId(2, 5)}
@@ -276,3 +280,68 @@ async def test_only_the_ledger_is_shown_rows(tmp_path: Path, monkeypatch) -> Non
         [(peer, answer)] = sent
         assert (peer, answer.serving) == (ledger, 7)
         assert (answer.rows, answer.reason) == (b"", "not kept any more")
+
+
+@trio_test
+async def test_without_its_market_it_goes_on_and_takes_a_worker_in(
+    tmp_path: Path,
+) -> None:
+    async with rig_of(tmp_path) as rig:
+        market = rig.world.market_identity.peer_id
+        joiner = identity_of("joiner")
+        offer = offer_of(joiner, 4, self_test=SELF_TEST_DIGEST)
+        held = messages.Held(lease=b"lease-01", experts=(ExpertId(2, 7),))
+        rig.say(offer, joiner.peer_id)
+        rig.say(held, joiner.peer_id)
+        fleet = rig.backbone.joined.fleet
+        assert joiner.peer_id not in fleet.workers  # that is the market's business
+        rig.side.take(PeerLost(market, LostReason.GONE))
+        assert rig.status is Status.LIVE
+        rig.say(offer, joiner.peer_id)
+        rig.say(held, joiner.peer_id)
+        assert fleet.workers[joiner.peer_id].status is Status.GREETING
+        assert rig.status is Status.LIVE
+        rig.world.market.place()  # it is back, and knows of no joiner
+        await until(lambda: not fleet.workers[joiner.peer_id].placed)
+        assert rig.status is Status.LIVE
+
+
+@trio_test
+async def test_who_starts_without_a_market_greets_those_of_the_last_placement(
+    tmp_path: Path,
+) -> None:
+    world, kept = World(manifest_of(POCKET), tmp_path), tmp_path / "last"
+    side = local_side(POCKET, hot_share=0.0)
+    async with world.worker(NumpyKernel(), shards_of(POCKET, HELD)) as worker:
+        async with (
+            world.services(),
+            scattered_backbone(world, side, last_placement=kept) as backbone,
+        ):
+            await backbone.covers(HELD)
+            await until(kept.exists)
+        world.market.backbone = None  # and the market is gone
+        async with scattered_backbone(world, side, last_placement=kept) as backbone:
+            fleet, peer = backbone.joined.fleet, worker.identity.peer_id
+            await until(lambda: peer in fleet.workers)
+            await until(lambda: fleet.workers[peer].status is Status.LIVE)
+
+
+@trio_test
+async def test_who_asks_for_no_bytes_is_told_who_has_them(tmp_path: Path) -> None:
+    async with rig_of(tmp_path) as rig:
+        digest = rig.world.manifest.experts[0].digest
+        asker = Identity.generate()
+        heard: list[messages.Blob] = []
+        settings = NodeSettings(identity=asker, role=Role.WORKER)
+        async with rig.world.network.open_node(settings) as node:
+            backbone = rig.world.market.backbone
+            assert backbone is not None
+            get = messages.Get(request=3, digest=digest, offset=0, length=0)
+            node.send(backbone, get)
+            with trio.fail_after(5):
+                async for event in node.arrivals():
+                    if isinstance(event, Arrived):
+                        assert isinstance(event.message, messages.Blob)
+                        heard.append(event.message)
+                        break
+        assert heard[0].error == messages.BlobError.HOLDERS
