@@ -78,6 +78,8 @@ class Auditor:
                     first_id = await self._round(first_id)
                 except (LedgerError, OSError) as error:
                     _LOG.warning("audits are put off: %s", error)
+                except Exception:  # noqa: BLE001  a bug here must not end the serving
+                    _LOG.exception("a round of audits failed")
                 await trio.sleep(DRAW_EVERY_S)
 
     async def _round(self, from_id: int) -> int:
@@ -114,24 +116,37 @@ class Auditor:
 
     async def _write(self, findings: list[Finding]) -> list[Finding]:
         """Write findings in one commit; return those that are to be tried again."""
-        again = []
+        # All are handed over before the first is waited for.
+        futures = [(each, self._handed_over(each)) for each in findings]
+        return [
+            finding
+            for finding, future in futures
+            if future is None or not await self._is_done(finding, future)
+        ]
+
+    def _handed_over(self, finding: Finding) -> Future[Audited | None] | None:
+        """Give a finding to the store; None if it has no room now."""
         try:
-            futures = [(each, self._store.decide_audit(each)) for each in findings]
+            return self._store.decide_audit(finding)
         except (StoreBusy, StoreUnavailable) as error:
-            _LOG.warning("audits are decided later: %s", error)
-            return findings
-        for finding, future in futures:
-            try:
-                audited = await _result(future)
-            except (StoreBusy, StoreUnavailable):
-                again.append(finding)
-            except LedgerError as error:
-                _LOG.error("audit %d is not decided: %s", finding.audit, error)
-            else:
-                if audited is not None:
-                    _log_outcome(audited)
-                    self._tell(audited)
-        return again
+            _LOG.warning("audit %d is decided later: %s", finding.audit, error)
+            return None
+
+    async def _is_done(self, finding: Finding, future: Future[Audited | None]) -> bool:
+        """Wait for the commit and tell of it; False if it is to be tried again."""
+        try:
+            audited = await _result(future)
+        except (StoreBusy, StoreUnavailable):
+            return False
+        except LedgerError as error:
+            _LOG.error("audit %d is not decided: %s", finding.audit, error)
+        except Exception:  # noqa: BLE001  a bug here must not end the serving
+            _LOG.exception("audit %d is not decided", finding.audit)
+        else:
+            if audited is not None:
+                _log_outcome(audited)
+                self._tell(audited)
+        return True
 
     def _open_audits(self, from_id: int) -> list[OpenAudit]:
         with self._books().session() as connection:

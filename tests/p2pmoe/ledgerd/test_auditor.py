@@ -238,6 +238,32 @@ async def test_a_finding_that_the_ledger_refuses_ends_nothing(
         assert [each.state.value for each in audits(store)] == ["open", "passed"]
 
 
+@trio_test(autojump=True)
+async def test_a_bug_in_the_store_ends_nothing(world, store, monkeypatch, caplog):
+    real = store.cast_beacon, store.decide_audit
+    n_bugs = [1, 1]
+
+    def broken(which):
+        def call(*args):
+            n_bugs[which] -= 1
+            if n_bugs[which] == 0:
+                return store._writer.submit(lambda _: 1 // 0)
+            return real[which](*args)
+
+        return call
+
+    async with auditing(world, store, monkeypatch) as s:
+        monkeypatch.setattr(store, "cast_beacon", broken(0))
+        monkeypatch.setattr(store, "decide_audit", broken(1))
+        tab = new_tab(world, store)
+        s.file(tab, 1)
+        await s.rounds(4)
+        s.file(tab, 2)
+        await s.rounds(4)
+        assert [each.state.value for each in audits(store)] == ["open", "passed"]
+    assert "a round of audits failed" in caplog.text
+
+
 @pytest.mark.parametrize("peer", [ONE, TWO])
 @trio_test(autojump=True)
 async def test_other_messages_are_no_business_of_the_auditor(store, peer):
