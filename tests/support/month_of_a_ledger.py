@@ -20,11 +20,17 @@ from p2pmoe.payouts.sending import orders_of, send_orders
 from tests.support.dispute_papers import claim_of, signed_claim
 from tests.support.ledger_world import NOVEMBER_US, Party, World
 from tests.support.paid_world import DECEMBER_US
+from tests.support.standby_world import book, fill_pot, paper_of
 
 __all__ = ["Month"]
 
 _HOUR_US = 3_600_000_000
-_TERMS = Policy(fee_ppm=10_000, holdback_ppm=100_000, holdback_us=60 * _HOUR_US)
+_TERMS = Policy(
+    fee_ppm=10_000,
+    holdback_ppm=100_000,
+    holdback_us=60 * _HOUR_US,
+    standby_uc=100_000,
+)
 _N_WORKERS = 3
 _RATE = "1 credit = 1000 EUR"
 
@@ -79,6 +85,7 @@ class Month:
             self._serve(store)
             world.now_us = NOVEMBER_US + 30 * _HOUR_US
             store.tend()
+            self._stand_by(store)
             self._end_dispute(store)
             for hours in (100, 200, 300):
                 world.now_us = NOVEMBER_US + hours * _HOUR_US
@@ -104,6 +111,14 @@ class Month:
                 params = {"claim": raw.hex(), "signature": signature.hex()}
                 store.operate("dispute.open", params).result(60)
                 self._tell("disputed")
+
+    def _stand_by(self, store: Store) -> None:
+        """The pot is filled, and an epoch's replicas are paid; all of it twice."""
+        paper = paper_of(self.world, *self.workers, pot_uc=100_000)
+        for _ in range(2):
+            fill_pot(store, 150_000)
+            assert book(store, self.world, paper).paid_uc > 60_000
+            self._tell(f"booked {paper.content_hash.hex()}")
 
     def _known_grant(self, n: int) -> IssuedGrant | None:
         for words in self._told:
