@@ -256,16 +256,20 @@ class Contributor:
             except LedgerError as error:
                 logger.warning("the spool of vouchers: %s", error)
 
-    async def _keep_time(self) -> None:
+    def look(self) -> None:
+        """Look at the time, and act on what it or a person's wish has changed."""
         parts = self._parts
+        now = parts.clock.monotonic()
+        relay_is_up = parts.figures.facts.relay_is_up
+        parts.pausing.tick(now)
+        parts.market_side.tick(now, relay_is_up=relay_is_up)
+        parts.relief.tick(now)
+        parts.figures.facts.relay_heard_s = parts.node.relay_heard_s
+        parts.figures.update(now)
+
+    async def _keep_time(self) -> None:
         while True:
-            now = parts.clock.monotonic()
-            relay_is_up = parts.figures.facts.relay_is_up
-            parts.pausing.tick(now)
-            parts.market_side.tick(now, relay_is_up=relay_is_up)
-            parts.relief.tick(now)
-            parts.figures.facts.relay_heard_s = parts.node.relay_heard_s
-            parts.figures.update(now)
+            self.look()
             await trio.sleep(_TICK_S)
 
     def _say(self, peer: PeerId, message: messages.Message) -> None:

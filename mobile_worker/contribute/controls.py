@@ -45,7 +45,8 @@ class Governing(Protocol):
 class Controls:
     """See the module. end: end at once; what is signed is kept and filed later.
 
-    store, peer_id: once they are known.
+    look: have what was wished for acted on now, not at the next tick. store, peer_id:
+    once they are known.
     """
 
     figures: Figures
@@ -53,6 +54,7 @@ class Controls:
     clock: Clock
     stop: trio.Event
     end: Callable[[], None]
+    look: Callable[[], None] = lambda: None
     store: ShardStore | None = None
     peer_id: PeerId | None = None
 

@@ -198,11 +198,12 @@ async def _join(
                 sources=sources,
                 relays=relays,
             )
-            return await _work(base, hooks, controls.stop)
+            return await _work(base, hooks, controls)
 
 
-async def _work(base: Base, hooks: Hooks, stop: trio.Event) -> bool:
+async def _work(base: Base, hooks: Hooks, controls: Controls) -> bool:
     contributor = assemble(base, _services_of(base.node.descriptor))
+    controls.look = contributor.look
     facts = base.figures.facts
     facts.joined = facts.relay_is_up = True
     record = base.node.record
@@ -216,7 +217,7 @@ async def _work(base: Base, hooks: Hooks, stop: trio.Event) -> bool:
     settled = False
     async with trio.open_nursery() as nursery:
         nursery.start_soon(contributor.run)
-        await stop.wait()
+        await controls.stop.wait()
         settled = await contributor.drain(
             "stopped by its user", within_s=base.settings.drain_s
         )

@@ -90,10 +90,12 @@ class Governor:
         """Pause as the person asks: for some seconds, or until it is resumed."""
         now_us = self._parts.clock.wall_us()
         self.record.pause(None if for_s is None else now_us + round(for_s * 1e6))
+        self.record.save()  # at once: it outlives a crash
 
     def resume(self) -> None:
         """End the person's pause; override once what else holds now."""
         self.record.resume()
+        self.record.save()
         self._policy.override()
         self._looked_at = float("-inf")
 

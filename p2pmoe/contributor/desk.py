@@ -133,8 +133,9 @@ def _page(desk: Desk, _params: _Params) -> _Result:
 
 
 def _now(desk: Desk) -> _Result:
-    """Have the figures read again, so that the answer tells what came of it."""
+    """Have the wish acted on, so that the answer tells what came of it."""
     controls = desk.controls
+    controls.look()
     controls.figures.update(controls.clock.monotonic())
     return _status(desk, {})
 
