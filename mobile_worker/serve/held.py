@@ -6,6 +6,7 @@ fit into what is left of the budget is refused before it is loaded, so that two 
 fit singly but not together never meet (faults B15). No I/O.
 """
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from mobile_worker.arithmetic.formats.block_format import Format
@@ -59,6 +60,7 @@ class HeldExperts:
         self.used_bytes = 0
         self._models: dict[bytes, HeldModel] = {}
         self._shards: dict[bytes, bytes] = {}  # by SHA-256; the weights' own bytes
+        self._n_holding: Counter[bytes] = Counter()  # models, by SHA-256
 
     def learn(self, name: bytes, manifest: Manifest) -> HeldModel:
         """Return the model of this manifest, known from now on."""
@@ -121,7 +123,9 @@ class HeldExperts:
         weights = expert_weights(shard, layout)
         check_expert(weights, expert)
         model.weights[expert] = weights
-        self._shards[model.experts[expert].digest] = shard
+        digest = model.experts[expert].digest
+        self._shards[digest] = shard
+        self._n_holding[digest] += 1
         self.used_bytes += len(shard)
 
     def shard(self, digest: bytes) -> bytes | None:
@@ -135,7 +139,14 @@ class HeldExperts:
             return
         for expert in [e for e in model.weights if e not in keep]:
             del model.weights[expert]
-            self._shards.pop(model.experts[expert].digest, None)
+            self._let_go(model.experts[expert].digest)
             self.used_bytes -= model.experts[expert].n_bytes
         if not keep:
             del self._models[name]
+
+    def _let_go(self, digest: bytes) -> None:
+        """Forget a shard, unless another model has it, too."""
+        self._n_holding[digest] -= 1
+        if not self._n_holding[digest]:
+            del self._n_holding[digest]
+            self._shards.pop(digest, None)

@@ -85,3 +85,16 @@ def test_an_expert_that_does_not_fit_unpacked_is_refused() -> None:
         held.check_width(layout)
     HeldExperts(n_bytes).check_width(layout)
     HeldExperts(0).check_width(MODEL.manifest.layouts[0])
+
+
+def test_a_shard_of_two_models_stays_until_both_have_dropped_it() -> None:
+    model = small_model()
+    held, first = model.held((1, 0))
+    second = held.learn(b"o" * 32, model.manifest)
+    expert = ExpertId(1, 0)
+    held.hold(second, expert, model.shards[expert])
+    held.drop(first.name, frozenset())
+    assert held.shard(model.digest(expert)) == model.shards[expert]
+    held.drop(second.name, frozenset())
+    assert held.shard(model.digest(expert)) is None
+    assert held.used_bytes == 0
