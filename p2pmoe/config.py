@@ -71,6 +71,8 @@ class Tuning:
     rebalance_interval_s: float = 30.0
     accept_interval_s: float = 0.05
     drain_s: float = 3.0
+    settled_spot_check_rate: float = 0.002
+    settled_passes: int = 2000
     spot_check_rate: float = 0.01
     newcomer_spot_check_rate: float = 0.05
     newcomer_passes: int = 200
@@ -78,7 +80,11 @@ class Tuning:
 
     def __post_init__(self) -> None:
         """Refuse figures that cannot work."""
-        for name in ("spot_check_rate", "newcomer_spot_check_rate"):
+        for name in (
+            "spot_check_rate",
+            "newcomer_spot_check_rate",
+            "settled_spot_check_rate",
+        ):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ConfigurationError(f"{name} is {getattr(self, name)}, not 0 to 1")
         for name, shown in (

@@ -17,7 +17,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
+from mobile_worker.messages import CheckOutcome
 from p2pmoe.backbone.attempts import Attempt
+from p2pmoe.backbone.audit_reports import AuditReports
 from p2pmoe.backbone.counters import BackboneCounters
 from p2pmoe.backbone.exchange import CheckTicket, LayerWork
 from p2pmoe.backbone.fleet import Fleet
@@ -55,13 +57,15 @@ class Audits:
         counters: BackboneCounters,
         checks: SpotChecks,
         random: Random,
+        reports: AuditReports,
     ) -> None:
-        """Begin with nothing to check."""
+        """Begin with nothing to check; `reports` hear of every check."""
         self._accounts = accounts
         self._fleet = fleet
         self._counters = counters
         self._checks = checks
         self._random = random
+        self._reports = reports
         self._unchecked: dict[int, tuple[StepTrace, Served]] = {}
         self._disputes: dict[int, tuple[Dispute, Served | None]] = {}
 
@@ -97,6 +101,10 @@ class Audits:
         self._fleet.workers[ticket.peer].passes += passed is True
         if served is None:
             return
+        if passed is not None:
+            outcome = CheckOutcome.PASSED if passed else CheckOutcome.FAILED
+            sample = (ticket.sample.expert,)
+            self._reports.note(ticket.peer, outcome, served.layer, sample)
         if passed is False:
             self._accounts.abandon(served.slot)
         else:
@@ -168,7 +176,11 @@ class Audits:
         if right is None:
             self._undecided(peers, now)
             return []
-        return [p for p, ok in zip(peers, is_right, strict=True) if not ok]
+        wrong = [p for p, ok in zip(peers, is_right, strict=True) if not ok]
+        layer, expert = dispute.work.plan.layer, dispute.call.expert
+        for peer in wrong:
+            self._reports.note(peer, CheckOutcome.FAILED, layer, (expert,))
+        return wrong
 
     def _undecided(self, peers: Sequence[PeerId], now: float) -> None:
         workers = [self._fleet.workers[peer] for peer in peers]

@@ -24,6 +24,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
+from mobile_worker.messages.audits import CheckOutcome
 from mobile_worker.messages.serving import Output
 from p2pmoe.backbone.attempts import Attempt, Purpose
 from p2pmoe.backbone.audits import Audits, Dispute
@@ -64,6 +65,7 @@ class Dispatcher:
             counters=parts.counters,
             checks=parts.checks,
             random=parts.random,
+            reports=parts.reports,
         )
         self._verdicts = Verdicts(parts)
         self._stranded: list[Progress] = []
@@ -320,6 +322,10 @@ class Dispatcher:
         self._flights.close(attempt)
         self._flights.cancel(attempt)
         self._fleet.failed(attempt.peer, self._parts.clock())
+        layer = attempt.progress.work.plan.layer
+        self._parts.reports.note(
+            attempt.peer, CheckOutcome.SILENT, layer, attempt.experts
+        )
         self._elsewhere(attempt, Reason.LATE)
 
     def _ban_if_hopeless(self, peer: PeerId) -> None:

@@ -26,6 +26,7 @@ from p2pmoe.backbone.attempts import (
     build_dispatch,
     payload_bytes,
 )
+from p2pmoe.backbone.audit_reports import AuditReports
 from p2pmoe.backbone.audits import Dispute
 from p2pmoe.backbone.counters import BackboneCounters
 from p2pmoe.backbone.fleet import Fleet
@@ -57,6 +58,7 @@ class DispatcherParts:
     checks: SpotChecks = field(default_factory=SpotChecks)
     on_dispute: Callable[[Dispute], bool] = lambda dispute: False
     hedging: bool = True
+    reports: AuditReports = field(default_factory=AuditReports)
 
 
 class Flights:

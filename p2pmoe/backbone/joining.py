@@ -12,15 +12,18 @@ from secrets import SystemRandom
 from ledger.spool import Spool
 from mobile_worker.arithmetic.coding import ExpertInput
 from mobile_worker.arithmetic.kernel import KernelCall
+from mobile_worker.arithmetic.matrix import ExpertWeights
 from mobile_worker.arithmetic.self_test_digest import SELF_TEST_DIGEST
 from mobile_worker.clock import Clock
 from mobile_worker.expert_id import ExpertId
 from mobile_worker.links.events import PathKind
 from mobile_worker.links.node import Node
 from mobile_worker.messages import MAX_ROWS, PROTOCOL_VERSION, Hello
+from mobile_worker.serve.canary import CanaryDesk, CanaryModel, CanaryParts
 from mobile_worker.session.descriptor import Services
 from mobile_worker.shards.manifest import Manifest, manifest_hash
 from p2pmoe.backbone.arbiter import Arbiter, ArbiterParts
+from p2pmoe.backbone.audit_reports import AuditReports
 from p2pmoe.backbone.bookkeeper import Bookkeeper, BookkeeperParts
 from p2pmoe.backbone.counters import BackboneCounters
 from p2pmoe.backbone.dispatcher import Dispatcher, DispatcherParts, SpotChecks
@@ -40,6 +43,7 @@ from p2pmoe.backbone.without_market import WithoutMarket
 from p2pmoe.config import DiskPolicy, Tuning
 from p2pmoe.errors import ConfigurationError
 from p2pmoe.market.deployments import sign_manifest
+from p2pmoe.weights.errors import ModelFileError
 from relay.keys import PeerId
 
 __all__ = ["Joined", "Joining", "join"]
@@ -98,7 +102,8 @@ def join(joining: Joining) -> Joined:
     )
     settlement = Settlement(terms, joining.clock.wall_us, on_means)
     arbiter = _arbiter(joining, fleet)
-    dispatcher = _dispatcher(joining, fleet, settlement, arbiter)
+    reports = AuditReports()
+    dispatcher = _dispatcher(joining, fleet, settlement, arbiter, reports)
     bookkeeper = _bookkeeper(joining, services, settlement)
     fetcher = _fetcher(joining)
     last = LastPlacement(joining.last_placement, name)
@@ -119,6 +124,8 @@ def join(joining: Joining) -> Joined:
             without_market=_without_market(joining, last),
             last_placement=last,
             fetcher=fetcher,
+            canaries=_canaries(joining, services, name),
+            reports=reports,
             on_coverage=joining.on_coverage,
         )
     )
@@ -174,9 +181,32 @@ def _arbiter(joining: Joining, fleet: Fleet) -> Arbiter:
     )
 
 
+def _canaries(joining: Joining, services: Services, name: bytes) -> CanaryDesk:
+    """Return what gives this backbone's own word on experts of its model."""
+    local = joining.local
+
+    def weights(expert: ExpertId) -> ExpertWeights | None:
+        try:
+            return local.disk.load(expert)
+        except ModelFileError:  # it is not here, or the file was cut short
+            return None
+
+    model = CanaryModel(n_embd=joining.manifest.n_embd, weights=weights)
+    return CanaryDesk(
+        CanaryParts(
+            kernel=local.kernel,
+            find=lambda wanted: model if wanted == name else None,
+            send=lambda answer: joining.node.send(services.market, answer),
+            clock=joining.clock,
+        )
+    )
+
+
 def _checks(joining: Joining) -> SpotChecks:
     tuning = joining.tuning
     return SpotChecks(
+        settled_rate=tuning.settled_spot_check_rate,
+        settled_passes=tuning.settled_passes,
         rate=tuning.spot_check_rate,
         newcomer_rate=tuning.newcomer_spot_check_rate,
         newcomer_passes=tuning.newcomer_passes,
@@ -185,7 +215,11 @@ def _checks(joining: Joining) -> SpotChecks:
 
 
 def _dispatcher(
-    joining: Joining, fleet: Fleet, settlement: Settlement, arbiter: Arbiter
+    joining: Joining,
+    fleet: Fleet,
+    settlement: Settlement,
+    arbiter: Arbiter,
+    reports: AuditReports,
 ) -> Dispatcher:
     return Dispatcher(
         DispatcherParts(
@@ -198,6 +232,7 @@ def _dispatcher(
             checks=_checks(joining),
             on_dispute=arbiter.take,
             hedging=joining.tuning.hedging,
+            reports=reports,
         )
     )
 

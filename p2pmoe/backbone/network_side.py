@@ -37,7 +37,9 @@ from mobile_worker.links.events import (
 from mobile_worker.links.inbox import Inbox
 from mobile_worker.links.node import Node
 from mobile_worker.links.service_watch import ABSENT
+from mobile_worker.serve.canary import CanaryDesk
 from mobile_worker.shards.desk import busy_blob
+from p2pmoe.backbone.audit_reports import AuditReports
 from p2pmoe.backbone.bookkeeper import Bookkeeper
 from p2pmoe.backbone.dispatcher import Dispatcher
 from p2pmoe.backbone.fleet import Fleet
@@ -83,6 +85,8 @@ class NetworkSideParts:
     without_market: WithoutMarket
     last_placement: LastPlacement
     fetcher: Fetcher
+    canaries: CanaryDesk
+    reports: AuditReports
     on_coverage: Callable[[], None]
 
 
@@ -114,6 +118,7 @@ class NetworkSide:
             nursery.start_soon(self._timer)
             nursery.start_soon(self._tick)
             nursery.start_soon(self._parts.bookkeeper.run)
+            nursery.start_soon(self._parts.canaries.run)
             nursery.start_soon(self._parts.last_placement.run)
             self._recall()
             nursery.start_soon(self._keep_accounts, self._vouchers)
@@ -157,6 +162,8 @@ class NetworkSide:
                 if up:
                     self._parts.market_client.say_again()
                     self._parts.bookkeeper.ledger_is_back()
+                else:
+                    self._parts.reports.forget_silence()
 
     def _arrived(self, peer: PeerId, message: messages.Message, n_bytes: int) -> None:
         dispatcher = self._parts.dispatcher
@@ -187,6 +194,9 @@ class NetworkSide:
                     self._market_said(message)
             case messages.Offer() | messages.Held():
                 self._joins(peer, message)
+            case messages.Canary():
+                if peer == self._parts.market:
+                    self._parts.canaries.asked(message)
             case messages.Grant() | messages.Filed():
                 if peer == self._parts.ledger:
                     self._queue_money(self._services, peer, message)
@@ -320,6 +330,9 @@ class NetworkSide:
         while True:
             for said in self._parts.market_client.due(self._now()):
                 self._send(self._parts.market, said)
+            name = self._parts.hello.manifest_hash
+            for report in self._parts.reports.take(self._now(), name):
+                self._send(self._parts.market, report)
             self._greet()
             self._parts.fleet.relax(self._now())
             self._parts.on_coverage()

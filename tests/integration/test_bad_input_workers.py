@@ -27,7 +27,7 @@ BODY = {
     "seed": 7,
 }
 REFUSED = ("nan_rows", "one_row_more", "one_row_less")
-CHECKED = ("rows_turned", "one_bit")
+CHECKED = ("rows_turned", "one_bit", "zeros", "noise", "cached")
 WITHIN_S = 60
 
 

@@ -61,9 +61,40 @@ def one_bit(output: Output) -> Output:
     return replace(output, results=bytes(results))
 
 
+def zeros(output: Output) -> Output:
+    """Nothing computed: codes and scales of zero."""
+    return replace(output, results=bytes(len(output.results)))
+
+
+def noise(output: Output) -> Output:
+    """Right but for the last code of each block of the first row, one more or less."""
+    results = bytearray(output.results)
+    for at in range(0, len(results) // output.n_rows_total // 2, 64):
+        results[at] ^= 3
+    return replace(output, results=bytes(results))
+
+
+_FIRST: dict[int, bytes] = {}
+
+
+def cached(output: Output) -> Output:
+    """The first results of this length, for ever: those of other tokens."""
+    first = _FIRST.setdefault(len(output.results), output.results)
+    return replace(output, results=first)
+
+
 BENDS: dict[str, Bend] = {
     bend.__name__: bend
-    for bend in (nan_rows, one_row_more, one_row_less, rows_turned, one_bit)
+    for bend in (
+        nan_rows,
+        one_row_more,
+        one_row_less,
+        rows_turned,
+        one_bit,
+        zeros,
+        noise,
+        cached,
+    )
 }
 
 
