@@ -49,7 +49,7 @@ def _market(
     data: Data = None,
     price_uc: Price = 100,
     price_epoch: PriceEpoch = 600,
-    standby: StandbyPay = 0,
+    standby: StandbyPay = "0",
     ca: CaFile = None,
     ready_file: ReadyFile = None,
 ) -> None:
@@ -59,7 +59,7 @@ def _market(
     import functools
     import os
 
-    from ledger.amounts import UC_PER_CREDIT
+    from ledger.amounts import parse_credits
     from mobile_worker.clock import SystemClock
     from p2pmoe.market.price import PriceSettings
     from p2pmoe.network.folder import OperatorFolder, Service, default_folder
@@ -80,7 +80,7 @@ def _market(
         prices=PriceSettings(
             base_uc=price_uc,
             epoch_s=price_epoch,
-            standby_uc=standby * UC_PER_CREDIT,
+            standby_uc=parse_credits(standby),
         ),
     )
     report = {"peer_id": identity.peer_id.hex()}

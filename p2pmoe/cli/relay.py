@@ -77,7 +77,7 @@ def _relay(
     opening_credit: OpeningCredit = 0,
     price_uc: Price = 100,
     price_epoch: PriceEpoch = 600,
-    standby: StandbyPay = 0,
+    standby: StandbyPay = "0",
     public_url: PublicUrl = None,
     market: Market = None,
     ledger: Ledger = None,
@@ -97,7 +97,7 @@ def _relay(
     """Run a network: relay, market and ledger; write its invite."""
     if context.invoked_subcommand is not None:
         return
-    from ledger.amounts import UC_PER_CREDIT
+    from ledger.amounts import UC_PER_CREDIT, parse_credits
     from p2pmoe.market.price import PriceSettings
     from p2pmoe.network.folder import default_folder
     from p2pmoe.network.operator import OperatorConfig
@@ -123,7 +123,7 @@ def _relay(
         prices=PriceSettings(
             base_uc=price_uc,
             epoch_s=price_epoch,
-            standby_uc=standby * UC_PER_CREDIT,
+            standby_uc=parse_credits(standby),
         ),
         neutral_page=neutral_page,
         metrics_token=_metrics_token(metrics_token_file),

@@ -113,13 +113,11 @@ PriceEpoch = Annotated[
     ),
 ]
 StandbyPay = Annotated[
-    int,
+    str,
     typer.Option(
         "--standby",
-        min=0,
-        max=10**9,
         metavar="CREDITS",
-        help="Paid a day, for each model, to workers that stand by.",
+        help="What the held replicas of a model get for one epoch, called or not.",
     ),
 ]
 PublicUrl = Annotated[

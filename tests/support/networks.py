@@ -296,15 +296,17 @@ async def network_running(
     workers: Sequence[str] = WORKERS,
     model: str = "pocket",
     apart: bool = True,
+    market: Sequence[str] = (),
 ) -> AsyncIterator[Network]:
     """Run a network in a folder, all of its experts covered, all workers live.
 
-    With `apart` market and ledger are processes of their own, else the relay's.
+    With `apart` market and ledger are processes of their own, else the relay's;
+    `market` are further options of whoever runs the market.
     """
     async with trio.open_nursery() as nursery:
         network = Network(folder, nursery)
         try:
-            await _start_services(network, apart=apart)
+            await _start_services(network, market, apart=apart)
             async with trio.open_nursery() as starting:
                 starting.start_soon(network.start_backbone, model)
                 for name in workers:
@@ -317,15 +319,17 @@ async def network_running(
             nursery.cancel_scope.cancel()
 
 
-async def _start_services(network: Network, *, apart: bool) -> None:
+async def _start_services(
+    network: Network, market: Sequence[str], *, apart: bool
+) -> None:
     net = str(network.folder / "net")
     credit = ("--opening-credit", "1000")
     relay = ("relay", "relay", "--self-signed", "--listen", "127.0.0.1:0")
     if not apart:
-        await network.start(*relay, "--data", net, *credit)
+        await network.start(*relay, "--data", net, *credit, *market)
         return
     await network.start(*relay, "--only", "--data", net)
     service = ("--invite", network.invite, "--data", net)
     async with trio.open_nursery() as starting:
-        starting.start_soon(network.start, "market", "market", *service)
+        starting.start_soon(network.start, "market", "market", *service, *market)
         starting.start_soon(network.start, "ledgerd", "ledgerd", *service, *credit)

@@ -27,9 +27,7 @@ from ledger.standby import (
 from p2pmoe.market.pricing.epochs import Epoch
 from p2pmoe.market.pricing.model import ModelPrices
 
-__all__ = ["PaperTerms", "Replica", "SignedPaper", "draw_up_paper", "pot_of"]
-
-_DAY_US = 86_400_000_000
+__all__ = ["PaperTerms", "Replica", "SignedPaper", "draw_up_paper"]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -63,13 +61,8 @@ class PaperTerms:
     """
 
     network: bytes
-    standby_uc: int  # a day, for each model
+    standby_uc: int  # H: of one epoch, for each model
     salt: bytes
-
-
-def pot_of(standby_uc: int, epoch: Epoch) -> int:
-    """Return H of one epoch, rounded down."""
-    return standby_uc * (epoch.to_us - epoch.from_us) // _DAY_US
 
 
 def draw_up_paper(
@@ -85,9 +78,8 @@ def draw_up_paper(
     draws those that are paid.
     """
     manifest_hash, prices = model
-    pot_uc = pot_of(terms.standby_uc, epoch)
     known = {(r.expert, r.worker): r for r in replicas if r.expert in prices.rows}
-    if not pot_uc or not known:
+    if not terms.standby_uc or not known:
         return None
     by_domain: defaultdict[tuple[int, str], list[Replica]] = defaultdict(list)
     for replica in _drawn(known.values(), epoch):
@@ -102,7 +94,7 @@ def draw_up_paper(
         from_us=epoch.from_us,
         to_us=epoch.to_us,
         price_table_hash=price_table_hash,
-        pot_uc=pot_uc,
+        pot_uc=terms.standby_uc,
         experts=tuple(
             ExpertScarcity(
                 expert=row.expert,

@@ -21,7 +21,7 @@ MODEL = make_manifest()
 NAME = manifest_hash(MODEL)
 EPOCH_S = 600
 FIRST = ExpertId(0, 0)
-DAY = PriceSettings(standby_uc=144_000_000)  # a credit an epoch
+CREDIT = PriceSettings(standby_uc=1_000_000)
 
 
 class World(BookWorld):
@@ -258,7 +258,7 @@ def test_a_lease_that_the_market_takes_is_not_held_against_its_worker() -> None:
 
 
 def test_replicas_held_throughout_are_paid_for_standing_by() -> None:
-    world = World(prices=DAY)
+    world = World(prices=CREDIT)
     world.serve("a", 8)
     assert world.epochs(1) == []  # it began before the market did
     (signed,) = world.epochs(1)
@@ -277,7 +277,7 @@ def test_replicas_held_throughout_are_paid_for_standing_by() -> None:
 
 
 def test_whoever_has_not_passed_a_check_is_not_paid() -> None:
-    world = World(prices=DAY, judged=False)
+    world = World(prices=CREDIT, judged=False)
     world.book.prices.judgement = Judgement()
     world.serve("a", 8)
     assert world.epochs(3) == []
@@ -290,7 +290,7 @@ def test_by_default_nothing_is_paid_for_standing_by() -> None:
 
 
 def test_an_epoch_that_was_slept_through_is_not_paid() -> None:
-    world = World(prices=DAY)
+    world = World(prices=CREDIT)
     world.serve("a", 8)
     world.epochs(1)
     world.now += 3 * EPOCH_S

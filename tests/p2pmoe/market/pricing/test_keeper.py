@@ -25,7 +25,7 @@ from tests.support.trio_test import trio_test
 
 LEDGER = identity_of("ledger").peer_id
 FIRST = ExpertId(0, 0)
-CREDIT = PriceSettings(standby_uc=144_000_000)  # one an epoch
+CREDIT = PriceSettings(standby_uc=1_000_000)
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from ledger.prices import ONE_Q16
 from ledger.standby import StandbyPaper
 from p2pmoe.market.pricing import standby as standby_module
 from p2pmoe.market.pricing.epochs import Epoch
-from p2pmoe.market.pricing.standby import PaperTerms, Replica, draw_up_paper, pot_of
+from p2pmoe.market.pricing.standby import PaperTerms, Replica, draw_up_paper
 from tests.support.market_prices import EXPERTS, model_of
 
 DAY_US = 86_400_000_000
@@ -98,11 +98,6 @@ def test_without_a_pot_or_replicas_there_is_no_paper() -> None:
     assert draw_up_paper(TERMS, (NAME, model_of()), TABLE, EPOCH, []) is None
     unknown = Replica(9 << 16, bytes(32), "a")
     assert draw_up_paper(TERMS, (NAME, model_of()), TABLE, EPOCH, [unknown]) is None
-
-
-def test_the_pot_of_an_epoch_is_its_part_of_a_day() -> None:
-    assert pot_of(144, Epoch(0, 0, 600_000_000)) == 1
-    assert pot_of(143, Epoch(0, 0, 600_000_000)) == 0
 
 
 def test_of_too_many_replicas_each_epoch_draws_others(monkeypatch) -> None:
