@@ -17,6 +17,7 @@ from relay.frame_types import FrameType
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGES_OF_PROSE = sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md")])
+TESTS = sorted((ROOT / "tests").rglob("test_*.py"))
 SOURCES = [
     path
     for package in ("p2pmoe", "relay", "ledger", "mobile_worker")
@@ -110,3 +111,18 @@ def test_every_command_in_the_readme_exists() -> None:
     assert {"relay", "serve", "contribute", "run"} <= set(named)
     for command in named:
         assert f"## `p2pmoe {command}" in commands, command
+
+
+def test_every_complaint_names_tests_that_there_are() -> None:
+    page = (DOCS / "explanation" / "complaints.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (?!complaint|---)(.+) \|$", page, flags=re.MULTILINE)
+    tests = {str(path.relative_to(ROOT / "tests")) for path in TESTS}
+    assert len(rows) >= 14
+    for row in rows:
+        named = re.findall(r"`([\w/]+\.py)`", row.rsplit(" | ", 1)[-1])
+        folder = ""
+        assert named, row
+        for name in named:
+            folder = name.rpartition("/")[0] or folder
+            wanted = name if "/" in name else f"{folder}/{name}".lstrip("/")
+            assert any(path.endswith(wanted) for path in tests), wanted
