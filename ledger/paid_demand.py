@@ -3,7 +3,7 @@
 Contract: read-only. Only what both sides signed and the ledger took counts, by the
 instant at which it was stored, which never goes back: once the ledger's time has passed
 a span, what was paid in it never changes, and counting it again gives the same. What
-workers or backbones say of themselves has no part in it. `whole_spans` cuts time into
+workers or backbones say of themselves has no part in it. `paid_spans` cuts time into
 spans that begin at multiples of their length, so that nobody has to remember which were
 told: after a restart they are the same ones.
 
@@ -13,7 +13,7 @@ Source: design/06, "Price".
 from collections import defaultdict
 from collections.abc import Mapping
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from ledger.database import LedgerFolder
 from ledger.experts import ExpertSums
@@ -22,17 +22,38 @@ from ledger.leaf_files import LeafPlace, read_leaves
 from ledger.periods import Period
 from ledger.schema import filing, grant, price_table
 
-__all__ = ["PaidRows", "paid_rows", "whole_spans"]
+__all__ = ["PaidRows", "last_filed_us", "paid_rows", "paid_spans"]
 
 # Rows by expert (layer, index), by model's manifest hash.
 PaidRows = Mapping[bytes, Mapping[tuple[int, int], int]]
 
 
-def whole_spans(now_us: int, span_us: int, n_spans: int) -> list[Period]:
-    """Return the last so many whole spans that are over, the oldest first."""
-    end = now_us // span_us
-    first = max(0, end - n_spans)
-    return [Period(n * span_us, (n + 1) * span_us) for n in range(first, end)]
+def last_filed_us(connection: Connection) -> int:
+    """Return when the last voucher was stored, 0 for none."""
+    return connection.execute(select(func.max(filing.c.posted_us))).scalar_one() or 0
+
+
+def paid_spans(
+    connection: Connection, span_us: int, since_us: int, now_us: int
+) -> list[Period]:
+    """Return the spans in which something was filed, the oldest first.
+
+    Args:
+        connection: a reading session that began after `now_us`.
+        span_us: how long a span is; each begins at a multiple of it.
+        since_us: the first span is the one with this instant.
+        now_us: the ledger's time; a span that is not over by then is left out.
+    """
+    first_us = since_us // span_us * span_us
+    number = (filing.c.posted_us // span_us).label("number")
+    each = select(number).where(
+        filing.c.posted_us >= first_us,
+        filing.c.posted_us < now_us // span_us * span_us,
+        filing.c.leaves > 0,
+    )
+    found = select(each.subquery().c.number).distinct()
+    numbers = sorted(connection.execute(found).scalars())
+    return [Period(n * span_us, (n + 1) * span_us) for n in numbers]
 
 
 def paid_rows(connection: Connection, folder: LedgerFolder, period: Period) -> PaidRows:

@@ -1,31 +1,35 @@
 """What was paid for, told to the market span by span.
 
 Contract: a span is a whole minute of the ledger's time, at multiples of a minute. Each
-round counts the spans that are over and were not counted, and sends the last ten, the
-oldest first: nothing acknowledges a PAID message, and the market takes each span once,
-by its borders. Nothing is remembered on disk: after a restart the same spans are
-counted from the same filings. A model without paid rows in a span gets no message.
+round counts the spans that are over and were not counted, and sends those of the last
+ten minutes, the oldest first: nothing acknowledges a PAID message, and the market takes
+each span once, by its borders. Nothing is remembered on disk: after a restart, however
+late, it begins ten minutes before the last filing, and the same spans are counted from
+the same filings. A model without paid rows in a span gets no message.
 """
 
 import logging
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import trio
 
 from ledger.errors import LedgerError, StoreUnavailable
-from ledger.paid_demand import PaidRows, paid_rows, whole_spans
-from ledger.periods import Period
+from ledger.paid_demand import PaidRows, last_filed_us, paid_rows, paid_spans
 from ledger.store import Store
 from mobile_worker.expert_id import ExpertId
 from mobile_worker.messages.audits import Paid
 from mobile_worker.messages.codec import Message
 from relay.keys import PeerId
 
+if TYPE_CHECKING:
+    from ledger.periods import Period
+
 __all__ = ["PAID_SPAN_US", "PaidRounds"]
 
 _LOG = logging.getLogger("p2pmoe.ledgerd")
 PAID_SPAN_US = 60_000_000
-_N_SPANS = 10  # told again and again, in case one was lost
+_N_SPANS = 10  # so long a span is told again and again, in case one was lost
 _MAX_ROWS = (1 << 32) - 1
 
 
@@ -44,7 +48,8 @@ class PaidRounds:
         self._market = market
         self._send = send
         self._span_us = span_us
-        self._counted: dict[Period, PaidRows] = {}  # the last ten spans
+        self._counted: dict[Period, PaidRows] = {}  # those of the last ten minutes
+        self._until_us: int | None = None  # told up to here; None at first
 
     async def run(self) -> None:
         """Count and tell, once a span."""
@@ -71,8 +76,19 @@ class PaidRounds:
             LedgerError, OSError: the books cannot be read.
         """
         now_us = self._now_us()
-        spans = whole_spans(now_us, self._span_us, _N_SPANS)
-        self._counted = {span: self._rows(span) for span in spans}
+        reader = self._store.reader()
+        with reader.session() as connection:
+            until_us = self._until_us
+            if until_us is None:
+                until_us = last_filed_us(connection)
+            since_us = max(0, min(until_us, now_us) - _N_SPANS * self._span_us)
+            spans = paid_spans(connection, self._span_us, since_us, now_us)
+            counted = self._counted
+            self._counted = {
+                span: counted.get(span) or paid_rows(connection, reader.folder, span)
+                for span in spans
+            }
+        self._until_us = now_us
         return [
             Paid(
                 manifest_hash=manifest_hash,
@@ -93,11 +109,3 @@ class PaidRounds:
         if not isinstance(now_us, int):
             raise TypeError(now_us)
         return now_us
-
-    def _rows(self, span: Period) -> PaidRows:
-        found = self._counted.get(span)
-        if found is None:
-            reader = self._store.reader()
-            with reader.session() as connection:
-                found = paid_rows(connection, reader.folder, span)
-        return found

@@ -1,5 +1,6 @@
 """Paid demand: rows of filed vouchers, by model, expert and span; never twice."""
 
+from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 
@@ -7,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.paid_demand import paid_rows, whole_spans
+from ledger.paid_demand import last_filed_us, paid_rows, paid_spans
 from ledger.periods import ALL_TIME, Period
-from tests.support.ledger_world import Party
+from tests.support.ledger_world import Party, World
 
 MINUTE_US = 60_000_000
 
@@ -70,24 +71,54 @@ def test_models_apart(world, store, tab):
     assert rows(store) == {first: served_rows(0), b"m" * 32: served_rows(3)}
 
 
+@pytest.fixture(scope="module")
+def month(tmp_path_factory):
+    """Vouchers at instants that differ by a second, a minute, and more."""
+    world, instants = World(), []
+    with world.open(tmp_path_factory.mktemp("spans")) as store:
+        tab = world.tab(store.grant(world.order()).result(60))
+        for n, step_s in enumerate((0, 1, 1, 59, 60, 61, 1, 3600, 7)):
+            world.now_us += step_s * 1_000_000
+            tab.file(store, n)
+            instants.append(world.now_us)
+        with store.reader().session() as connection:
+            yield connection, store.folder, instants
+
+
 @given(
-    now_us=st.integers(0, 1 << 60),
-    span_us=st.integers(1, 1 << 40),
-    n_spans=st.integers(0, 20),
-    later_us=st.integers(0, 1 << 42),
+    span_s=st.integers(1, 4000),
+    since=st.integers(0, 8),
+    now_s=st.integers(0, 5000),
+    later_s=st.integers(0, 5000),
 )
 def test_spans_are_whole_over_and_the_same_whenever_one_asks(
-    now_us, span_us, n_spans, later_us
+    month, span_s, since, now_s, later_s
 ):
-    spans = whole_spans(now_us, span_us, n_spans)
-    assert len(spans) == min(n_spans, now_us // span_us)
-    assert all(span.end_us <= now_us for span in spans)
-    assert all(span.start_us % span_us == 0 for span in spans)
-    assert all(a.end_us == b.start_us for a, b in pairwise(spans))
-    for span in whole_spans(now_us + later_us, span_us, n_spans):
-        overlaps = [
-            one
-            for one in spans
-            if one.start_us < span.end_us and span.start_us < one.end_us
-        ]
-        assert overlaps in ([], [span])
+    connection, _, instants = month
+    span_us, since_us = span_s * 1_000_000, instants[since]
+    now_us = instants[0] + now_s * 1_000_000
+    spans = paid_spans(connection, span_us, since_us, now_us)
+    assert all(a.end_us <= b.start_us for a, b in pairwise(spans))
+    for span in spans:
+        assert span.end_us <= now_us
+        assert span.start_us % span_us == 0
+        assert span.end_us - span.start_us == span_us
+    first_us = since_us // span_us * span_us
+    whole_us = now_us // span_us * span_us
+    for instant in instants:
+        is_there = any(instant in span for span in spans)
+        assert is_there == (first_us <= instant < whole_us)
+    later = paid_spans(connection, span_us, since_us, now_us + later_s * 1_000_000)
+    assert later[: len(spans)] == spans
+
+
+@given(span_s=st.integers(1, 4000))
+def test_all_spans_together_are_all_that_was_filed(month, span_s):
+    connection, folder, instants = month
+    spans = paid_spans(connection, span_s * 1_000_000, 0, 1 << 60)
+    counted: Counter = Counter()
+    for span in spans:
+        for by_expert in paid_rows(connection, folder, span).values():
+            counted.update(by_expert)
+    assert counted == served_rows(*range(9))
+    assert last_filed_us(connection) == instants[-1]

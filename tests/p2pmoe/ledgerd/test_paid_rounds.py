@@ -87,6 +87,29 @@ def test_after_a_restart_the_same_is_told_and_nothing_counts_twice(world, tmp_pa
     assert market.rows == rows_of(*filed)
 
 
+def test_a_ledger_that_was_away_for_long_tells_what_was_filed_before(world, tmp_path):
+    with world.open(tmp_path) as store:
+        world.tab(store.grant(world.order()).result(60)).file(store, 0, 1)
+    world.now_us += 1000 * PAID_SPAN_US
+    with world.open(tmp_path) as store:
+        told = rounds(store, world)
+        (message,) = told.round()
+        world.now_us += PAID_SPAN_US
+        assert told.round() == []
+    assert dict(message.counts) == rows_of(0, 1)
+
+
+def test_a_round_that_came_late_leaves_nothing_out(store, world):
+    told, market = rounds(store, world), Market()
+    tab = world.tab(store.grant(world.order()).result(60))
+    for n in range(3):
+        tab.file(store, n)
+        market.take(told.round())
+        world.now_us += 500 * PAID_SPAN_US
+    market.take(told.round())
+    assert market.rows == rows_of(0, 1, 2)
+
+
 def test_what_was_lost_comes_again(store, world):
     told, market = rounds(store, world), Market()
     tab = world.tab(store.grant(world.order()).result(60))

@@ -8,22 +8,27 @@ import pytest
 import trio
 import trio.testing
 
+from ledger.accounts import AccountKind
 from ledger.audit import verify_ledger
 from ledger.claims import FiledStatus, IssuedGrant
 from ledger.errors import FolderInUse, LedgerError, StoreBusy
 from ledger.grant import verify_grant
+from ledger.standby import sign_standby
 from ledger.store import Store
 from ledger.voucher import voucher_hash
 from mobile_worker.clock import SystemClock
+from mobile_worker.expert_id import ExpertId
 from mobile_worker.links.events import Arrived
 from mobile_worker.links.memory import MemoryNetwork
 from mobile_worker.links.node import NodeSettings
 from mobile_worker.messages import accounts as wire
+from mobile_worker.messages.audits import Booked, Paid, Standby
 from mobile_worker.session.identity import Identity
 from p2pmoe.ledgerd import service as module
 from p2pmoe.ledgerd.service import LedgerService, open_store
 from relay.tokens import Role
-from tests.support.ledger_world import Party, World
+from tests.support.ledger_world import Party, World, held
+from tests.support.standby_world import fill_pot, paper_of, served
 from tests.support.trio_test import trio_test
 
 
@@ -225,6 +230,58 @@ async def test_what_is_due_is_done_again_and_again(tmp_path, monkeypatch, caplog
         assert (await s.ask(s.request())).error == ""
     for line in ("put off: busy", "need a look: not as signed", "a chore of the"):
         assert line in caplog.text
+
+
+@asynccontextmanager
+async def market_beside(path, *, paid_us):
+    """A ledger, its market's node, and a worker whose first voucher is filed."""
+    world, network = World(), MemoryNetwork()
+    world.market, world.ledger = (_party(Identity.generate()) for _ in range(2))
+    ids = {"network": world.network.id, "market": world.market.id}
+    store = open_store(path, world.ledger.identity, **ids, clock=SystemClock())
+    nodes = (
+        NodeSettings(identity=world.ledger.identity, role=Role.LEDGER),
+        NodeSettings(identity=world.market.identity, role=Role.MARKET),
+    )
+    with store:
+        store.fund(world.backbone.id, 10**9, "test").result(60)
+        store.operate("policy.set", {"standby_uc": 10**6, "commit": True}).result(60)
+        fill_pot(store, 10**6)
+        world.now_us = SystemClock().wall_us()
+        served(store, world, world.worker)
+        async with (
+            network.open_node(nodes[0]) as ledger,
+            network.open_node(nodes[1]) as market,
+            trio.open_nursery() as nursery,
+        ):
+            nursery.start_soon(LedgerService(ledger, store, paid_us=paid_us).run)
+            yield Scene(world, store, ledger, market)
+            nursery.cancel_scope.cancel()
+
+
+@trio_test
+async def test_a_standby_paper_is_answered_when_it_is_booked(tmp_path):
+    async with market_beside(tmp_path, paid_us=3_600_000_000) as s:
+        paper = paper_of(s.world, s.world.worker)
+        raw = paper.pack()
+        message = Standby(paper=raw, signature=sign_standby(raw, s.world.market.sign))
+        for _ in range(2):
+            answer = await s.ask(message)
+            while not isinstance(answer, Booked):
+                answer = await s.answer()
+            assert answer == Booked(name=paper.content_hash, error="")
+        assert held(s.store, AccountKind.STANDBY) < 10**6
+        verify_ledger(s.store.reader(), s.store.owner)
+
+
+@trio_test
+async def test_the_market_is_told_what_was_paid_for(tmp_path):
+    async with market_beside(tmp_path, paid_us=1000) as s:
+        told = await s.answer()
+        assert isinstance(told, Paid)
+        borders = told.to_us - told.from_us, told.from_us % 1000
+        assert (told.manifest_hash, *borders) == (s.world.manifest_hash, 1000, 0)
+        assert dict(told.counts) == {ExpertId(0, 0): 1, ExpertId(1, 1): 2}
 
 
 def test_a_folder_in_use_is_one_line(tmp_path):
