@@ -4,8 +4,8 @@ For each free slot of a device the neediest expert that it can hold is taken, on
 replicas are not yet in the device's failure domain before one whose are, and none that
 the domain holds to the full: a further copy there adds nothing. There is one heap for
 each order (hub, laptop, tail). A further replica only ever lowers an expert's rank, so
-its entries are left alone and ranked anew when they surface; a replica less may raise
-it, so new entries are made at once and the old ones recognised by their stamp. A join
+its entries are left alone and ranked anew when they surface; where a replica less
+raises it, a new entry is made at once and the old one recognised by its stamp. A join
 costs O(c log E) for c slots, whatever the number of devices. What lies below its floor
 is at the top of each heap, soonest lost first: the repair queue.
 
@@ -191,7 +191,7 @@ class Assignment:
         if heap is None or len(heap) > 4 * len(self._states) + 1024:
             heap = []
             for key, state in self._states.items():
-                found = rank(state, order)
+                found = state.ranks[order] = rank(state, order)
                 state.stamps[order] = -1
                 if found is not None:
                     heap.append((*found, key, state.version, state))
@@ -201,15 +201,16 @@ class Assignment:
         return heap
 
     def _queue(self, state: WantedState) -> None:
-        """Make the expert's entry in each heap anew."""
+        """Bring the expert's entry in each heap up to where it belongs now."""
         for order in self._heaps:
             self._queue_in(state, order)
 
     def _queue_in(self, state: WantedState, order: Order) -> None:
-        found = rank(state, order)
+        found, before = rank(state, order), state.ranks[order]
         if found is None:
             state.stamps[order] = -1
-        else:
+        elif state.stamps[order] < 0 or before is None or found < before:
+            state.ranks[order] = found
             state.stamps[order] = state.version
             entry = (*found, state.wanted.key, state.version, state)
             heapq.heappush(self._heaps[order], entry)
@@ -281,7 +282,7 @@ def _freshen(
     if version != stamps[order]:
         heapq.heappop(heap)
         return
-    found = rank(state, order)
+    found = state.ranks[order] = rank(state, order)
     if found is None:
         stamps[order] = -1
         heapq.heappop(heap)

@@ -108,9 +108,10 @@ class Wanted:
 class WantedState:
     """A wanted expert with its replicas counted.
 
-    `version` counts changes; `stamps` has, for each order, the version at which the
-    expert's entry in that order's heap was made, -1 if it has none. `departures`: the
-    departures that its holders are expected to make in 10^9 s.
+    `version` counts changes. `stamps` has, for each order, the version at which the
+    expert's entry in that order's heap was made, -1 if it has none; `ranks` the rank
+    that it was given then. `departures`: those that its holders are expected to make
+    in 10^9 s.
     """
 
     __slots__ = (
@@ -123,6 +124,7 @@ class WantedState:
         "n_mobile",
         "n_replicas",
         "places",
+        "ranks",
         "stamps",
         "tie",
         "version",
@@ -138,6 +140,7 @@ class WantedState:
         self.departures = 0
         self.version = 0
         self.stamps = [-1] * len(Order)
+        self.ranks: list[Rank | None] = [None] * len(Order)
         self.want(wanted)
 
     def want(self, wanted: Wanted) -> None:
