@@ -12,6 +12,7 @@ from sqlalchemy import Column, ColumnElement, Connection, func, select
 from sqlalchemy.exc import DBAPIError
 
 from ledger import database_postgres, database_sqlite
+from ledger.amounts import format_credits
 from ledger.checkup_files import Finding, Severity, check_files
 from ledger.copying import table_digest
 from ledger.database import Reader, highest, store_error
@@ -19,6 +20,8 @@ from ledger.database_triggers import trigger_problem
 from ledger.errors import LedgerError
 from ledger.schema import METADATA, SCHEMA_VERSION, account, grant, transfer
 from ledger.schema_closing import closing, dispute, one_sided, payout
+from ledger.schema_standby import price_epoch
+from ledger.standby_sums import pot_uc
 
 __all__ = ["check_ledger"]
 
@@ -43,6 +46,7 @@ def check_ledger(reader: Reader, now_us: int, *, is_full: bool) -> list[Finding]
         ("database", lambda open_: _check_database(reader, open_, is_full=is_full)),
         ("balances", _check_balances),
         ("waiting", lambda open_: _check_waiting(open_, now_us)),
+        ("standby pot", _check_pot),
         ("clock", lambda open_: _check_clock(open_, now_us)),
         ("files", lambda open_: check_files(reader, open_, is_full=is_full)),
     )
@@ -161,6 +165,21 @@ def _check_open_ends(connection: Connection, now_us: int) -> Iterator[Finding]:
     if oldest_us is not None:
         detail += f", the oldest {_age(now_us, oldest_us)}"
     yield Finding("one-sided finals", Severity.OK, detail)
+
+
+def _check_pot(connection: Connection) -> Iterator[Finding]:
+    """Say whether the pot of standby pay holds another epoch like the last one."""
+    last = connection.execute(
+        select(price_epoch.c.pot_uc).order_by(price_epoch.c.paper.desc()).limit(1)
+    ).scalar_one_or_none()
+    held_uc = pot_uc(connection)
+    if last is None and not held_uc:
+        return
+    is_low = last is not None and held_uc < last
+    detail = f"{format_credits(held_uc)} credits"
+    if is_low:
+        detail += ", less than an epoch may give: p2pmoe ledger standby fund"
+    yield Finding("standby pot", Severity.WARNING if is_low else Severity.OK, detail)
 
 
 def _check_clock(connection: Connection, now_us: int) -> Iterator[Finding]:

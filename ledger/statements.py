@@ -46,6 +46,8 @@ __all__ = [
     "workers",
 ]
 
+_MAX_ASKED = 500  # hashes in one query
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackboneLine:
@@ -226,9 +228,15 @@ def _by_epoch(connection: Connection, filed: list[FiledSum]) -> tuple[EpochLine,
     for each in filed:
         by_table.setdefault(each.price_table_hash, []).append(each)
     base = base_prices(connection, set(by_table))
-    tables = connection.execute(
-        select(price_table.c.hash, price_table.c.epoch, price_table.c.manifest_hash)
-    )
+    columns = (price_table.c.hash, price_table.c.epoch, price_table.c.manifest_hash)
+    asked = sorted(by_table)
+    tables = [
+        row
+        for at in range(0, len(asked), _MAX_ASKED)
+        for row in connection.execute(
+            select(*columns).where(price_table.c.hash.in_(asked[at : at + _MAX_ASKED]))
+        )
+    ]
     lines = [
         EpochLine(
             epoch=row.epoch,
@@ -241,7 +249,6 @@ def _by_epoch(connection: Connection, filed: list[FiledSum]) -> tuple[EpochLine,
             earned_uc=sum(each.amount_uc for each in by_table[row.hash]),
         )
         for row in tables
-        if row.hash in by_table
     ]
     return tuple(sorted(lines, key=lambda line: (line.epoch, line.price_table_hash)))
 

@@ -12,8 +12,10 @@ from ledger.database import Reader
 from ledger.schema import account, grant
 from ledger.schema_closing import dispute, one_sided, payout
 from tests.support.books import Books
+from tests.support.honest_books import copy_of_honest_books
 from tests.support.ledger_commands import world_with_vouchers
 from tests.support.ledger_world import HOUR_US, NOVEMBER_US
+from tests.support.standby_world import fill_pot
 
 
 @pytest.fixture
@@ -152,3 +154,20 @@ def test_a_check_that_cannot_be_made_does_not_end_the_others(ledger, monkeypatch
     findings = look(path)
     assert "Input/output error" in worse(findings)["balances"]
     assert findings[-1].check == "log"
+
+
+def test_a_pot_that_does_not_last_another_epoch_is_a_warning(tmp_path):
+    copy_of_honest_books(tmp_path / "books")
+    found = worse(look(tmp_path / "books"))
+    assert "0.001675 credits, less than" in found["standby pot"]
+
+
+def test_a_pot_that_lasts_is_told_and_none_is_not(tmp_path):
+    world = world_with_vouchers(tmp_path)
+    names = {finding.check for finding in look(tmp_path)}
+    assert "standby pot" not in names
+    with world.open(tmp_path) as store:
+        fill_pot(store, 1_500_000)
+    details = {finding.check: finding.detail for finding in look(tmp_path)}
+    assert details["standby pot"] == "1.500000 credits"
+    assert worse(look(tmp_path)) == {}
