@@ -14,10 +14,14 @@ import httpx
 import pytest
 import trio
 
+from mobile_worker.contribute.proving import ProvenKernel, prove_arithmetic
+from mobile_worker.contribute.settings import ContributeSettings
+from mobile_worker.contribute.states import Facts, Status
 from p2pmoe.client import Completion, complete
 from p2pmoe.demo.facts import Metrics
 from tests.support.command_line import Running, assert_one_error, run
-from tests.support.hostile_workers import BENDS, hostile_worker
+from tests.support.flawed_kernel import LyingKernel
+from tests.support.hostile_workers import BENDS, as_it_is, hostile_worker
 from tests.support.trio_test import trio_test
 
 BODY = {
@@ -174,6 +178,62 @@ def test_b34_three_answers_that_are_none_end_the_business(
             with trio.fail_after(WITHIN_S):
                 while network.status(worker) != "dropped":
                     assert (await network.answer()).text == network.text
+        assert network.vouchers(worker) == []
+
+    main()
+
+
+class Seen:
+    """What a worker's own view showed, state by state."""
+
+    def __init__(self) -> None:
+        self.probation: list[str] = []
+        self.leased: list[int] = []
+
+    def note(self, _status: Status, facts: Facts) -> None:
+        if not self.probation or self.probation[-1] != facts.probation:
+            self.probation.append(facts.probation)
+        if not self.leased or self.leased[-1] != facts.n_leased:
+            self.leased.append(facts.n_leased)
+
+
+@pytest.mark.slow
+def test_an_honest_worker_proves_what_it_holds_and_is_told(
+    network: Network, tmp_path: Path
+) -> None:
+    @trio_test
+    async def main() -> None:
+        seen = Seen()
+        async with hostile_worker(tmp_path, network.invite, as_it_is, report=seen.note):
+            await until(lambda: len(seen.probation) > 1 and not seen.probation[-1])
+        assert "of 20 checks passed" in "".join(seen.probation)
+        assert seen.leased[-1] > 0
+
+    main()
+
+
+@pytest.mark.slow
+def test_b34_a_wrong_canary_ends_the_lease_before_any_serving(
+    network: Network, tmp_path: Path
+) -> None:
+    """Nobody else holds these experts: the backbone's own word decides."""
+
+    def prove(settings: ContributeSettings) -> ProvenKernel:
+        kernel = LyingKernel(decoded_cache_bytes=settings.decoded_bytes)
+        digest = prove_arithmetic(kernel)
+        kernel.is_honest = False
+        return ProvenKernel(kernel=kernel, self_test=digest, rate_macs_s=10**9)
+
+    @trio_test
+    async def main() -> None:
+        seen = Seen()
+        async with hostile_worker(
+            tmp_path, network.invite, as_it_is, report=seen.note, prove=prove
+        ) as worker:
+            await until(lambda: max(seen.leased) > 0 and seen.leased[-1] == 0)
+            assert (
+                network.metrics().total("p2pmoe_worker_calls_total", worker=worker) == 0
+            )
         assert network.vouchers(worker) == []
 
     main()

@@ -19,7 +19,7 @@ from mobile_worker.links import Node, NodeSettings, open_node
 from mobile_worker.messages import Output, OutputError
 from p2pmoe.network.invite import read_invite
 
-__all__ = ["BENDS", "Bend", "hostile_worker"]
+__all__ = ["BENDS", "Bend", "as_it_is", "hostile_worker"]
 
 Bend = Callable[[Output], Output]
 
@@ -59,6 +59,11 @@ def one_bit(output: Output) -> Output:
     for at in range(0, len(results), width):
         results[at] ^= 1
     return replace(output, results=bytes(results))
+
+
+def as_it_is(output: Output) -> Output:
+    """Nothing bent: an honest worker."""
+    return output
 
 
 def zeros(output: Output) -> Output:
@@ -115,7 +120,9 @@ class _BentNode:
 
 
 @asynccontextmanager
-async def hostile_worker(folder: Path, invite: str, bend: Bend) -> AsyncIterator[str]:
+async def hostile_worker(
+    folder: Path, invite: str, bend: Bend, **hooks: object
+) -> AsyncIterator[str]:
     """Run a worker that bends its answers; gives its peer id in hex."""
     member = read_invite(Path(invite))
     settings = ContributeSettings(
@@ -143,7 +150,8 @@ async def hostile_worker(folder: Path, invite: str, bend: Bend) -> AsyncIterator
 
     async def work() -> None:
         try:
-            await contribute(settings, stop, Hooks(open_node=open_bent, started=note))
+            with_bent = Hooks(open_node=open_bent, started=note, **hooks)
+            await contribute(settings, stop, with_bent)
         except WorkerError as error:
             raise AssertionError(f"the worker ended by itself: {error}") from error
 
