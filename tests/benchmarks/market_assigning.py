@@ -40,17 +40,15 @@ _N_EXPERTS = 7_296  # of one model
 _N_SLOTS = 4
 _N_JOINS = 2_000
 _SKEW = 0.7  # of demand: the hottest of a layer of 128 has some five times the mean
-_WANTED_SHARE = (
-    0.45  # of all slots: phones may hold but the tail, and are not always on
-)
+_WANTED_SHARE = 0.75  # of all slots: the rest is for spares, and for absences
 _N_BASELINE_DEVICES = 20
 _MAX_S = 30.0
 _MAX_BYTES = 4 << 30
 _SHARES = (
     (DeviceClass.HUB, 0.05),
-    (DeviceClass.LAPTOP, 0.55),
-    (DeviceClass.PHONE, 0.25),
-    (DeviceClass.BROWSER, 0.15),
+    (DeviceClass.LAPTOP, 0.80),
+    (DeviceClass.PHONE, 0.10),
+    (DeviceClass.BROWSER, 0.05),
 )
 
 
@@ -125,7 +123,7 @@ def _naive_s_a_slot(mean_target: float) -> float:
 
 
 def _join_us(assignment: Assignment, devices: list[Device]) -> float:
-    """Return what a join costs once a tenth has left and a quarter as many have joined."""
+    """Return what a join costs, once a tenth has left and some of it is replaced."""
     n_left = len(devices) // 10
     for device in devices[:n_left]:
         assignment.release_all(device)
