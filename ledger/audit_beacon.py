@@ -91,7 +91,8 @@ def check_beacons(connection: Connection, folder: LedgerFolder, books: Books) ->
         same(name, "number", row.number, number)
         same(name, "begin", row.from_us, row.upto_us if number == 1 else upto_us)
         holds(name, "it goes on", row.from_us <= row.upto_us)
-        head = heads.get(row.log_size) if row.log_size else _NONE
+        is_without = (row.log_size, row.log_root) == (0, _NONE)  # there was no head
+        head = _NONE if is_without else heads.get(row.log_size)
         same(name, "root of the log", row.log_root, head)
         value, upto_us = _checked_value(name, row, value, books), row.upto_us
         for filed in _filings(connection, row):
