@@ -32,6 +32,15 @@ OpeningCredit = Annotated[
         help="What each new backbone is lent; without it none can pay a worker.",
     ),
 ]
+PaidEvery = Annotated[
+    float,
+    typer.Option(
+        min=1,
+        max=600,
+        metavar="SECONDS",
+        help="How often the market is told which experts were paid for.",
+    ),
+]
 ReadyFile = Annotated[
     Path | None,
     typer.Option(
@@ -49,6 +58,7 @@ def _ledgerd(
     invite: InviteFile = None,
     data: Data = None,
     opening_credit: OpeningCredit = 0,
+    paid_every: PaidEvery = 60,
     ca: CaFile = None,
     ready_file: ReadyFile = None,
 ) -> None:
@@ -61,7 +71,7 @@ def _ledgerd(
     from p2pmoe.network.folder import OperatorFolder, Service, default_folder
     from p2pmoe.network.invite import find_invite
     from p2pmoe.network.running import log_to_stderr, run_service, run_until_ready
-    from p2pmoe.network.services import membership_of, run_ledger
+    from p2pmoe.network.services import LedgerChoices, membership_of, run_ledger
 
     log_to_stderr()
     use_authorities(ca)
@@ -73,7 +83,9 @@ def _ledgerd(
         membership_of(member, identity),
         folder.ledger,
         clock=SystemClock(),
-        opening_credit_uc=opening_credit * UC_PER_CREDIT,
+        choices=LedgerChoices(
+            opening_credit_uc=opening_credit * UC_PER_CREDIT, paid_every_s=paid_every
+        ),
     )
     report = {"peer_id": identity.peer_id.hex(), "store": str(folder.ledger)}
     run_service(functools.partial(run_until_ready, ledger, ready_file, report))

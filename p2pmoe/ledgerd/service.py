@@ -34,8 +34,8 @@ from mobile_worker.links.node import Node
 from mobile_worker.messages import accounts as wire
 from mobile_worker.messages.codec import Message
 from mobile_worker.session.identity import Identity
-from p2pmoe.ledgerd import paid_rounds
 from p2pmoe.ledgerd.auditor import Auditor
+from p2pmoe.ledgerd.paid_rounds import PAID_SPAN_US, PaidRounds
 from p2pmoe.ledgerd.standby_desk import StandbyDesk
 from relay.keys import PeerId, short_id
 
@@ -88,10 +88,12 @@ def open_store(
 class LedgerService:
     """Serves a store over a node. `run` ends when the node closes or is cancelled."""
 
-    def __init__(self, node: Node, store: Store, *, paid_us: int | None = None) -> None:
+    def __init__(
+        self, node: Node, store: Store, *, paid_us: int = PAID_SPAN_US
+    ) -> None:
         """Take a node to serve on and a store, which the caller closes.
 
-        `paid_us` is how often the market is told what was paid for, if not each minute.
+        `paid_us` is how often the market is told what was paid for.
         """
         self._node = node
         self._store = store
@@ -100,8 +102,7 @@ class LedgerService:
         self._auditor = Auditor(store, self._send)
         market = PeerId(store.owner.market)
         self._standby = StandbyDesk(store, market, self._send)
-        span_us = paid_us or paid_rounds.PAID_SPAN_US
-        self._paid = paid_rounds.PaidRounds(store, market, self._send, span_us)
+        self._paid = PaidRounds(store, market, self._send, paid_us)
         self._landed = trio.Event()
         self._inboxes = [
             Inbox[Request](

@@ -21,6 +21,7 @@ from mobile_worker.session.identity import Identity
 from mobile_worker.shards.desk import BlobDesk
 from p2pmoe.errors import ConfigurationError
 from p2pmoe.ledgerd.control import serve_control
+from p2pmoe.ledgerd.paid_rounds import PAID_SPAN_US
 from p2pmoe.ledgerd.service import LedgerService, open_store
 from p2pmoe.market.book import Book, MarketSettings
 from p2pmoe.market.price import PriceSettings
@@ -33,7 +34,13 @@ from relay.endpoint import Endpoint
 from relay.keys import PeerId, short_id
 from relay.tokens import Role
 
-__all__ = ["Membership", "membership_of", "run_ledger", "run_market"]
+__all__ = [
+    "LedgerChoices",
+    "Membership",
+    "membership_of",
+    "run_ledger",
+    "run_market",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +76,18 @@ def membership_of(invite: Invite, identity: Identity) -> Membership:
         token=invite.token,
         identity=identity,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerChoices:
+    """The operator's choices about a ledger.
+
+    opening_credit_uc: what a backbone without an account is given once.
+    paid_every_s: how often the market is told which experts were paid for.
+    """
+
+    opening_credit_uc: int = 0
+    paid_every_s: float = PAID_SPAN_US / 1_000_000
 
 
 async def run_market(
@@ -124,7 +143,7 @@ async def run_ledger(
     folder: Path,
     *,
     clock: Clock,
-    opening_credit_uc: int = 0,
+    choices: LedgerChoices | None = None,
     on_store: Callable[[Store], None] | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -137,6 +156,7 @@ async def run_ledger(
         ConfigurationError: the network names another ledger, or no market.
         RelayError: the relay cannot be reached at first, or refuses.
     """
+    choices = choices or LedgerChoices()
     async with open_node(membership.settings(Role.LEDGER), clock=clock) as node:
         named = _check_named(node, Service.LEDGER, lambda found: found.ledger)
         if named.market is None:
@@ -149,7 +169,7 @@ async def run_ledger(
             network=membership.network,
             market=named.market,
             clock=clock,
-            opening_credit_uc=opening_credit_uc,
+            opening_credit_uc=choices.opening_credit_uc,
         )
         if on_store is not None:
             on_store(store)
@@ -157,7 +177,8 @@ async def run_ledger(
             async with trio.open_nursery() as nursery:
                 await nursery.start(serve_control, store)
                 task_status.started()
-                await LedgerService(node, store).run()
+                paid_us = round(choices.paid_every_s * 1_000_000)
+                await LedgerService(node, store, paid_us=paid_us).run()
                 nursery.cancel_scope.cancel()
         finally:
             store.close()

@@ -20,7 +20,12 @@ from p2pmoe.market.shard_holders import seek_shard
 from p2pmoe.network.blob_filling import BlobFilling
 from p2pmoe.network.folder import OperatorFolder, Service
 from p2pmoe.network.network import Network
-from p2pmoe.network.services import Membership, run_ledger, run_market
+from p2pmoe.network.services import (
+    LedgerChoices,
+    Membership,
+    run_ledger,
+    run_market,
+)
 from p2pmoe.network.status import NetworkStatus
 from relay.endpoint import Endpoint
 from relay.keys import PeerId
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["Together"]
 
 _ROLES = {Service.MARKET: Role.MARKET, Service.LEDGER: Role.LEDGER}
+_MINUTE_S = 60.0
 
 
 class Together:
@@ -108,7 +114,10 @@ class Together:
                 members[Service.LEDGER],
                 self._folder.ledger,
                 clock=self._clock,
-                opening_credit_uc=self._opening_credit_uc,
+                choices=LedgerChoices(
+                    opening_credit_uc=self._opening_credit_uc,
+                    paid_every_s=min(_MINUTE_S, self._prices.epoch_s / 2),
+                ),
                 on_store=self._view.attach,
             )
         )
