@@ -49,6 +49,7 @@ __all__ = ["Earnings", "Settling"]
 logger = logging.getLogger("p2pmoe.settling")
 
 _TICK_S = 0.1
+_IDLE_TICK_S = 1.0  # with nothing served, signed or filed that waits: for the processor
 _MAX_REASONS = 16
 
 
@@ -226,7 +227,8 @@ class Settling:
                 await trio.sleep(1.0)
             self._moved.set()
             self._moved = trio.Event()
-            with trio.move_on_after(_TICK_S):
+            is_idle = self.is_settled and not self._accounts.n_open
+            with trio.move_on_after(_IDLE_TICK_S if is_idle else _TICK_S):
                 await self._wake.wait()
             self._wake = trio.Event()
 
