@@ -114,7 +114,7 @@ class Assignment:
         added: list[ExpertKey] = []
         order = order_of(device.device_class)
         heap = self._heap(order)
-        while device.room_bytes > 0:
+        while not device.is_full:
             state = _neediest(heap, order, device, device.room_bytes)
             if state is None:
                 break

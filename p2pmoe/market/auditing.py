@@ -86,6 +86,7 @@ class Auditing:
         self._referee = Referee(self._views.witnesses(), parts.random)
         self._telling = Telling(self.standings)
         self._kicks: list[Kick] = []
+        self._risen: list[Worker] = []
 
     # What others ask.
 
@@ -118,6 +119,7 @@ class Auditing:
             closed_s = standings.closed_s(worker.device.domain, now)
         for listing in self._parts.roster.listings.values():
             self._bar(worker, listing)
+        worker.device.on_probation = state is StandingState.PROBATION
         told = [self._telling.tell(peer, now, closed_s=closed_s)]
         if state is StandingState.REFUSED:
             what = int(MessageType.OFFER)
@@ -186,12 +188,26 @@ class Auditing:
         changed = self.standings.take_changed()
         for peer in changed:
             self._parts.remembered.note_standing(peer, self.standings.of(peer))
+            self._note_rise(peer)
         self._telling.changed(changed)
         return [*sends, *self._telling.take(self._parts.roster.workers, now)]
 
     def told(self, peer: PeerId, now: float) -> Send:
         """Return what a worker is told of its standing."""
         return self._telling.tell(peer, now)
+
+    def take_risen(self) -> list[Worker]:
+        """Return the workers whose probation is over: they may hold more."""
+        risen, self._risen = self._risen, []
+        return risen
+
+    def _note_rise(self, peer: PeerId) -> None:
+        worker = self._parts.roster.workers.get(peer)
+        if worker is None or not worker.device.on_probation:
+            return
+        if self.standings.state(peer) is not StandingState.PROBATION:
+            worker.device.on_probation = False
+            self._risen.append(worker)
 
     def take_kicks(self) -> list[Kick]:
         """Return what the book is to revoke now."""

@@ -323,6 +323,9 @@ class Book:
     def _audit(self, now: float) -> list[Send]:
         """Check workers, and take leases from those that were found wrong."""
         sends = self.auditing.tick(now)
+        for worker in self.auditing.take_risen():
+            self._granting.ask(worker.peer)
+            self.times.assign_soon(now)
         for kick in self.auditing.take_kicks():
             if kick.lease is None:
                 sends += self.revoke_worker(kick.peer, kick.reason, now)

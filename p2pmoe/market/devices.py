@@ -25,6 +25,7 @@ from p2pmoe.market.errors import OfferRefused
 __all__ = [
     "AVAILABILITY_PERMILLE",
     "MAX_DOMAIN_CHARS",
+    "MAX_ON_PROBATION",
     "STAY_S",
     "Capacity",
     "Device",
@@ -38,6 +39,7 @@ __all__ = [
 ExpertKey = NewType("ExpertKey", int)  # deployment number << 32 | packed expert id
 
 MAX_DOMAIN_CHARS = 100
+MAX_ON_PROBATION = 256  # experts, all of which one canary can ask for
 _INDEX_BITS = 16  # of a packed expert id, below the layer
 _MAX_BYTES = 1 << 50  # 1 PiB
 _MAX_RATE = 1 << 60
@@ -94,12 +96,20 @@ class Device:
     held: dict[ExpertKey, int] = field(default_factory=dict)  # key -> bytes
     declined: AbstractSet[ExpertKey] = frozenset()  # given back
     refuses: AbstractSet[int] = frozenset()  # deployments it does not accept
+    on_probation: bool = False  # its checks are too few yet
     is_mobile: bool = field(init=False)
 
     def __post_init__(self) -> None:
         self.is_mobile = self.device_class.is_mobile
         if not self.departures:
             self.departures = departures_of(STAY_S[self.device_class])
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing more is given to it: no room, or enough for a newcomer."""
+        if self.room_bytes <= 0:
+            return True
+        return self.on_probation and len(self.held) >= MAX_ON_PROBATION
 
     def takes(self, key: ExpertKey) -> bool:
         """Whether the device could be asked to hold this expert as a further one."""

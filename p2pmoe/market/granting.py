@@ -60,6 +60,10 @@ class Granting:
                         self._assignment.hold(worker.device, shard.key)
                         self.grant(worker.peer, [shard.key], now)
 
+    def ask(self, peer: PeerId) -> None:
+        """A worker may hold more than it did: ask it with those that have come."""
+        self._came[peer] = None
+
     def fill(self, now: float) -> list[Lease]:
         """Fill free room as long as experts need it; return the leases that grew."""
         rows = self._rows()
@@ -121,7 +125,7 @@ class Granting:
 
     def _roomy(self, peer: PeerId) -> Worker | None:
         worker = self._roster.workers.get(peer)
-        if worker is None or worker.is_draining or worker.device.room_bytes <= 0:
+        if worker is None or worker.is_draining or worker.device.is_full:
             return None
         return worker
 
@@ -135,7 +139,9 @@ class Granting:
 
     def _may_have_back(self, worker: Worker, key: ExpertKey) -> bool:
         device, state = worker.device, self._assignment.states[key]
-        if not device.takes(key) or state.wanted.n_bytes > device.room_bytes:
+        if device.is_full or not device.takes(key):
+            return False
+        if state.wanted.n_bytes > device.room_bytes:
             return False
         # A phone gets nothing back that it must not hold: outside the tail, or alone.
         order = order_of(device.device_class)

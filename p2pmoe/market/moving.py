@@ -116,7 +116,10 @@ class Moving:
                     yield key_of(number, expert)
 
     def _stands_without(self, worker: Worker, key: ExpertKey) -> bool:
-        """Tell whether what is live elsewhere keeps the expert's floor, steadily."""
+        """Tell whether what is live elsewhere keeps the expert's floor, steadily.
+
+        Nobody on probation is relied on.
+        """
         floor = self._assignment.states[key].wanted.floor
         if floor == 0:
             return True
@@ -128,6 +131,7 @@ class Moving:
             )
             if lease.worker != worker.peer and lease.has_live(expert)
         ]
+        devices = [device for device in devices if not device.on_probation]
         left = coverage_permille(
             Replica(domain=device.domain, availability=device.availability)
             for device in devices

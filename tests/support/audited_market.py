@@ -78,10 +78,20 @@ class AuditedWorld(BookWorld):
             self.join(name)
 
     def join(
-        self, name: str, *, domain: str | None = None, slots: int = 24
+        self,
+        name: str,
+        *,
+        domain: str | None = None,
+        slots: int = 24,
+        device_class: int = 1,
     ) -> list[Send]:
         """A worker offers, is leased what there is, and reports it held."""
-        sends = self.offer(name, slots, domain=name if domain is None else domain)
+        sends = self.offer(
+            name,
+            slots,
+            domain=name if domain is None else domain,
+            device_class=device_class,
+        )
         self.after(0.3)
         for lease in self.book.leases.of_worker(self.peer(name)):
             sent = self.lease(name)

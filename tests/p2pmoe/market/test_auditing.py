@@ -15,7 +15,9 @@ from mobile_worker.messages import (
     Standing,
     Verdict,
 )
+from mobile_worker.shards.manifest import manifest_hash
 from mobile_worker.standing import StandingReason, StandingState
+from p2pmoe.market.devices import MAX_ON_PROBATION
 from p2pmoe.market.remembered import Remembered
 from p2pmoe.market.standing import SUSPENSION_S
 from tests.support.audited_market import (
@@ -326,6 +328,29 @@ def test_b34_fifty_fresh_keys_that_agree_convict_no_honest_one(world) -> None:
             assert world.book.auditing.standings.of(world.peer(name)).cases == ()
     assert len(caught) == 50
     assert all(world.state(f"w{n}") is SUSPENDED for n in caught)
+
+
+def test_a_newcomer_holds_what_one_canary_can_ask_for_and_then_more(world) -> None:
+    large = make_manifest(n_layers=3, n_experts=100, name="large")
+    world.start([], large)
+    world.demand(BACKBONE, manifest_hash(large), has_disk=True)
+    world.join("w1", slots=400)
+    assert len(world.experts("w1")) == MAX_ON_PROBATION
+    world.pass_time(3)
+    assert world.state("w1") is GOOD
+    world.after(0.5)
+    assert len(world.experts("w1")) == 300
+
+
+def test_nobody_on_probation_is_relied_on_for_a_floor(world) -> None:
+    world.start([])
+    for name in ("w1", "w2", "w3"):
+        world.join(name, device_class=0)
+    workers = [world.book.roster.workers[world.peer(n)] for n in ("w1", "w2", "w3")]
+    (key, *_) = workers[0].device.held
+    assert not world.book._moving._stands_without(workers[0], key)
+    world.pass_time(5)
+    assert world.book._moving._stands_without(workers[0], key)
 
 
 def test_b31_a_storm_of_reconnects_costs_nobody_its_standing(world) -> None:
