@@ -2,6 +2,7 @@
 there: without a compiler, and on processors that this machine is not.
 """
 
+import importlib.util
 import itertools
 import json
 import os
@@ -42,9 +43,9 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("no package index can be reached")
     folder = tmp_path_factory.mktemp("source")
     ignored = shutil.ignore_patterns("__pycache__", "*.so")
-    for name in PACKAGES:
+    for name in (*PACKAGES, "build_backend"):
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "MANIFEST.in"):
         shutil.copy(ROOT / name, folder / name)
     return folder
 
@@ -86,6 +87,47 @@ def test_every_c_file_is_named_where_it_is_built() -> None:
     assert named == there
 
 
+def test_on_a_phone_what_would_be_built_is_refused_first(tmp_path: Path) -> None:
+    pytest.importorskip("setuptools")  # which newer Pythons install where they build
+    spec = importlib.util.spec_from_file_location(
+        "p2pmoe_build", ROOT / "build_backend" / "p2pmoe_build.py"
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    backend = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(backend)
+    assert backend.refusal("linux", "") == ""
+    prefix = tmp_path / "com.termux" / "usr"
+    packages = prefix / "lib" / "python3.14" / "site-packages"
+    for name in ("numpy", "msgpack"):
+        (packages / name).mkdir(parents=True)
+    why = backend.refusal("android", str(prefix))
+    assert why.startswith("error: python-cryptography must come from Termux itself")
+    assert "pkg install python python-cryptography;" in why
+    assert backend.refusal("linux", str(prefix)) == why  # an older Python there
+    (packages / "cryptography").mkdir()
+    assert backend.refusal("android", str(prefix)) == ""
+
+
+@pytest.mark.slow
+def test_pip_on_a_phone_ends_before_it_builds(source: Path, tmp_path: Path) -> None:
+    surroundings = os.environ | {"PREFIX": "/data/data/com.termux/files/usr"}
+    own = tmp_path / "source"
+    shutil.copytree(source, own, ignore=shutil.ignore_patterns("build", "*.egg-info"))
+    done = subprocess.run(
+        (sys.executable, "-m", "pip", "install", "--dry-run", "--no-deps", own),
+        env=surroundings,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "pkg install python python-numpy python-cryptography" in (
+        done.stdout + done.stderr
+    )
+
+
 @pytest.mark.slow
 def test_the_wheel_holds_four_packages_and_nothing_else(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
@@ -125,8 +167,11 @@ def test_without_a_compiler_it_installs_and_runs_on_wasm(
     surroundings |= {"PATH": str(programs), "P2PMOE_KERNEL": ""}
     own = tmp_path / "source"  # the other tests' copy holds what a compiler left
     shutil.copytree(source, own, ignore=shutil.ignore_patterns("build", "*.egg-info"))
+    assert shutil.which("cc", path=str(programs)) is None
+    # Of everything that it depends on a wheel is taken, or the install fails.
+    wheels_alone = ("--only-binary=:all:", own)
     subprocess.run(
-        (programs / "python", "-m", "pip", "install", "--quiet", own),
+        (programs / "python", "-m", "pip", "install", "--quiet", *wheels_alone),
         env=surroundings,
         check=True,
         timeout=300,

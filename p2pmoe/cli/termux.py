@@ -16,7 +16,7 @@ PACKAGES = {
     "cryptography": "python-cryptography",
     "msgpack": "python-msgpack",
 }
-INSTALL = "pip install --only-binary=:all: p2pmoe"
+INSTALL = "pip install --only-binary=:all: ."
 
 
 def is_termux(platform: str, environment: Mapping[str, str]) -> bool:
@@ -36,5 +36,5 @@ def refusal(missing: list[str]) -> str:
     return (
         f"error: {', '.join(missing)} must come from Termux itself. Run: "
         f"pkg install python {' '.join(missing)}; then, in an environment made with "
-        f"python -m venv --system-site-packages: {INSTALL}"
+        f"python -m venv --system-site-packages, from p2pmoe's folder: {INSTALL}"
     )
