@@ -13,6 +13,9 @@ from tests.support.postgres import needs_postgres
 
 _ROOT = Path(__file__).resolve().parents[2]
 _MODULES = (
+    "beacon_draw",
+    "beacon_rows",
+    "beacon_verdicts",
     "closing",
     "disputes",
     "export",

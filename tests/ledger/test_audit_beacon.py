@@ -11,8 +11,9 @@ from ledger.audit import verify_ledger
 from ledger.database import Reader
 from ledger.errors import DifferenceFound
 from ledger.schema_beacon import BEACON_TABLES
-from tests.support.beacons import audited_books
+from tests.support.beacons import audited_books, draw, new_tab
 from tests.support.independent import ids_of, independent
+from tests.support.ledger_world import World
 
 UNVERIFIED = {
     "audit.decided_us",  # bounded; that of a conviction that took something is verified
@@ -129,6 +130,17 @@ def test_honest_audits_are_found_right(books, tmp_path):
         "unjudged",
         "unopened",
     ]
+
+
+def test_the_head_of_an_empty_log_is_one(tmp_path):
+    world = World()
+    with world.open(tmp_path) as store:
+        store.tend()
+        draw(world, store)
+        new_tab(world, store).file(store, 1)
+        draw(world, store)
+    assert verify_ledger(Reader(tmp_path), world.identity).beacons == 2
+    assert independent.verify(tmp_path, ids_of(world))["beacons"] == 2
 
 
 def change_of(table: str, name: str) -> str:

@@ -4,7 +4,6 @@ from ledger.audit import verify_ledger
 from ledger.beacon_words import AuditState
 from ledger.leaf import Leaf
 from tests.support.beacons import decide, draw, new_tab, word
-from tests.support.independent import ids_of, independent
 from tests.support.ledger_world import on_desk
 
 
@@ -103,7 +102,6 @@ def test_the_head_of_an_empty_log_is_one(world, store):
     new_tab(world, store).file(store, 1)
     cast(world, store)
     assert verify_ledger(store.reader(), world.identity).beacons == 2
-    independent.verify(store.folder.path, ids_of(world))
 
 
 def test_there_may_be_more_than_one_beacon_takes(world, store, monkeypatch):
