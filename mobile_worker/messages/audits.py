@@ -308,7 +308,10 @@ class Standby:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Booked:
-    """BOOKED, ledger -> market: the paper of this hash is booked, or why it is not."""
+    """BOOKED, ledger -> market: the paper of this hash is booked, or why it is not.
+
+    error: empty, or why; one that begins with "later:" may go away.
+    """
 
     TYPE: ClassVar[MessageType] = MessageType.BOOKED
     FIELDS: ClassVar[Mapping[str, Kind]] = {"name": DIGEST, "error": _REASON}

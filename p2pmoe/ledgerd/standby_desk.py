@@ -4,7 +4,8 @@ A paper is taken from the network's market alone, checked in a thread, booked by
 store's writer and answered with BOOKED after the commit. One paper is at work at a
 time: they are large, and there is one an epoch. The market sends again what is not
 answered, and a paper that is booked already is answered as booked; so what finds no
-room is dropped, and nothing is lost.
+room is dropped, and nothing is lost. An error that begins with "later:" may go away (a
+pot to be filled, a busy disk): such a paper is worth sending again, no other is.
 """
 
 import logging
@@ -13,7 +14,7 @@ from collections.abc import Callable
 import trio
 
 from ledger.amounts import format_credits
-from ledger.errors import LedgerError
+from ledger.errors import LedgerError, PotEmpty, RemoteError
 from ledger.standby import standby_hash
 from ledger.store import Store
 from mobile_worker.messages.audits import Booked, Standby
@@ -25,6 +26,7 @@ __all__ = ["StandbyDesk"]
 _LOG = logging.getLogger("p2pmoe.ledgerd")
 _MAX_WAITING = 4  # papers; beyond them the market asks again
 _MAX_TEXT = 200  # of an error on the wire
+_LATER = "later: "
 
 
 class StandbyDesk:
@@ -66,12 +68,15 @@ class StandbyDesk:
         try:
             future = self._store.book_standby(message.paper, message.signature)
             booked = future.result()
-        except LedgerError as exc:
+        except RemoteError as exc:
             _LOG.warning("standby paper not booked: %s", exc)
-            return str(exc)
+            return f"{_LATER}{exc}" if isinstance(exc, PotEmpty) else str(exc)
+        except LedgerError as exc:
+            _LOG.warning("standby paper not booked yet: %s", exc)
+            return f"{_LATER}{exc}"
         except Exception:  # noqa: BLE001  a bug in one paper must not end the serving
             _LOG.exception("a standby paper failed")
-            return "the ledger failed, see its log"
+            return f"{_LATER}the ledger failed, see its log"
         if not booked.is_repeat:
             _LOG.info(
                 "standby paper %s booked: %s credits, %s of workers without a voucher",
