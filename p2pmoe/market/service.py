@@ -43,6 +43,7 @@ from p2pmoe.market.book import Book
 from p2pmoe.market.deployments import open_notice
 from p2pmoe.market.errors import MarketError, NoticeRefused
 from p2pmoe.market.outgoing import Send
+from p2pmoe.market.overview import OverviewNews
 from p2pmoe.market.pricing.keeper import PriceKeeper
 from p2pmoe.market.remembered import write_remembered
 from relay.keys import PeerId, short_id
@@ -50,6 +51,7 @@ from relay.keys import PeerId, short_id
 __all__ = ["MarketService", "ServiceSettings"]
 
 _WRITE_PERIOD_S = 2.0
+_OVERVIEW_PERIOD_S = 60.0
 _MAX_REASON_CHARS = 180
 _MAX_READ_AT_ONCE = 256 << 10  # a manifest of some 5,000 experts: 0.05 s
 _MAX_MANIFEST_BYTES = 4 << 20  # above every manifest that the roster has room for
@@ -103,6 +105,7 @@ class MarketService:
             nursery.start_soon(self._keep_time)
             nursery.start_soon(self._keep_memory)
             nursery.start_soon(self._read_large)
+            nursery.start_soon(self._tell_overview)
             nursery.start_soon(self._prices.run)
             try:
                 async for event in self._node.arrivals():
@@ -243,6 +246,15 @@ class MarketService:
             with trio.move_on_after(max(0.0, wait_s)):
                 await self._wake.wait()
             self._send_all(self._book.tick(self._clock.monotonic()))
+
+    async def _tell_overview(self) -> None:
+        """Log how each deployment is held, when that has changed."""
+        book, news = self._book, OverviewNews()
+        while True:
+            await trio.sleep(_OVERVIEW_PERIOD_S)
+            listings = book.roster.listings.values()
+            for line in news.take(listings, book.leases, book.assignment):
+                _LOG.info("%s", line)
 
     async def _read_large(self) -> None:
         async for peer, notice in self._notices:

@@ -4,8 +4,8 @@
     workers   {n, n_leaving, n_unlisted, classes {hub: n, ...}, memory_bytes,
                listed [[id, class, experts ready, memory bytes, leaving], ...]}
     models    [{id, name, architecture, backbone, n_layers, n_experts, n_bytes, n_ready,
-               n_replicas, n_at_hand, n_workers, has_disk, tokens_s, price_uc,
-               rows_a_token}, ...]
+               n_replicas, n_below_floor, overhead_bytes, n_at_hand, n_workers,
+               has_disk, tokens_s, price_uc, rows_a_token}, ...]
     grids     {model id: {layers, width, copies, use}}, see grids.py
 
 Names are what backbones call their models: text of strangers. Ids are the first 8 hex
@@ -25,6 +25,7 @@ from mobile_worker.device_class import DeviceClass
 from p2pmoe.market.book import Book
 from p2pmoe.market.deployments import Listing
 from p2pmoe.market.lease import LeaseState
+from p2pmoe.market.overview import Overview, overview_of
 from p2pmoe.market.roster import Worker
 from p2pmoe.network.grids import Grid
 from relay.keys import PeerId, short_id
@@ -101,11 +102,13 @@ class _Model:
         self._use: list[str] = []
         self._drawn: tuple[object, ...] = ()
         self._due = float("-inf")
+        self._overview: Overview | None = None
+        self._looked_due = float("-inf")
 
     def told(self, book: Book, now: float) -> Mapping[str, object]:
         """Return the figures of the deployment."""
         listing = self._listing
-        replicas = book.leases.replicas(listing.deployment)
+        overview = self._look_over(book, now)
         leases = book.leases.of_deployment(listing.deployment)
         return {
             "id": self.name,
@@ -115,8 +118,10 @@ class _Model:
             "n_layers": len(self._grid.layers),
             "n_experts": len(listing.shards),
             "n_bytes": self._n_bytes,
-            "n_ready": len(replicas.counts),
-            "n_replicas": replicas.n_held,
+            "n_ready": overview.n_ready,
+            "n_replicas": overview.n_replicas,
+            "n_below_floor": overview.n_below_floor,
+            "overhead_bytes": overview.overhead_bytes,
             "n_at_hand": len(listing.at_hand),
             "n_workers": sum(lease.state is LeaseState.LIVE for lease in leases),
             "has_disk": listing.has_disk,
@@ -124,6 +129,12 @@ class _Model:
             "price_uc": listing.prices.base_uc,
             "rows_a_token": listing.rows_a_token,
         }
+
+    def _look_over(self, book: Book, now: float) -> Overview:
+        if self._overview is None or now >= self._looked_due:
+            self._overview = overview_of(self._listing, book.leases, book.assignment)
+            self._looked_due = now + len(self._listing.shards) / _CELLS_A_SECOND
+        return self._overview
 
     def grid(self, book: Book, now: float) -> Mapping[str, object]:
         """Return coverage and use of each expert."""

@@ -41,6 +41,8 @@ def model(identity: str, name: str, **changes: object) -> dict[str, object]:
         "n_bytes": 7_000_000_000,
         "n_ready": 5,
         "n_replicas": 9,
+        "n_below_floor": 0,
+        "overhead_bytes": 4_000_000_000,
         "n_at_hand": 1,
         "n_workers": 2,
         "has_disk": True,

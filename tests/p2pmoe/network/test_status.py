@@ -47,6 +47,7 @@ def test_workers_models_and_coverage() -> None:
     [model] = sections["models"]
     assert (model["name"], model["n_layers"], model["n_experts"]) == ("small", 2, 8)
     assert (model["n_ready"], model["n_replicas"], model["n_workers"]) == (6, 6, 1)
+    assert (model["n_below_floor"], model["overhead_bytes"]) == (8, 0)
     assert model["price_uc"] == 100
     grid = sections["grids"][model["id"]]
     assert (grid["layers"], grid["width"], grid["use"]) == ([0, 1], 4, [])
