@@ -253,7 +253,7 @@ class Verdict:
 class Standing:
     """STANDING, market -> worker: how it stands, and why.
 
-    state, reason: numbers of `p2pmoe.market.standing`; detail: the reason in words with
+    state, reason: numbers of `mobile_worker.standing`; detail: the reason in words with
     its figures. until_s: seconds until it may change by itself; 0 if it does not.
     """
 
