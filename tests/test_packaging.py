@@ -189,6 +189,11 @@ def test_without_a_compiler_it_installs_and_runs_on_wasm(
     assert report["chosen"].startswith("wasm/")
     reasons = {each["name"]: each["reason"] for each in report["kernels"]}
     assert "not built" in reasons["native/portable"]
+    find = "import importlib.util as u; print(u.find_spec('pydantic_core'))"
+    found = subprocess.run(
+        (programs / "python", "-c", find), capture_output=True, text=True, check=True
+    )
+    assert found.stdout == "None\n"  # it is Rust, and has no wheel for a phone
     (line,) = done.stderr.splitlines()
     assert "install a C compiler" in line
 

@@ -54,7 +54,6 @@ def _clear(data: Data = None, as_json: AsJson = False) -> None:
     """Remove the shards that no lease needs now."""
     import sys
 
-    from mobile_worker.session.identity import is_in_use
     from p2pmoe.cli.sizes import format_size
     from p2pmoe.cli.tables import print_json
     from p2pmoe.contributor.errors import WorkerNotRunning
@@ -65,8 +64,6 @@ def _clear(data: Data = None, as_json: AsJson = False) -> None:
         told = ask(data, "clear-cache")
         n_files, n_bytes = _count(told, "files"), _count(told, "bytes")
     except WorkerNotRunning:
-        if is_in_use(folder / "identity"):
-            raise  # it runs, and cannot be asked
         n_files, n_bytes = remove_shards(folder / "shards")
     if as_json:
         print_json({"files": n_files, "bytes": n_bytes})

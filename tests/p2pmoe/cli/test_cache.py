@@ -6,7 +6,7 @@ import pytest
 
 from mobile_worker.session.identity import load_or_create
 from mobile_worker.shards.store import ShardStore
-from p2pmoe.contributor.errors import WorkerNotRunning
+from p2pmoe.contributor.errors import WorkerSilent
 from tests.support.answering_worker import answering_worker
 from tests.support.commands import run_here
 
@@ -44,5 +44,5 @@ def test_one_that_cannot_be_asked_loses_nothing(folder):
     identity = load_or_create(folder / "identity")
     shown = run_here("cache", "clear", "--data", folder)
     identity.release()
-    assert isinstance(shown.exception, WorkerNotRunning)
+    assert isinstance(shown.exception, WorkerSilent)
     assert len(list((folder / "shards").iterdir())) == 2

@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from mobile_worker.session.identity import load_or_create
 from p2pmoe.contributor.client import ask_worker
 from p2pmoe.contributor.errors import ControlRefused, WorkerNotRunning, WorkerSilent
 from p2pmoe.contributor.lines import pack_error, pack_result
@@ -49,7 +50,20 @@ def test_nonsense_is_one_error(tmp_path, worker, nonsense):
 
 
 def test_it_does_not_run(tmp_path):
-    with pytest.raises(WorkerNotRunning, match="no worker runs on"):
+    with pytest.raises(WorkerNotRunning) as caught:
+        ask_worker(tmp_path, "status")
+    assert str(caught.value) == f"no worker runs on {tmp_path}"
+    left = socket.socket(socket.AF_UNIX)  # of one that was killed
+    left.bind(str(tmp_path / "control.sock"))
+    left.close()
+    with pytest.raises(WorkerNotRunning):
         ask_worker(tmp_path, "status")
     with pytest.raises(WorkerNotRunning):
         ask_worker(tmp_path / "none", "status")
+
+
+def test_one_that_runs_without_a_socket_is_not_taken_for_none(tmp_path):
+    identity = load_or_create(tmp_path / "identity")
+    with pytest.raises(WorkerSilent, match="cannot be asked"):
+        ask_worker(tmp_path, "status")
+    identity.release()
