@@ -1,9 +1,12 @@
 """A desk behind a socket: commands ask, nonsense and bugs are answered."""
 
 import functools
+import json
 
 import pytest
 import trio
+from hypothesis import given
+from hypothesis import strategies as st
 
 from p2pmoe.contributor import desk as desk_module
 from p2pmoe.contributor.client import ask_worker
@@ -46,6 +49,27 @@ async def test_a_stop_is_answered_before_it_ends(tmp_path):
 def test_nonsense_is_answered():
     with pytest.raises(ControlRefused, match="a request that"):
         parse_answer(answer_line(worker_desk(), b"GET / HTTP/1.1\n"))
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(
+    operation=st.sampled_from(sorted(desk_module._OPERATIONS)) | st.text(max_size=8),
+    params=st.dictionaries(st.sampled_from(["for_s", "limits", "x"]), JSON, max_size=2),
+)
+def test_whatever_is_asked_is_answered_by_a_line(operation, params):
+    line = json.dumps({"version": 1, "operation": operation, "params": params})
+    answer = answer_line(worker_desk(), line.encode() + b"\n")
+    assert answer.endswith(b"\n")
+    assert b"failed at this" not in answer
 
 
 def test_a_bug_is_one_error_and_in_the_log(monkeypatch, caplog):

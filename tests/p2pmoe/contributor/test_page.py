@@ -6,6 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import trio
+import trio.testing
+from hypothesis import given
+from hypothesis import strategies as st
 
 from p2pmoe.contributor import page as module
 from p2pmoe.contributor.page import PageAddress, open_page, serve_page
@@ -80,6 +83,31 @@ async def test_who_says_nothing_is_left_after_a_while(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_WITHIN_S", 0.01)
     async with serving(tmp_path) as address:
         assert await say(address, b"GET /") == b""
+
+
+@given(
+    noise=st.binary(max_size=200)
+    | st.tuples(
+        st.sampled_from(["GET", "POST", "BREW", "G\tET"]),
+        st.text(max_size=20),
+        st.text(max_size=40),
+    ).map(
+        lambda parts: (
+            f"{parts[0]} /{parts[1]} HTTP/1.1\r\nHost: h\r\n{parts[2]}".encode()
+        )
+    )
+)
+def test_no_bytes_end_more_than_their_connection(noise):
+    async def ask() -> bytes:
+        ours, theirs = trio.testing.memory_stream_pair()
+        await ours.send_all(noise)
+        await ours.send_eof()
+        await module._serve_one(theirs, echo)
+        await theirs.aclose()
+        return b"".join([bytes(part) async for part in ours])
+
+    answer = trio.run(ask)
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 ")
 
 
 def test_a_port_that_is_taken_is_no_reason_not_to_have_a_page(tmp_path):
