@@ -1,8 +1,13 @@
 """Everything that may be asked of a worker, and what is refused with its name."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from mobile_worker.contribute.figures import Figures
+from mobile_worker.shards.store import ShardStore
+from p2pmoe.contributor import desk as desk_module
 from p2pmoe.contributor.desk import Desk
 from p2pmoe.contributor.errors import ControlRefused
 from tests.support.worker_controls import worker_controls
@@ -91,8 +96,6 @@ def test_before_the_first_look_there_is_no_report() -> None:
 
 
 def test_what_is_not_leased_is_removed(tmp_path) -> None:
-    from mobile_worker.shards.store import ShardStore
-
     controls, _, _ = worker_controls()
     folder = tmp_path / "shards"
     folder.mkdir()
@@ -104,3 +107,15 @@ def test_what_is_not_leased_is_removed(tmp_path) -> None:
     assert desk.operate("clear-cache", {}) == {"files": 1, "bytes": 5}
     assert [path.name[0] for path in folder.glob("*.shard")] == ["a"]
     assert desk.operate("page", {}) == {"url": "http://127.0.0.1:1/#x"}
+
+
+def test_every_figure_and_operation_is_documented() -> None:
+    root = Path(__file__).resolve().parents[3]
+    page = (root / "docs" / "reference" / "worker.md").read_text(encoding="utf-8")
+    controls, _, _ = worker_controls()
+    told = Desk(controls=controls).operate("status", {})
+    parts = [told["use"], told["readings"]]
+    names = {*told, *desk_module._OPERATIONS} | {n for part in parts for n in part}
+    named = set(re.findall(r"`([a-z_-]+)`", page))
+    unnamed = {name.removeprefix("max_") for name in names} - named
+    assert not unnamed, sorted(unnamed)
