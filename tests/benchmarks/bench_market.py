@@ -12,6 +12,8 @@ __all__ = ["run"]
 _PARTS = (
     "assigning",  # a million devices: some 100 s and 3 GiB
     "placing",
+    "strategies",
+    "quiet",
 )
 
 

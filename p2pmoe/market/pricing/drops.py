@@ -1,12 +1,13 @@
-"""What failure domains gave up by themselves in the last 7 days.
+"""What failure domains gave up by themselves lately.
 
-Whoever drops a replica must not be paid more for the others of it: until 7 days have
-gone by, its domain counts for the prices with the most that it held of the expert, as
-long as the domain is there at all (`holdings.py` says when). What the market took from
-it is not held against it.
+Whoever drops a replica must not be paid more for the others of it: for as long as its
+domain had held the expert, 7 days at most, the domain counts for the prices with the
+most that it held, as long as it is there at all (`holdings.py` says when). What the
+market took from it is not held against it. As long as it had been held, since else a
+minute's holding of everything would keep the prices of others down for a week.
 
-A drop is (expert, domain, when, what the domain held until then, per mille). Of one
-expert and domain a few are kept: an older one counts only while it is the larger. At
+A drop is (expert, domain, until when it counts, what the domain held, per mille). Of
+one expert and domain a few are kept: one counts unless a larger one counts as long. At
 most 131,072 pairs are kept for a model, the ones dropped first are forgotten first.
 
 Pure. Source: ADR 49.
@@ -27,7 +28,7 @@ class Drop(NamedTuple):
 
     expert: int  # packed
     domain: str
-    at_us: int
+    until_us: int
     permille: int
 
 
@@ -37,17 +38,21 @@ class Drops:
     def __init__(self, drops: Iterable[Drop] = ()) -> None:
         self.version = 0
         self._steps: dict[tuple[int, str], list[tuple[int, int]]] = {}
-        for drop in sorted(drops, key=lambda each: each.at_us):
+        for drop in drops:
             self.note(drop)
 
     def __len__(self) -> int:
         return len(self._steps)
 
     def note(self, drop: Drop) -> None:
-        """Remember what a domain held until now of an expert."""
+        """Remember a fall, unless a larger one counts as long anyway."""
         key = (drop.expert, drop.domain)
-        larger = [s for s in self._steps.pop(key, []) if s[1] > drop.permille]
-        self._steps[key] = [*larger[: _MAX_STEPS - 1], (drop.at_us, drop.permille)]
+        steps = self._steps.pop(key, [])
+        if not any(p >= drop.permille and u >= drop.until_us for p, u in steps):
+            steps = [s for s in steps if s[0] > drop.permille or s[1] > drop.until_us]
+            steps = [*steps, (drop.permille, drop.until_us)]
+            steps = sorted(steps, reverse=True)[:_MAX_STEPS]
+        self._steps[key] = steps
         while len(self._steps) > _MAX_PAIRS:
             del self._steps[next(iter(self._steps))]
         self.version += 1
@@ -58,10 +63,9 @@ class Drops:
             self.version += 1
 
     def prune(self, now_us: int) -> None:
-        """Forget what is older than 7 days."""
-        oldest_us = now_us - WINDOW_US
+        """Forget what counts no more."""
         for key, steps in list(self._steps.items()):
-            fresh = [step for step in steps if step[0] > oldest_us]
+            fresh = [step for step in steps if step[1] > now_us]
             if not fresh:
                 del self._steps[key]
             elif len(fresh) < len(steps):
@@ -71,12 +75,12 @@ class Drops:
             self.version += 1
 
     def largest(self) -> Iterator[tuple[int, str, int]]:
-        """Yield expert, domain and the most that the domain held of it, per mille."""
+        """Yield expert, domain and the most that counts of it, per mille."""
         for (expert, domain), steps in self._steps.items():
-            yield expert, domain, steps[0][1]
+            yield expert, domain, steps[0][0]
 
     def __iter__(self) -> Iterator[Drop]:
         """Yield all that is remembered, to be written down."""
         for (expert, domain), steps in self._steps.items():
-            for at_us, permille in steps:
-                yield Drop(expert, domain, at_us, permille)
+            for permille, until_us in steps:
+                yield Drop(expert, domain, until_us, permille)

@@ -2,10 +2,10 @@
 
 Kept while leases change: each lease adds its worker's availability to its domain, for
 each expert that is live. The coverage of an expert is then the sum over domains of
-min(1, sum of availability). Where a domain gave something up by itself within the last
-7 days, it counts with the most that it held, as long as it has any live lease of the
-model: nobody who stays gains by dropping, and nobody's price follows its own drop. A
-domain that is gone altogether does not count.
+min(1, sum of availability). Where a domain gave something up by itself, it counts with
+the most that it held, for as long as it had held it (`drops.py`) and has had any live
+lease of the model since the last look: nobody who stays gains by dropping, and nobody's
+price follows its own drop. A domain that is gone altogether does not count.
 
 A change costs the size of the lease that changed. Pure. Source: design/06; ADR 49.
 """
@@ -13,7 +13,7 @@ A change costs the size of the lease that changed. Pure. Source: design/06; ADR 
 from dataclasses import dataclass
 
 from p2pmoe.market.coverage import FULL_PERMILLE
-from p2pmoe.market.pricing.drops import Drop, Drops
+from p2pmoe.market.pricing.drops import WINDOW_US, Drop, Drops
 
 __all__ = ["NOTHING", "Coverage", "DomainHoldings", "LeaseShare"]
 
@@ -28,6 +28,7 @@ class LeaseShare:
 
 
 NOTHING = LeaseShare("", 0, frozenset())
+_NEVER = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +46,10 @@ class DomainHoldings:
     def __init__(self, drops: Drops) -> None:
         self.drops = drops
         self._shares: dict[bytes, LeaseShare] = {}
-        self._sums: dict[int, dict[str, int]] = {}
+        # By expert and domain: the sum, and since when it has not been 0.
+        self._sums: dict[int, dict[str, tuple[int, int]]] = {}
         self._n_live: dict[str, int] = {}  # (lease, expert) pairs of a domain
+        self._were_there: set[str] = set()  # since `coverage` was asked for last
 
     def share_of(self, lease_id: bytes) -> LeaseShare:
         """Return what a lease adds now."""
@@ -70,19 +73,24 @@ class DomainHoldings:
             self._shift(before.domain, before, NOTHING, now_us, by_market=by_market)
             self._shift(share.domain, NOTHING, share, now_us, by_market=by_market)
 
-    def coverage(self) -> dict[int, Coverage]:
-        """Return the coverage of each expert that anybody holds or lately held."""
+    def look(self) -> dict[int, Coverage]:
+        """Return the coverage of each expert that anybody holds or lately held.
+
+        Whoever was there since the last look counts: to be away just when prices are
+        looked at gains nothing.
+        """
+        there, self._were_there = self._were_there, set(self._n_live)
         held_back: dict[int, int] = {}
         for expert, domain, permille in self.drops.largest():
-            if domain in self._n_live:
-                now = self._sums.get(expert, {}).get(domain, 0)
+            if domain in there or domain in self._n_live:
+                now, _ = self._sums.get(expert, {}).get(domain, _NEVER)
                 missing = min(FULL_PERMILLE, permille) - min(FULL_PERMILLE, now)
                 if missing > 0:
                     held_back[expert] = held_back.get(expert, 0) + missing
         found = {}
         for expert in self._sums.keys() | held_back.keys():
             sums = self._sums.get(expert, {})
-            live = sum(min(FULL_PERMILLE, total) for total in sums.values())
+            live = sum(min(FULL_PERMILLE, total) for total, _ in sums.values())
             counted = live + held_back.get(expert, 0)
             found[expert] = Coverage(counted, live, len(sums))
         return found
@@ -103,21 +111,28 @@ class DomainHoldings:
         for expert in changed:
             delta = after.availability * (expert in after.experts)
             delta -= before.availability * (expert in before.experts)
-            sums = self._sums.setdefault(expert, {})
-            held = sums.get(domain, 0)
-            if delta < 0 and not by_market:
-                held_permille = min(FULL_PERMILLE, held)
-                self.drops.note(Drop(expert, domain, now_us, held_permille))
-            elif delta < 0:
-                self.drops.forget(expert, domain)
-            if held + delta:
-                sums[domain] = held + delta
-            else:
-                del sums[domain]
-                if not sums:
-                    del self._sums[expert]
+            self._add(expert, domain, delta, now_us, by_market=by_market)
         n_live = self._n_live.get(domain, 0) + len(after.experts) - len(before.experts)
         if n_live:
             self._n_live[domain] = n_live
+            self._were_there.add(domain)
         else:
             self._n_live.pop(domain, None)
+
+    def _add(
+        self, expert: int, domain: str, delta: int, now_us: int, *, by_market: bool
+    ) -> None:
+        """Change one domain's sum of one expert, and remember what it gave up."""
+        sums = self._sums.setdefault(expert, {})
+        held, since_us = sums.get(domain, (0, now_us))
+        if delta < 0 and by_market:
+            self.drops.forget(expert, domain)
+        elif delta < 0 and now_us > since_us:
+            until_us = now_us + min(WINDOW_US, now_us - since_us)
+            self.drops.note(Drop(expert, domain, until_us, min(FULL_PERMILLE, held)))
+        if held + delta:
+            sums[domain] = (held + delta, since_us)
+        else:
+            del sums[domain]
+            if not sums:
+                del self._sums[expert]

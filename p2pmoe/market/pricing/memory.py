@@ -7,7 +7,7 @@ sees what the prices follow from: `p2pmoe market prices`, `coverage` and `why` d
 
 JSON: {"version": 1, "models": {manifest hash: {"epoch", "base_uc", "as_of_us",
 "counted_to_us", "experts": [[expert, units, target, counted, live, domains, multiplier,
-price], ...], "drops": [[expert, domain, at_us, per mille], ...]}}}. At most 1,000
+price], ...], "drops": [[expert, domain, until_us, per mille], ...]}}}. At most 1,000
 models are kept, the ones looked at longest ago are forgotten first.
 """
 
@@ -138,13 +138,13 @@ def _row(told: Sequence[Any]) -> ExpertRow:
     )
 
 
-def _drop(expert: object, domain: object, at_us: object, permille: object) -> Drop:
+def _drop(expert: object, domain: object, until_us: object, permille: object) -> Drop:
     if not isinstance(domain, str) or len(domain) > _MAX_DOMAIN_CHARS:
         raise MemoryFileBroken("a drop of no domain")
     return Drop(
         _whole(expert, _U32),
         domain,
-        _whole(at_us, _MAX_TIME_US),
+        _whole(until_us, _MAX_TIME_US),
         _whole(permille, _MAX_SUM),
     )
 

@@ -2,9 +2,9 @@
 
 All backbones of one manifest share its prices. In an epoch every multiplier moves
 towards what the expert's scarcity asks for, and a new table is drawn up. If no price
-would move by more than a fiftieth, and a mean paid row still costs the base price
-within a hundredth, the table stays, with its number: a new one costs every pair of
-worker and backbone a new grant.
+would move by more than a fiftieth, nor that of a mean paid row by more than a
+hundredth, the table stays, with its number: a new one costs every pair of worker and
+backbone a new grant.
 
 Pure. Source: design/06, "Price"; ADR 49.
 """
@@ -86,7 +86,8 @@ class ModelPrices:
         self.as_of_us = wall_us
         seen = self._seen()
         units = self.paid.units
-        drawn = normalised({e: row.multiplier for e, row in seen.items()}, units)
+        held = [expert for expert, row in seen.items() if row.coverage.counted]
+        drawn = normalised({e: row.multiplier for e, row in seen.items()}, units, held)
         told = self.table
         is_new = self._moves(told, drawn)
         prices = drawn if is_new else told
@@ -97,8 +98,8 @@ class ModelPrices:
 
     def _moves(self, told: Mapping[int, int], drawn: Mapping[int, int]) -> bool:
         """Whether a table is so far from what prices should be that it must go."""
-        mean = mean_price(told, self.paid.units)
-        if abs(mean - ONE_Q16) * _MEAN_PARTS > ONE_Q16:
+        mean, drawn_mean = (mean_price(t, self.paid.units) for t in (told, drawn))
+        if abs(mean - drawn_mean) * _MEAN_PARTS > drawn_mean:
             return True
         return any(
             abs(price - told[expert]) * _STILL_PARTS > told[expert]
@@ -110,7 +111,7 @@ class ModelPrices:
 
         Their prices are not known yet.
         """
-        coverage = self.holdings.coverage()
+        coverage = self.holdings.look()
         units = self.paid.units
         demand = demands(units, list(self.rows))
         seen = {}

@@ -16,7 +16,6 @@ from p2pmoe.market.pricing.scarcity import (
     STEP_PARTS,
     demands,
     ideal_multiplier,
-    mean_price,
     scarcity,
 )
 
@@ -36,7 +35,7 @@ class LayerCoverage:
     n_short: int  # whose coverage is below their target
     least: int
     mean: int
-    held_back: int  # counted for money, though dropped within 7 days
+    held_back: int  # counted for money, though dropped lately
 
 
 def short_q16(value: int) -> str:
@@ -83,7 +82,6 @@ def reasons_of(model: ModelPrices, expert: int) -> dict[str, object]:
     demand = demands(units, list(model.rows))[expert]
     scarce = scarcity(row.target, demand, row.coverage.counted)
     ideal = ideal_multiplier(scarce)
-    mean = mean_price({e: r.multiplier for e, r in model.rows.items()}, units)
     return {
         "expert": _name(expert),
         "epoch": model.epoch,
@@ -97,7 +95,7 @@ def reasons_of(model: ModelPrices, expert: int) -> dict[str, object]:
         "scarcity": short_q16(scarce),
         "ideal_multiplier": short_q16(ideal),
         "multiplier": short_q16(row.multiplier),
-        "mean_multiplier": short_q16(mean),
+        "mean_multiplier": short_q16(row.multiplier * ONE_Q16 // max(row.price, 1)),
         "price_multiplier": format_q16(row.price),
         "base_uc": model.base_uc,
         "price_uc": model.base_uc * row.price // ONE_Q16,
@@ -117,7 +115,7 @@ def _because(row: ExpertRow, ideal: int) -> str:
     else:
         reason = f"it is held {_thousandths(covered)} times, wanted are {row.target}"
     if row.coverage.counted > row.coverage.live:
-        reason += ", what was dropped within 7 days counted"
+        reason += ", what was dropped lately counted"
     if abs(ideal - row.multiplier) * STEP_PARTS > row.multiplier:
         way = "rises" if ideal > row.multiplier else "falls"
         reason += f"; its multiplier {way} by a twentieth an epoch"

@@ -6,11 +6,14 @@
     scarcity     s = max(T, q / 8) / max(R, 1/2)
     ideal        m* = clip(sqrt(s), 1/2, 4)
     multiplier   m moves to m* by at most a twentieth in an epoch
-    price        p = P0 m / M with M = sum(q m) / sum(q), rounded down
+    price        p = P0 m / M, rounded down
 
-So the price of a mean paid row is P0 and no more, however scarce everything is; among
-experts of equal demand the rarest is paid most. A target stays while the demand is
-within 15 % of what asks for it: else an expert at the border would be paid in turns.
+M is the mean of m over paid rows, but no less than its mean over the experts that are
+held. So the price of a mean paid row is P0 at most, however scarce everything is; among
+experts of equal demand the rarest is paid most. Without the second mean, whoever pays
+itself for rows of a cheap expert would raise all prices (ADR 49). A target stays while
+the demand is within 15 % of what asks for it: else an expert at the border would be
+paid in turns.
 
 The floor is 2 for every expert: whether a backbone has a disk is its own word, and no
 money follows from what a backbone says alone.
@@ -18,7 +21,7 @@ money follows from what a backbone says alone.
 Pure. Source: design/06, "Price"; research part R4; ADR 49.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import isqrt
 
 from ledger.prices import ONE_Q16
@@ -89,18 +92,23 @@ def moved(multiplier: int, ideal: int) -> int:
 
 
 def normalised(
-    multipliers: Mapping[int, int], rows: Mapping[int, int]
+    multipliers: Mapping[int, int], rows: Mapping[int, int], held: Collection[int]
 ) -> dict[int, int]:
     """Return m / M of each expert, Q16.16, rounded down: what a price table says.
 
-    Without any paid rows all experts weigh alike.
+    `held` are the experts that anybody holds; without any paid rows all weigh alike.
     """
     weights = _weights(multipliers, rows)
-    total = sum(weights.values())
-    weighed = sum(weights[expert] * m for expert, m in multipliers.items())
-    if not weighed:
+    mean = (
+        sum(weights[expert] * m for expert, m in multipliers.items()),
+        sum(weights.values()),
+    )
+    plain = (sum(multipliers[expert] for expert in held), len(held))
+    if plain[0] * mean[1] > mean[0] * plain[1]:
+        mean = plain
+    if not mean[0]:
         return {}
-    return {e: m * total * ONE_Q16 // weighed for e, m in multipliers.items()}
+    return {e: m * mean[1] * ONE_Q16 // mean[0] for e, m in multipliers.items()}
 
 
 def mean_price(table: Mapping[int, int], rows: Mapping[int, int]) -> int:

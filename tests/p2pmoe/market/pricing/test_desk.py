@@ -230,13 +230,13 @@ def test_a_worker_in_doubt_is_no_coverage() -> None:
 
 
 def test_d_dropping_raises_no_price_while_the_domain_stays() -> None:
-    """Beside a market in which nobody drops, every price is the same."""
+    """For as long as it had been held: beside a market in which nobody drops."""
     world, honest = World(), World()
     for each in (world, honest):
         each.serve("a", 4, domain="home")
         each.serve("b", 4, domain="home")
+        each.epochs(4)
         each.disturb()
-        each.epochs(1)
     lease = world.lease("b")
     dropped = wire.Release(lease=lease.lease, experts=lease.experts[:2], reason="")
     world.take(world.book.release(world.peer("b"), dropped, world.now))

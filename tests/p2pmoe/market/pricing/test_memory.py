@@ -34,7 +34,7 @@ def test_a_market_that_restarts_goes_on_as_it_was(seed: int) -> None:
 def document() -> dict:
     model = model_of()
     hold(model.holdings, "a", share_of("home", 1))
-    hold(model.holdings, "a", share_of("home", 2))
+    hold(model.holdings, "a", share_of("home", 2), 5)
     return json.loads(encode_models({NAME: model}))
 
 

@@ -25,7 +25,8 @@ def tell(model: ModelPrices, rng: random.Random) -> None:
             *experts,
             availability=rng.choice([500, 700, 900]),
         )
-        hold(model.holdings, f"{lease}", share, by_market=rng.random() < 0.3)
+        by_market = rng.random() < 0.3
+        hold(model.holdings, f"{lease}", share, model.as_of_us, by_market=by_market)
     counted_to_us = model.paid.counted_to_us
     counts = [(e, int(rng.paretovariate(0.5)) % 100_000) for e in EXPERTS]
     model.paid.take((counted_to_us, counted_to_us + 1), counts, set(EXPERTS))
@@ -52,16 +53,18 @@ def test_a_multipliers_are_bounded_and_move_slowly(seed: int) -> None:
 
 @given(SEEDS)
 @settings(max_examples=60)
-def test_b_a_mean_paid_row_costs_the_base_price(seed: int) -> None:
+def test_b_a_mean_paid_row_costs_the_base_price_at_most(seed: int) -> None:
     """Exactly so in a new table, within a hundredth in one that stays."""
     for _, is_new, model in epochs(seed):
         units = model.paid.units
         if not (total := sum(units.values())):
             continue
         spent = sum(units.get(e, 0) * price for e, price in model.table.items())
-        if is_new:
-            assert spent <= total * ONE_Q16
-        assert spent == pytest.approx(total * ONE_Q16, rel=0.0101)
+        assert spent <= total * ONE_Q16 * (1.0 if is_new else 1.0101)
+        held = [row for row in model.rows.values() if row.coverage.counted]
+        mean = sum(row.price for row in held) / len(held) if held else 0.0
+        if is_new:  # it costs just that, unless what is held costs it on average
+            assert max(spent / total, mean) >= ONE_Q16 - 2
 
 
 @given(SEEDS)

@@ -81,13 +81,28 @@ def test_a_multiplier_moves_by_a_twentieth_and_arrives(now: int, ideal: int) -> 
     assert now == ideal
 
 
-@given(st.dictionaries(st.integers(0, 40), MULTIPLIERS, min_size=1), ROWS)
-def test_a_mean_row_costs_the_base_price_and_no_more(multipliers, rows) -> None:
-    table = normalised(multipliers, rows)
+@given(
+    st.dictionaries(st.integers(0, 40), MULTIPLIERS, min_size=1),
+    ROWS,
+    st.sets(st.integers(0, 40)),
+)
+def test_a_mean_row_costs_the_base_price_and_no_more(multipliers, rows, held) -> None:
+    """And a mean held expert no more either; one of the two costs just that."""
+    held &= multipliers.keys()
+    table = normalised(multipliers, rows, held)
     assert table.keys() == multipliers.keys()
-    assert ONE_Q16 - 2 <= mean_price(table, rows) <= ONE_Q16
+    of_rows = mean_price(table, rows)
+    of_held = mean_price(table, dict.fromkeys(held, 1)) if held else 0
+    assert ONE_Q16 - 2 <= max(of_rows, of_held) <= ONE_Q16
+
+
+def test_rows_of_a_cheap_expert_do_not_raise_the_others() -> None:
+    multipliers = {1: ONE_Q16 // 2, 2: ONE_Q16, 3: ONE_Q16 * 3 // 2}
+    alike = normalised(multipliers, dict.fromkeys(multipliers, 1), multipliers)
+    washed = normalised(multipliers, {1: 10**9, 2: 1, 3: 1}, multipliers)
+    assert washed == alike
 
 
 def test_of_no_experts_there_are_no_prices() -> None:
-    assert normalised({}, {}) == {}
+    assert normalised({}, {}, ()) == {}
     assert mean_price({}, {1: 2}) == 0
