@@ -83,10 +83,8 @@ class Capacity:
 class Device:
     """One worker: its traits, and the experts that it is to hold.
 
-    `departures`: how often it is expected to leave in 10^9 s of being there.
-    `max_experts`: of a key on probation, None for no bound but its room. `is_proven`:
-    whether a floor may rest on it. A million of these fit into memory: what few devices
-    need is made when they need it.
+    `departures`: how often it is expected to leave in 10^9 s of being there. A million
+    of these fit into memory: what few devices need is made when they need it.
     """
 
     name: bytes  # the worker's peer id
@@ -99,8 +97,6 @@ class Device:
     declined: AbstractSet[ExpertKey] = frozenset()  # given back
     refuses: AbstractSet[int] = frozenset()  # deployments it does not accept
     on_probation: bool = False  # its checks are too few yet
-    max_experts: int | None = None
-    is_proven: bool = True
     is_mobile: bool = field(init=False)
 
     def __post_init__(self) -> None:
