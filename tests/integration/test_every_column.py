@@ -57,8 +57,11 @@ def change_of(table: str, name: str) -> str:
         new = f"cast({cut} || x'2a' as blob)"
     else:
         new = f"{name} || 'x'"
-    row = f"(select min(rowid) from {table} where {name} is not null)"
-    return f"update {table} set {name} = {new} where rowid = {row}"
+    has_rowid = METADATA.tables[table].dialect_options["sqlite"]["with_rowid"]
+    keys = ["rowid"] if has_rowid else list(METADATA.tables[table].primary_key.c.keys())
+    key = ", ".join(keys)
+    row = f"select {key} from {table} where {name} is not null order by {key} limit 1"
+    return f"update {table} set {name} = {new} where ({key}) = ({row})"
 
 
 @pytest.mark.slow

@@ -2,7 +2,12 @@
 
 import pytest
 
+from ledger.audit import verify_ledger
+from ledger.database import Reader
+from ledger.errors import DifferenceFound
 from tests.support.audits import difference_after, report_after, second_opinion_after
+from tests.support.cook import Cook
+from tests.support.honest_books import copy_of_honest_books
 from tests.support.independent import independent
 
 
@@ -56,3 +61,18 @@ def test_a_second_opinion_on_the_pot():
     change = "update transfer set reference = x'30' where code = 'allot'"
     with pytest.raises(independent.Difference, match="explains allot"):
         second_opinion_after(change)
+
+
+def test_a_quick_audit_leaves_out_the_rows_but_counts_them_and_checks_the_pay(tmp_path):
+    world = copy_of_honest_books(tmp_path / "books")
+    changes = ("update price_row set demand = demand + 1", "delete from holding")
+    for change, found in zip(changes, (None, "table holding"), strict=True):
+        with Cook(tmp_path / "books", world) as cook:
+            cook.sql(change)
+        reader = Reader(tmp_path / "books")
+        if found is None:
+            report = verify_ledger(reader, world.identity, is_full=False)
+            assert report.standby_uc == 3330
+            continue
+        with pytest.raises(DifferenceFound, match=found):
+            verify_ledger(reader, world.identity, is_full=False)
