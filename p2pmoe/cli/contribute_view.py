@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ledger.amounts import format_credits
 from mobile_worker.clock import SystemClock
 from mobile_worker.contribute.states import Facts, State, Status
-from p2pmoe.contributor.report import report_of
+from p2pmoe.contributor.report import how_to_override, report_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -75,7 +75,7 @@ def _occasional(show: View) -> View:
 
 def _print_line(status: Status, facts: Facts) -> None:
     figures = f" ({facts_line(facts)})" if facts.served else ""
-    how = f"; `{status.override}` overrides it once" if status.override else ""
+    how = f"; {how_to_override(status)}" if status.override else ""
     with suppress(OSError):
         print(f"{status.line}{how}{figures}", file=sys.stderr, flush=True)
 

@@ -15,7 +15,7 @@ from mobile_worker.contribute.states import Facts, State, Status, Use
 from mobile_worker.governor.readings import Power, Readings
 from p2pmoe.contributor.durations import format_duration
 
-__all__ = ["Line", "WorkerReport", "report_of"]
+__all__ = ["Line", "WorkerReport", "how_to_override", "report_of"]
 
 _MEBIBYTE = 1 << 20
 _SHOWN_SINCE_S = 1.0
@@ -65,8 +65,16 @@ def _state(status: Status, now: float) -> str:
     if status.state not in _PASSING and (ends := _ends(status.ends_when)):
         more.append(ends)
     if status.override:
-        more.append(f"`{status.override}` overrides it once")
+        more.append(how_to_override(status))
     return f"{status.line} ({'; '.join(more)})" if more else status.line
+
+
+def how_to_override(status: Status) -> str:
+    """Return what the command does that goes against a pause; empty for no pause."""
+    if not status.override:
+        return ""
+    is_own = status.state is State.PAUSED_USER
+    return f"`{status.override}` {'ends it' if is_own else 'overrides it once'}"
 
 
 def _ends(when: str) -> str:

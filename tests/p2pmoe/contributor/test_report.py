@@ -100,7 +100,7 @@ def test_what_ends_it_is_a_sentence() -> None:
         ("at 22:00, or when it is resumed", "; ends at 22:00, or when it is resumed;"),
         ("others need less", "; ends when others need less;"),
         ("never", "; does not end;"),
-        ("", "(for 1 min 40 s; `p2pmoe resume`"),
+        ("", "(for 1 min 40 s; `p2pmoe resume` ends it)"),
     ):
         pause = Pause(cause=Cause.USER, reason="by its user", ends_when=when)
         facts.pauses = (pause,)
