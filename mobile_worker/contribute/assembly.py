@@ -92,7 +92,7 @@ def assemble(base: Base, services: Services) -> Contributor:
     )
     market_side = MarketSide(parts)
     gatherer = _gatherer(base, held, desk, parts, market_side)
-    fallback = _fallback(base, parts, market_side, gatherer)
+    fallback = _fallback(base, desk, parts, market_side, gatherer)
     market_side.on_leases, market_side.fallback = gatherer.leases_changed, fallback
     server = _server(base, _finder(accounts, held))
     working = Working(
@@ -174,11 +174,16 @@ def _gatherer(
 
 
 def _fallback(
-    base: Base, parts: MarketParts, market_side: MarketSide, gatherer: Gatherer
+    base: Base,
+    desk: BlobDesk,
+    parts: MarketParts,
+    market_side: MarketSide,
+    gatherer: Gatherer,
 ) -> Fallback:
     return Fallback(
         FallbackParts(
             node=base.node,
+            desk=desk,
             clock=base.clock,
             watch=parts.watch,
             leases=parts.leases,

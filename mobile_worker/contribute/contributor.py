@@ -194,8 +194,6 @@ class Contributor:
             case messages.Draining():
                 parts.accounts.close(peer)
                 parts.settling.wake()
-            case messages.Placement():
-                parts.fallback.said(peer, message)
             case _:
                 logger.debug("%s of %s", type(message).__name__, short_id(peer))
 

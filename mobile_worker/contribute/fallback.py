@@ -4,8 +4,8 @@ While the market is away (links/service_watch.py) for up to 24 hours:
 
 - what is leased stays leased and is served; prices are those signed last;
 - with no lease at all for 10 s, the worker OFFERs to the backbones that its last leases
-  name. One that misses the market too answers with its last PLACEMENT; the worker
-  chooses by weighted rendezvous (rendezvous.py), gathers, and reports HELD to it.
+  name. One that misses the market too gives its last placement when it is asked; the
+  worker chooses by weighted rendezvous (rendezvous.py), gathers, and says HELD to it.
 
 Such a lease is between the two alone: its id is a hash of both and the model, and it
 ends when the market grants one of the same backbone and model, or after the 24 hours.
@@ -32,6 +32,7 @@ from mobile_worker.links.service_watch import ServiceWatch
 from mobile_worker.serve.held import HeldModel
 from mobile_worker.servings.accounts import Accounts
 from mobile_worker.session.records import parse_record
+from mobile_worker.shards.desk import BlobDesk
 from relay.keys import PeerId, short_id
 
 __all__ = ["MAX_AWAY_S", "Fallback", "FallbackParts", "fallback_lease_id"]
@@ -42,7 +43,8 @@ MAX_AWAY_S = 24 * 3600.0
 _PATIENCE_S = 10.0
 _LOOK_S = 1.0
 _ASK_AGAIN_S = 30.0
-_ANSWER_S = 10.0
+_TRIES = 3
+_ANSWER_S = 3.0
 _TERM_S = 600
 _ID_DOMAIN = b"p2pmoe fallback lease v1\0"
 
@@ -62,6 +64,7 @@ class FallbackParts:
     """
 
     node: Node
+    desk: BlobDesk
     clock: Clock
     watch: ServiceWatch
     leases: LeaseBook
@@ -74,14 +77,11 @@ class FallbackParts:
 
 
 class Fallback:
-    """See the module. `run` asks; what backbones answer is handed to `said`."""
+    """See the module. `run` asks and takes."""
 
     def __init__(self, parts: FallbackParts) -> None:
         """Ask nobody yet."""
         self._parts = parts
-        self._asked: PeerId | None = None
-        self._answer: messages.Placement | None = None
-        self._answered = trio.Event()
         self._backbones: dict[bytes, PeerId] = {}  # by the ids of our own leases
 
     def keeps_leases(self, now: float) -> bool:
@@ -99,12 +99,6 @@ class Fallback:
         )
         if self._backbones.pop(own, None) is not None:
             self._parts.leases.release(own, ())
-
-    def said(self, peer: PeerId, placement: messages.Placement) -> None:
-        """Take a PLACEMENT of a backbone that was asked."""
-        if peer == self._asked:
-            self._answer = placement
-            self._answered.set()
 
     async def run(self) -> None:
         """Look for work without the market, until cancelled."""
@@ -124,26 +118,28 @@ class Fallback:
     async def _ask(self, lease: messages.Lease) -> None:
         """Ask one backbone, and take its work if it answers."""
         parts = self._parts
-        self._begin(lease.backbone)
         try:
             parts.node.learn(parse_record(lease.backbone_record))
-            parts.node.send(lease.backbone, parts.offer())
-            with trio.move_on_after(_ANSWER_S):
-                await self._answered.wait()
-            if self._answer is not None and parts.watch.is_away:
-                await self._take(lease, self._answer)
+            for _ in range(_TRIES):
+                parts.node.send(lease.backbone, parts.offer())
+                placement = await self._placement(lease)
+                if not parts.watch.is_away:
+                    return
+                if placement is not None:
+                    await self._take(lease, placement)
+                    return
+                await trio.sleep(_LOOK_S)  # our offer may have come second
         except (WorkerError, LedgerError) as error:
             logger.info("backbone %s: %s", short_id(lease.backbone), error)
-        finally:
-            self._asked = None
 
-    def _begin(self, backbone: PeerId) -> None:
-        self._asked, self._answer, self._answered = backbone, None, trio.Event()
+    async def _placement(self, lease: messages.Lease) -> messages.Placement | None:
+        with trio.move_on_after(_ANSWER_S):
+            desk = self._parts.desk
+            return await desk.placement(lease.backbone, lease.manifest_hash)
+        return None
 
     async def _take(self, lease: messages.Lease, placement: messages.Placement) -> None:
         parts = self._parts
-        if placement.manifest_hash != lease.manifest_hash:
-            return
         own = parts.node.peer_id
         name = fallback_lease_id(own, lease.backbone, lease.manifest_hash)
         want = Want(name, lease.backbone, lease.manifest_hash, ExpertId(0, 0))

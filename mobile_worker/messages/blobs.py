@@ -34,13 +34,15 @@ class BlobError(IntEnum):
     RANGE = 2
     BUSY = 3
     HOLDERS = 4  # not the bytes: the body names peers that have them
+    PLACEMENT = 5  # not the bytes: the body is a frame, of the last placement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Get:
     """GET: `length` bytes from `offset` of the shard with this SHA-256.
 
-    A length of 0 asks a backbone who else has the shard.
+    A length of 0 asks a backbone who else has the shard; of a manifest it asks, while
+    the market is away, who has which shard of the model.
     """
 
     TYPE: ClassVar[MessageType] = MessageType.GET
@@ -62,7 +64,8 @@ class Blob:
     """BLOB: the bytes asked for, or `error` (a BlobError) and no body.
 
     total: the size of the whole shard in bytes, 0 if unknown. With the error HOLDERS
-    the body is signed peer records one after the other, each behind its length (u16).
+    the body is signed peer records one after the other, each behind its length (u16);
+    with PLACEMENT it is the frame of a PLACEMENT, which only a market says by itself.
     """
 
     TYPE: ClassVar[MessageType] = MessageType.BLOB

@@ -22,13 +22,22 @@ from mobile_worker.messages.blobs import (
     pack_holders,
     unpack_holders,
 )
+from mobile_worker.messages.codec import encode_message, parse_message
+from mobile_worker.messages.market import Placement
 from mobile_worker.session.records import PeerRecord, parse_record
 from mobile_worker.shards.errors import ShardError, SourceRefused
 from mobile_worker.shards.fetch import Piece
 from mobile_worker.shards.transfer import MAX_ANSWER_BYTES
 from relay.keys import PeerId
 
-__all__ = ["BlobDesk", "PeerSource", "answer_get", "busy_blob", "holders_blob"]
+__all__ = [
+    "BlobDesk",
+    "PeerSource",
+    "answer_get",
+    "busy_blob",
+    "holders_blob",
+    "placement_blob",
+]
 
 _FULL_RETRY_S = 0.05
 _BUSY_RETRY_S = 0.5
@@ -58,6 +67,11 @@ def answer_get(
 def holders_blob(get: Get, records: Iterable[bytes]) -> Blob:
     """Return the BLOB that names holders, by their encoded records."""
     return _blob(get, BlobError.HOLDERS, 0, pack_holders(records))
+
+
+def placement_blob(get: Get, placement: Placement) -> Blob:
+    """Return the BLOB that carries a placement to whoever asked for it."""
+    return _blob(get, BlobError.PLACEMENT, 0, encode_message(placement))
 
 
 def busy_blob(get: Get) -> Blob:
@@ -131,6 +145,19 @@ class BlobDesk:
             return [parse_record(raw) for raw in unpack_holders(blob.body)]
         except (MessageError, RecordError):
             return []
+
+    async def placement(self, peer: PeerId, manifest_hash: bytes) -> Placement | None:
+        """Ask a backbone for its last placement of a model; None if it gives none."""
+        blob = await self._answer(peer, manifest_hash, 0, 0)
+        if blob.error != BlobError.PLACEMENT:
+            return None
+        try:
+            message = parse_message(blob.body)
+        except MessageError:
+            return None
+        if not isinstance(message, Placement):
+            return None
+        return message if message.manifest_hash == manifest_hash else None
 
     async def _answer(
         self, peer: PeerId, digest: bytes, offset: int, length: int

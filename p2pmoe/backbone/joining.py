@@ -106,7 +106,7 @@ def join(joining: Joining) -> Joined:
     dispatcher = _dispatcher(joining, fleet, settlement, arbiter, reports)
     bookkeeper = _bookkeeper(joining, services, settlement)
     fetcher = _fetcher(joining)
-    last = LastPlacement(joining.last_placement, name)
+    last, without = _without_market(joining, name)
     side = NetworkSide(
         NetworkSideParts(
             node=joining.node,
@@ -120,8 +120,8 @@ def join(joining: Joining) -> Joined:
             bookkeeper=bookkeeper,
             market_client=_market_client(joining, name),
             shards=ShardReader(joining.local.model_file, joining.manifest, name),
-            who_holds=WhoHolds(joining.manifest, fleet, joining.node.record_of),
-            without_market=_without_market(joining, last),
+            who_holds=_who_holds(joining, fleet, without),
+            without_market=without,
             last_placement=last,
             fetcher=fetcher,
             canaries=_canaries(joining, services, name),
@@ -274,8 +274,16 @@ def _served_rows(joining: Joining) -> ServedRows:
     return ServedRows(default_bytes(ram_bytes) if n_bytes is None else n_bytes)
 
 
-def _without_market(joining: Joining, last: LastPlacement) -> WithoutMarket:
-    return WithoutMarket(SELF_TEST_DIGEST, joining.clock.monotonic, last=last.placement)
+def _without_market(
+    joining: Joining, name: bytes
+) -> tuple[LastPlacement, WithoutMarket]:
+    last = LastPlacement(joining.last_placement, name)
+    clock = joining.clock.monotonic
+    return last, WithoutMarket(SELF_TEST_DIGEST, clock, last=last.placement)
+
+
+def _who_holds(joining: Joining, fleet: Fleet, without: WithoutMarket) -> WhoHolds:
+    return WhoHolds(joining.manifest, fleet, joining.node.record_of, without.told)
 
 
 def _market_client(joining: Joining, name: bytes) -> MarketClient:

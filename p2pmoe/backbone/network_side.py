@@ -282,9 +282,7 @@ class NetworkSide:
         """Take a worker in while the market is away."""
         without = self._parts.without_market
         if isinstance(message, messages.Offer):
-            told = without.offered(peer, message)
-            if told is not None:
-                self._send(peer, told)
+            without.offered(peer, message)
             return
         picture = without.held(peer, message)
         if picture is not None:

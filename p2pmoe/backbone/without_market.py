@@ -1,8 +1,9 @@
 """A backbone whose market is away: it goes on with the placement that was said last.
 
 It is kept over a restart (last_placement.py). While the market is away a worker may
-OFFER here; it is answered with the placement, chooses for itself, and counts as a
-holder from its HELD on. The market's next placement replaces all of it.
+OFFER here and ask for the placement (GET of no bytes of the manifest); it chooses for
+itself, and counts as a holder from its HELD on. The market's next placement replaces
+all of it.
 
 Who offers is checked as a market checks it: its own record, a worker's role, the same
 arithmetic; at most 256, and nobody while the market is there. What such a worker
@@ -58,25 +59,29 @@ class WithoutMarket:
         self.last = placement
         self._joiners.clear()
 
-    def offered(self, peer: PeerId, offer: Offer) -> Placement | None:
-        """Return what a worker that offers is told, None if it is told nothing."""
+    def told(self, peer: PeerId) -> Placement | None:
+        """Return what a worker that has offered here is told when it asks."""
+        is_told = self.watch.is_away and peer in self._joiners
+        return self.picture() if is_told else None
+
+    def offered(self, peer: PeerId, offer: Offer) -> None:
+        """Take note of a worker that offers, if it is to be taken in."""
         if not self.watch.is_away or self.last is None:
-            return None
+            return
         if peer not in self._joiners and len(self._joiners) >= _MAX_JOINERS:
-            return None
+            return
         try:
             record = parse_record(offer.record)
             device_class = int(DeviceClass(offer.device_class))
         except (RecordError, ValueError):
-            return None
+            return
         is_worker = record.role in (Role.WORKER, Role.HUB)
         is_fit = record.self_test == self._self_test
         if record.peer_id != peer or not is_worker or not is_fit:
-            return None
+            return
         known = self._joiners.get(peer)
         experts = () if known is None else known.experts
         self._joiners[peer] = _Joiner(record, device_class, experts)
-        return self.picture()
 
     def held(self, peer: PeerId, held: Held) -> Placement | None:
         """Take what a joiner holds; return the picture if it changed."""

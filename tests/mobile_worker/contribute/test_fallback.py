@@ -10,6 +10,7 @@ from mobile_worker import messages
 from mobile_worker.contribute import fallback
 from mobile_worker.contribute.fallback import fallback_lease_id
 from mobile_worker.links.events import LostReason
+from mobile_worker.shards.desk import placement_blob
 from relay.keys import PeerId
 from relay.tokens import Role
 from tests.support.inline_threads import inline_threads
@@ -43,12 +44,16 @@ def placement(stage: Stage, *holders: messages.Holder) -> messages.Placement:
 
 
 def answers_offers(stage: Stage, told: messages.Placement) -> None:
-    """Have the backbone answer offers as one does whose market is away."""
+    """Have the backbone do as one does whose market is away."""
     before = stage.backbone.answer
+    joined: set[PeerId] = set()
 
     def answer(peer: PeerId, message: messages.Message) -> None:
+        is_asked = isinstance(message, messages.Get) and not message.length
         if isinstance(message, messages.Offer):
-            stage.backbone.node.send(peer, told)
+            joined.add(peer)
+        elif is_asked and message.digest == told.manifest_hash and peer in joined:
+            stage.backbone.node.send(peer, placement_blob(message, told))
         else:
             before(peer, message)
 

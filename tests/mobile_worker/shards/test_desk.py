@@ -9,11 +9,13 @@ import trio
 
 from mobile_worker.errors import SendQueueFull
 from mobile_worker.messages.blobs import Blob, BlobError, Get
+from mobile_worker.messages.market import Placement
 from mobile_worker.shards.desk import (
     BlobDesk,
     answer_get,
     busy_blob,
     holders_blob,
+    placement_blob,
 )
 from mobile_worker.shards.errors import ShardUnavailable
 from mobile_worker.shards.fetch import fetch_shard
@@ -22,6 +24,7 @@ from mobile_worker.shards.transfer import MAX_ANSWER_BYTES
 from relay.keys import PeerId
 from relay.tokens import Role
 from tests.support.market_peers import identity_of, record_of
+from tests.support.messages import EXAMPLES
 from tests.support.trio_test import trio_test
 
 BODY = bytes(range(256)) * 300
@@ -142,3 +145,23 @@ async def test_a_backbone_names_who_else_has_it() -> None:
     assert await desk.holders(HOLDER, b"a" * 32) == records
     for other in (b"b", b"c", b"d"):
         assert await desk.holders(HOLDER, other * 32) == []
+
+
+@trio_test(autojump=True)
+async def test_a_placement_is_had_by_asking_and_only_of_the_model_meant() -> None:
+    told = EXAMPLES["placement"]
+    assert isinstance(told, Placement)
+    asked: list[Get] = []
+
+    def send(peer: PeerId, question: Get) -> None:
+        asked.append(question)
+        good = placement_blob(question, told)
+        junk = dataclasses.replace(good, body=b"junk")
+        other = holders_blob(question, ())
+        desk.arrived(peer, [good, good, junk, other][len(asked) - 1])
+
+    desk = BlobDesk(send)
+    assert await desk.placement(HOLDER, told.manifest_hash) == told
+    assert await desk.placement(HOLDER, b"x" * 32) is None
+    for _ in range(2):
+        assert await desk.placement(HOLDER, told.manifest_hash) is None

@@ -1,11 +1,9 @@
 """Going on without a market: whom a backbone takes in, and for how long."""
 
-import dataclasses
-
 import pytest
 
 from mobile_worker.expert_id import ExpertId
-from mobile_worker.messages.market import Held, Holder, Offer, Placement
+from mobile_worker.messages.market import Held, Holder, Placement
 from mobile_worker.session.identity import Identity
 from p2pmoe.backbone.without_market import WithoutMarket
 from relay.tokens import Role
@@ -45,7 +43,8 @@ def held(*experts: ExpertId) -> Held:
 
 
 def offered(side: WithoutMarket, by: Identity = JOINER, **changes: object):
-    return side.offered(by.peer_id, offer_of(by, 4, **changes))
+    side.offered(by.peer_id, offer_of(by, 4, **changes))
+    return side.told(by.peer_id)
 
 
 def test_who_offers_is_told_the_picture_and_counts_once_it_holds() -> None:
@@ -102,8 +101,9 @@ def test_b39_who_does_not_fit_is_told_nothing(changes: dict) -> None:
 
 
 def test_another_ones_record_is_no_offer() -> None:
-    stolen: Offer = dataclasses.replace(offer_of(identity_of("other"), 4))
-    assert without("one").offered(JOINER.peer_id, stolen) is None
+    side = without("one")
+    side.offered(JOINER.peer_id, offer_of(identity_of("other"), 4))
+    assert side.told(JOINER.peer_id) is None
 
 
 def test_so_many_are_taken_in_and_no_more() -> None:
