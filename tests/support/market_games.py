@@ -33,6 +33,7 @@ EPOCH_US = 600_000_000
 _SETTLED = 45  # epochs in which all are honest, until multipliers have arrived
 _ROWS = 100_000  # asked for in an epoch, of all experts together
 _HOME, _SECOND = "own", "own second"
+_TAKEN = "taken"  # a lease that the market itself ends
 _TERMS = PaperTerms(network=bytes(32), standby_uc=200_000, salt=b"salt")
 
 Held = dict[str, LeaseShare]  # lease name -> share
@@ -127,8 +128,9 @@ def _change(model: ModelPrices, before: Held, now: Held, epoch: int) -> Held:
     for lease in before.keys() | now.keys():
         share = now.get(lease, NOTHING)
         if share != before.get(lease, NOTHING):
+            taken = lease == _TAKEN
             model.holdings.change(
-                lease.encode(), share, epoch * EPOCH_US, by_market=False
+                lease.encode(), share, epoch * EPOCH_US, by_market=taken
             )
     return now
 
@@ -272,6 +274,12 @@ def strategies_outside(game: Game) -> Iterator[Strategy]:
         name="flash",
         during=_first_epoch({**game.own, "flash": flash}, game.own),
         at_look=_always(game.own),
+        basis=Strategy(
+            kind="taken",
+            name="taken",
+            during=_first_epoch({**game.own, _TAKEN: flash}, game.own),
+            at_look=_always(game.own),
+        ),
     )
 
 

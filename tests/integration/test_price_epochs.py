@@ -1,0 +1,89 @@
+"""Prices that follow scarcity, over a real relay: new tables, and what they pay."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from sqlalchemy import select
+
+from ledger.database import Reader
+from ledger.prices import PriceTable
+from ledger.schema import price_table, voucher
+from ledger.voucher import Voucher
+from tests.support.generations import PROMPTS
+from tests.support.networks import Network, network_running
+from tests.support.trio_test import trio_test
+
+EPOCH_S = 3
+
+
+async def prices_of(network: Network) -> dict[str, Any]:
+    """Return what `p2pmoe market prices` says."""
+    done = await trio.run_process(
+        [
+            *(sys.executable, "-m", "p2pmoe", "market", "prices", "--json"),
+            *("--data", str(network.folder / "net")),
+        ],
+        capture_stdout=True,
+        stdin=subprocess.DEVNULL,
+    )
+    told = json.loads(done.stdout)
+    assert isinstance(told, dict)
+    return told
+
+
+async def until_prices_part(network: Network) -> None:
+    for _ in range(200):
+        told = await prices_of(network)
+        if len({expert["price_uc"] for expert in told["experts"]}) >= 2:
+            return
+        await trio.sleep(0.5)
+    raise AssertionError("every expert still costs the same")
+
+
+@pytest.mark.slow
+@trio_test
+async def test_two_epochs_pay_two_prices_and_their_vouchers_close(
+    tmp_path: Path,
+) -> None:
+    options = ("--price-epoch", str(EPOCH_S))
+    with trio.fail_after(240):
+        async with network_running(
+            tmp_path, workers=["hub", "edge-1"], market=options
+        ) as network:
+            first = await network.answer(PROMPTS[0])
+            await until_prices_part(network)
+            await trio.sleep(EPOCH_S)  # both sides have been told meanwhile
+            again = await network.answer(PROMPTS[0])
+            assert again.text == first.text
+            books = await network.close_the_books()
+    assert books.accepted == books.n_receipts
+    check_ledger(network.ledger_folder)
+
+
+def check_ledger(folder: Path) -> None:
+    """Every voucher is final; those of the first table paid 100 a row, later ones not.
+
+    That each is what its leaves and its table say, the verifiers have found.
+    """
+    with Reader(folder).session() as connection:
+        stored = connection.execute(select(price_table)).all()
+        filed = connection.execute(select(voucher)).all()
+    assert all(row.final for row in filed)
+    tables = {row.hash: PriceTable.parse(row.raw) for row in stored}
+    vouchers = [Voucher.parse(row.raw) for row in filed]
+    used = sorted({v.price_epoch for v in vouchers})
+    assert len(used) >= 2
+    for each in vouchers:
+        table = tables[each.price_table_hash]
+        assert (table.epoch, table.base_uc) == (each.price_epoch, 100)
+        if each.price_epoch == used[0]:
+            assert not table.multipliers
+            assert each.amount_uc == 100 * each.rows
+        if each.price_epoch == used[-1]:
+            assert len(set(table.multipliers.values())) >= 2
+            assert each.amount_uc != 100 * each.rows
