@@ -11,8 +11,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from mobile_worker.messages import CheckOutcome, Dispatch
-from p2pmoe.backbone.exchange import LayerDone
+from mobile_worker.messages import CheckOutcome, Dispatch, OutputError
+from p2pmoe.backbone.exchange import ComputeHere, LayerDone
 from p2pmoe.backbone.fleet import Status
 from p2pmoe.backbone.spot_checks import SpotChecks
 from tests.support.backbone import LAYER, N_EMBD, DispatchRig, peer_id
@@ -207,3 +207,18 @@ def test_silence_is_reported_apart() -> None:
     assert report.outcome == CheckOutcome.SILENT
     assert [(e.index, n) for e, n in report.counts] == [(3, 1), (4, 1)]
     assert not play.is_dropped
+
+
+def test_b32_a_job_that_three_workers_fail_is_on_nobodys_record() -> None:
+    rig = DispatchRig({n: {1, 2} for n in range(1, 6)}, hedging=False)
+    work = rig.work({1: {1: (0,)}}, n_rows=1)
+    rig.dispatcher.start(work)
+    for _ in range(3):
+        n = next(n for n in range(1, 6) if rig.dispatches(n))
+        dispatch = rig.dispatches(n)[-1]
+        rig.sent.clear()
+        rig.answer(n, dispatch, error=OutputError.BAD_REQUEST)
+    assert any(isinstance(reply, ComputeHere) for reply in rig.replies(work))
+    assert rig.dispatcher._parts.reports.take(0.0, bytes(32)) == []
+    workers = rig.fleet.workers.values()
+    assert all(worker.failures == worker.passes == 0 for worker in workers)

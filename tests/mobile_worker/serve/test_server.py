@@ -126,6 +126,25 @@ async def test_b32_a_repeat_while_it_is_computed_is_answered_once() -> None:
 
 
 @trio_test(autojump=True)
+async def test_b32_a_job_of_20_s_asked_again_at_10_is_done_once(monkeypatch) -> None:
+    async def slow(function, *arguments, **_: object) -> object:
+        await trio.sleep(20)
+        return function(*arguments)
+
+    monkeypatch.setattr(trio.to_thread, "run_sync", slow)
+    async with running() as bench:
+        dispatch = MODEL.dispatch(deadline_ms=60_000)
+        bench.server.dispatched(PEER, dispatch)
+        await trio.sleep(10)
+        bench.server.dispatched(PEER, dispatch)
+        await bench.server.idle()
+        assert len(bench.sent) == 1
+        bench.server.dispatched(PEER, dispatch)  # and once more when it is done
+        assert bench.sent[1] == bench.sent[0]
+        assert bench.tab.n_open == bench.server.counts.servings == 1
+
+
+@trio_test(autojump=True)
 async def test_b39_numbers_used_before_or_another_request_of_a_number() -> None:
     async with running() as bench:
         await bench.ask(MODEL.dispatch(5))

@@ -364,3 +364,21 @@ def test_b31_a_storm_of_reconnects_costs_nobody_its_standing(world) -> None:
     record = world.book.auditing.standings.of(world.peer("w2"))
     assert world.state("w2") is GOOD
     assert (record.mismatches, record.timeouts) == (0, 0)
+
+
+def test_b31_one_identity_used_twice_is_one_worker_with_one_voice(world) -> None:
+    """Two processes with one key: both offer, hold, and answer every canary."""
+    world.start(["w1", "w2"])
+    world.join("w2")  # the other process
+    (deployment,) = world.book.roster.listings
+    assert max(world.book.leases.replicas(deployment).counts.values()) == 2
+    world.pass_time(5)
+    first = world.book.auditing.standings.of(world.peer("w2")).passes
+    assert 24 <= first <= 26  # each once, and a moment or two of the cycle
+    before = len(world.sent)
+    world.pass_time(PERIOD_S)
+    for send in world.sent[before:]:  # the other one's answers, wrong ones
+        if isinstance(send.message, Canary) and send.peer == world.peer("w2"):
+            world.say("w2", world.answer_of(send.message, wrong))
+    assert world.state("w2") is GOOD
+    assert len(world.book.leases.of_worker(world.peer("w2"))) == 1
