@@ -6,7 +6,8 @@ here awaits or reads a clock (`now` is monotonic seconds). The rules:
 - An expert counts and is published only once its worker has reported it HELD.
 - New offers, losses and reports are answered by one assignment for all that came within
   a quarter of a second, so that those who join together share the work.
-- A placement is the whole picture. It follows 0.1 s after a gain and at once a loss.
+- A placement is the whole picture. It follows 0.1 s after a gain and at once a loss,
+  within 2 s where it has thousands of holders.
 - A worker that leaves, is lost or does not renew lapses as a whole; what it held
   goes to others. If it offers again it first gets back the shards that it had.
 - After our own relay was away, peers that seem gone have 10 s to show up again.
@@ -157,7 +158,7 @@ class Book:
         lease = self.leases.get(release.lease, peer)
         self._members.give_back(lease, release.experts or tuple(lease.experts))
         self.times.assign_soon(now)
-        return self._placements([lease.deployment])
+        return self._after_loss([lease.deployment], now)
 
     def draining(self, peer: PeerId, now: float) -> list[Send]:
         """A worker is leaving: nothing new for it, and others take over."""
@@ -166,7 +167,7 @@ class Book:
             return []
         ended = self._members.drain(worker, now)
         self.times.assign_soon(now)
-        return self._placements(ended)
+        return self._after_loss(ended, now)
 
     # What backbones say.
 
@@ -318,7 +319,7 @@ class Book:
         ended = self._members.end(peer, event, now)
         if ended:
             self.times.assign_soon(now)
-        return [*self._placements(ended), *self.auditing.left(peer, now)]
+        return [*self._after_loss(ended, now), *self.auditing.left(peer, now)]
 
     def _audit(self, now: float) -> list[Send]:
         """Check workers, and take leases from those that were found wrong."""
@@ -388,6 +389,9 @@ class Book:
         self.roster.close(listing)
         self.times.assign_soon(now)
         return sends
+
+    def _after_loss(self, lost: Iterable[Deployment], now: float) -> list[Send]:
+        return self._placements(self.times.after_loss(lost, now, self.leases))
 
     def _placements(self, deployments: Iterable[Deployment]) -> list[Send]:
         listed = [d for d in dict.fromkeys(deployments) if d in self.roster.listings]

@@ -169,6 +169,10 @@ class LeaseTable:
         """Return the leases on a deployment's experts, one for each worker."""
         return list(self._by_deployment.get(deployment, {}).values())
 
+    def n_holders(self, deployment: Deployment) -> int:
+        """Return how many workers have a lease on a deployment's experts."""
+        return len(self._by_deployment.get(deployment, ()))
+
     def replicas(self, deployment: Deployment) -> Replicas:
         """Return how many workers have each of a deployment's experts ready.
 

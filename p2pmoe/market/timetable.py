@@ -5,9 +5,10 @@ work for ever. `take_...` returns what is due and strikes it out. Times are mono
 seconds. Pure.
 """
 
+from collections.abc import Iterable
 from typing import TypeVar
 
-from p2pmoe.market.lease import Deployment
+from p2pmoe.market.lease import Deployment, LeaseTable
 from relay.keys import PeerId
 
 __all__ = ["Timetable"]
@@ -15,6 +16,11 @@ __all__ = ["Timetable"]
 _ASSIGN_DELAY_S = 0.25  # those who join within it share the work
 _PLACE_DELAY_S = 0.1
 _MOVE_PERIOD_S = 5.0
+# A placement names every holder: with more than these, losses share one.
+_MAX_HOLDERS_AT_ONCE = 100
+_HOLDERS_A_SECOND = 5_000
+_MAX_GAP_S = 2.0
+_MAX_PLACED = 1_024
 
 _Key = TypeVar("_Key")
 
@@ -27,6 +33,7 @@ class Timetable:
         self._assign_at: float | None = None
         self._move_at: float | None = None
         self._place_at: dict[Deployment, float] = {}
+        self._placed_at: dict[Deployment, float] = {}
         self._silent_at: dict[Deployment, float] = {}
 
     def assign_soon(self, now: float) -> None:
@@ -46,6 +53,32 @@ class Timetable:
     def placed(self, deployment: Deployment) -> None:
         """Strike out what was planned: the placement goes now."""
         self._place_at.pop(deployment, None)
+
+    def after_loss(
+        self, deployments: Iterable[Deployment], now: float, leases: LeaseTable
+    ) -> list[Deployment]:
+        """Return the deployments to be placed at once; plan the others soon.
+
+        Those with few holders are placed at each loss. The more holders there are, the
+        longer losses wait for each other: the whole picture must stay worth its making.
+        """
+        due = []
+        for deployment in dict.fromkeys(deployments):
+            above = leases.n_holders(deployment) - _MAX_HOLDERS_AT_ONCE
+            gap_s = min(max(0, above) / _HOLDERS_A_SECOND, _MAX_GAP_S)
+            moment = self._placed_at.get(deployment, float("-inf")) + gap_s
+            if now >= moment:
+                self._note_placed(deployment, now)
+                due.append(deployment)
+            elif moment < self._place_at.get(deployment, float("inf")):
+                self._place_at[deployment] = moment
+        return due
+
+    def _note_placed(self, deployment: Deployment, now: float) -> None:
+        self._placed_at.pop(deployment, None)
+        self._placed_at[deployment] = now
+        while len(self._placed_at) > _MAX_PLACED:
+            del self._placed_at[next(iter(self._placed_at))]
 
     def silent_at(self, deployment: Deployment, moment: float) -> None:
         """Plan to look whether the deployment's backbone has been silent too long."""
@@ -67,7 +100,10 @@ class Timetable:
 
     def take_placements(self, now: float) -> list[Deployment]:
         """Return the deployments whose placement is due."""
-        return _take(self._place_at, now)
+        due = _take(self._place_at, now)
+        for deployment in due:
+            self._note_placed(deployment, now)
+        return due
 
     def take_suspects(self, now: float) -> list[PeerId]:
         """Return the peers that have not shown up again in time."""

@@ -36,3 +36,34 @@ def test_suspects_and_silence_wait_their_time() -> None:
     assert times.take_silent(20.0) == [ONE]
     assert times.next_due() == 35.0
     assert times.take_moves(35.0)
+
+
+class Crowd:
+    """Stands for a lease table: so many holders of everything."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def n_holders(self, _: Deployment) -> int:
+        return self.n
+
+
+def test_losses_among_few_holders_are_placed_each_at_once() -> None:
+    times = Timetable()
+    for now in (0.0, 0.001, 0.002):
+        assert times.after_loss([ONE, ONE], now, Crowd(100)) == [ONE]
+    assert times.next_due() is None
+
+
+def test_losses_among_many_holders_share_a_placement() -> None:
+    times, crowd = Timetable(), Crowd(2_600)  # half a second between two
+    assert times.after_loss([ONE], 0.0, crowd) == [ONE]
+    for now in (0.1, 0.2, 0.4):
+        assert times.after_loss([ONE], now, crowd) == []
+    assert times.next_due() == 0.5
+    assert times.take_placements(0.5) == [ONE]
+    assert times.after_loss([ONE], 0.6, crowd) == []
+    assert times.take_placements(1.0) == [ONE]
+    assert times.after_loss([ONE, TWO], 9.0, Crowd(10**6)) == [ONE, TWO]
+    assert times.after_loss([ONE], 9.1, Crowd(10**6)) == []
+    assert times.next_due() == 11.0
