@@ -77,11 +77,14 @@ def _host(folder: Path) -> "list[Finding]":
 
 async def _contributor(folder: Path) -> "list[Finding]":
     """Look at what a worker would, or does, say of this machine."""
+    import os
+
     import trio
 
     from mobile_worker.clock import SystemClock
     from mobile_worker.contribute.machine import this_machine
     from mobile_worker.governor.sensors import SystemSensors
+    from p2pmoe.cli.termux import is_termux
     from p2pmoe.doctor import contributor
 
     limited, limits = contributor.limits(folder)
@@ -98,6 +101,8 @@ async def _contributor(folder: Path) -> "list[Finding]":
             contributor.metered(readings, limits),
             contributor.heat(readings),
         ]
+    if is_termux(sys.platform, os.environ):
+        findings.append(contributor.termux())
     findings.append(await trio.to_thread.run_sync(contributor.worker, folder))
     return findings
 

@@ -4,6 +4,8 @@ What the sensors tell and what they do not, limits and memory, the key, and what
 worker that runs here says of itself. Only reads; a worker is asked by its socket.
 """
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from ledger.errors import LedgerError
@@ -18,9 +20,14 @@ from p2pmoe.contributor.errors import WorkerNotRunning
 from p2pmoe.doctor.findings import Finding, Verdict
 from p2pmoe.errors import P2pmoeError
 
-__all__ = ["heat", "key", "limits", "memory", "metered", "power", "worker"]
+__all__ = ["heat", "key", "limits", "memory", "metered", "power", "termux", "worker"]
 
 _MIB = 1 << 20
+_TERMUX_PROGRAMS = (
+    "termux-battery-status",
+    "termux-wifi-connectioninfo",
+    "termux-wake-lock",
+)
 _MAX_TEXT = 300
 
 
@@ -115,6 +122,20 @@ def heat(readings: Readings) -> Finding:
         return Finding(check="heat", verdict=Verdict.NOTE, text=text)
     text = f"{readings.temperature_c:.0f} °C"
     return Finding(check="heat", verdict=Verdict.OK, text=text)
+
+
+def termux(find: Callable[[str], str | None] = shutil.which) -> Finding:
+    """Look for the programs of Termux that a worker asks, on Android alone."""
+    missing = [name for name in _TERMUX_PROGRAMS if find(name) is None]
+    if not missing:
+        text = "its programs for battery, Wi-Fi and wake lock are here"
+        return Finding(check="termux", verdict=Verdict.OK, text=text)
+    return Finding(
+        check="termux",
+        verdict=Verdict.WARNING,
+        text=f"{', '.join(missing)} not found: power and network are not known",
+        advice="pkg install termux-api, and install the app Termux:API",
+    )
 
 
 def worker(folder: Path) -> Finding:

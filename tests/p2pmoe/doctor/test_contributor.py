@@ -64,6 +64,15 @@ def test_what_is_not_told_is_to_be_said_once() -> None:
     assert "slower" in contributor.heat(NOTHING_KNOWN).text
 
 
+def test_programs_of_termux_that_are_missing_are_named() -> None:
+    assert contributor.termux(lambda name: name).verdict is Verdict.OK
+    here = {"termux-wake-lock"}
+    found = contributor.termux(lambda name: name if name in here else None)
+    assert found.verdict is Verdict.WARNING
+    assert "termux-battery-status, termux-wifi-connectioninfo not found" in found.text
+    assert "pkg install termux-api" in found.advice
+
+
 def test_a_running_worker_is_asked(tmp_path) -> None:
     assert contributor.worker(tmp_path).verdict is Verdict.NOTE
     with answering_worker(tmp_path) as (desk, governor, _):
