@@ -1,5 +1,6 @@
 """Commands in a memory cgroup: what cannot be kept is refused, what is kept is kept."""
 
+import re
 import threading
 import time
 from pathlib import Path
@@ -23,6 +24,17 @@ def test_b15_a_worker_may_not_promise_what_its_group_lacks(tmp_path: Path) -> No
         refused = run(*words, program=group.command(*PROGRAM))
         assert group.use().peak < 140 * MIB
     assert_one_error(refused, "128.0 MiB is above 90 % of the", "--memory")
+
+
+def test_b15_what_nobody_names_is_what_the_group_has(tmp_path: Path) -> None:
+    """Without --memory the limits' share is taken, and never what the group lacks."""
+    relay = "wss://127.0.0.1:9/relay"
+    words = ("contribute", relay, "--yes", "--data", str(tmp_path), "--preset", "max")
+    with memory_group_or_skip(160 * MIB) as group:
+        outcome = run(*words, program=group.command(*PROGRAM))
+        assert group.use().peak < 160 * MIB
+    (told,) = re.findall(r"memory  up to ([\d.]+)M", outcome.err)
+    assert 4 <= float(told) <= 0.8 * 160
 
 
 def prompt(number: int) -> list[int]:
