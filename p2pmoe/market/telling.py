@@ -50,6 +50,7 @@ class Telling:
         self._standings = standings
         self._told: dict[PeerId, tuple[StandingState, float]] = {}
         self._waiting: set[PeerId] = set()
+        self._due_at = float("inf")  # of those that wait, never later than the truth
 
     def tell(self, peer: PeerId, now: float, *, closed_s: float = 0.0) -> Send:
         """Return what a worker is told now; `closed_s`: its domain is, for so long."""
@@ -77,20 +78,29 @@ class Telling:
 
     def changed(self, peers: Iterable[PeerId]) -> None:
         """Note whose record has changed."""
-        self._waiting.update(peers)
+        for peer in peers:
+            self._waiting.add(peer)
+            self._due_at = min(self._due_at, self._due_of(peer))
 
     def take(self, present: Container[PeerId], now: float) -> list[Send]:
         """Return what is due to be told to those who are there."""
+        if now < self._due_at:
+            return []
         due = []
         for peer in sorted(self._waiting):
             if peer not in present:
                 self._waiting.discard(peer)
-                continue
-            state, at = self._told.get(peer, (None, float("-inf")))
-            is_new = state != self._standings.state(peer)
-            if is_new or now >= at + FIGURES_S:
+            elif self._due_of(peer) <= now:
                 due.append(self.tell(peer, now))
+        self._due_at = min(map(self._due_of, self._waiting), default=float("inf"))
         return due
+
+    def _due_of(self, peer: PeerId) -> float:
+        """Return when a peer that waits is to be told."""
+        state, at = self._told.get(peer, (None, float("-inf")))
+        if state != self._standings.state(peer):
+            return float("-inf")
+        return at + FIGURES_S
 
     def forget(self, peer: PeerId) -> None:
         """A worker is there no more."""
@@ -99,8 +109,4 @@ class Telling:
 
     def next_due(self) -> float | None:
         """Return when somebody may next have something to hear."""
-        moments = (
-            self._told[peer][1] + FIGURES_S if peer in self._told else float("-inf")
-            for peer in self._waiting
-        )
-        return min(moments, default=None)
+        return self._due_at if self._waiting else None
