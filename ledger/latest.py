@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, Connection, select
 
 from ledger.database import highest
 from ledger.schema import filing, rejected, transfer
+from ledger.schema_beacon import audit, beacon
 from ledger.schema_closing import (
     checkpoint,
     closing,
@@ -32,6 +33,7 @@ _GROWING: tuple[tuple[ColumnElement[int], ColumnElement[int]], ...] = (
     (payout_event.c.posted_us, payout_event.c.seq),
     (checkpoint.c.posted_us, checkpoint.c.size),
     (standby_paper.c.booked_us, standby_paper.c.seq),
+    (beacon.c.upto_us, beacon.c.number),
 )
 _SMALL_OR_INDEXED: tuple[ColumnElement[int], ...] = (
     filing.c.posted_us,
@@ -42,6 +44,7 @@ _SMALL_OR_INDEXED: tuple[ColumnElement[int], ...] = (
     dispute.c.answered_us,
     dispute.c.decided_us,
     period.c.closed_us,
+    audit.c.decided_us,
 )
 
 

@@ -72,6 +72,7 @@ audit = Table(
     Index("audit_by_worker", "worker", "state", "decided_us"),
     Index("audit_by_backbone", "backbone", "state", "id"),
     Index("audit_by_voucher", "voucher_id"),
+    Index("audit_by_time", "decided_us"),
 )
 
 BEACON_TABLES = (beacon, audit)

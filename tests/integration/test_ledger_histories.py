@@ -1,9 +1,9 @@
 """Any sequence of what can happen to a ledger, beside its rules as plain numbers.
 
 Every operation goes through the store: grants, filings (also of one side, twice,
-refused, equivocating), standby pay, disputes, time, periods, payouts, restarts. After
-each step all balances are those of the model. In the end they are rebuilt from the
-transfers, each pending amount went one way at most, statements add up to the trial
+refused, equivocating), standby pay, disputes, audits, time, periods, payouts, restarts.
+After each step all balances are those of the model. In the end they are rebuilt from
+the transfers, each pending amount went one way at most, statements add up to the trial
 balance and, over adjacent periods, to both; closed periods are unchanged, and the audit
 passes.
 """
@@ -27,8 +27,11 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from ledger.beacon_rows import Audited
+from ledger.beacon_words import AuditState
 from ledger.errors import InsufficientFunds, PotEmpty
 from ledger.policy import Policy
+from tests.support.beacons import audits, convicted, decide, word
 from tests.support.dispute_papers import answer_of, claim_of
 from tests.support.disputes import answered, judged, opened
 from tests.support.ledger_checks import check_books, held_balances
@@ -68,6 +71,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.tabs: list[Tab] = []
         self.asked: list[tuple[Question, int, TabSide]] = []
         self.n_bodies = 0
+        self.caught: dict[str, Key] = {}  # by an audit, each worker in one voucher
 
     @initialize(
         fee_ppm=st.sampled_from([0, 10_000, 333_333]),
@@ -86,6 +90,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.store = self.world.open(self.folder, credit_uc=0, terms=terms)
         self.model = MoneyModel(self.world.now_us, self.terms_of(terms))
         self.payouts = PayoutSteps(self.model)
+        self.draw()  # the first beacon covers nothing
         for name in BACKBONES:
             self.fund(BACKBONES.index(name), 40_000_000, "first")
 
@@ -245,6 +250,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def restart(self) -> None:
         self.store.close()
         self.store = self.world.open(self.folder, credit_uc=0)
+        self.pass_time(1)  # a ledger that was away for long is patient for an hour
 
     # -- standby pay ----------------------------------------------------------
 
@@ -325,6 +331,30 @@ class LedgerMachine(RuleBasedStateMachine):
         judged(self.store, number, recomputed, commit=False)
         judged(self.store, number, recomputed)
         self.model.decide(question, upheld=not is_right)
+
+    # -- audits ---------------------------------------------------------------
+
+    @rule()
+    def draw(self) -> None:
+        self.store.cast_beacon().result(60)
+
+    def drawn(self) -> list[Audited]:
+        return [each for each in audits(self.store) if each.decided_us is None]
+
+    @precondition(lambda self: self.drawn())
+    @rule(at=ANY, state=st.sampled_from(["passed", "failed", "unjudged", "unasked"]))
+    def look_again(self, at: int, state: str) -> None:
+        audited = self.drawn()[at % len(self.drawn())]
+        key = self.tabs[int.from_bytes(audited.leaf.tab, "big")].key
+        if state != "failed":
+            said = (word("referee", audited.leaf),) if state == "passed" else ()
+            decide(self.store, audited, state=AuditState(state), words=said)
+            return
+        if self.caught.setdefault(key.worker, key) is not key:
+            return  # twice, and it gets no grant any more
+        found = convicted(self.store, audited)
+        assert found is not None
+        assert found.is_reversed == self.model.fail_audit(key)
 
     # -- periods and payouts --------------------------------------------------
 

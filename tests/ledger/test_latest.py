@@ -4,7 +4,9 @@ import dataclasses
 
 import pytest
 
+from ledger.beacon_words import AuditState
 from ledger.latest import latest_us
+from tests.support.beacons import decide, draw, new_tab
 from tests.support.dispute_papers import answer_of, claim_of
 from tests.support.disputes import answered, closed_tab, judged, opened
 from tests.support.ledger_world import HOUR_US, World
@@ -37,12 +39,25 @@ def set_policy(world, store, tab):
     store.operate("policy.set", {"fee_ppm": 7, "commit": True}).result(60)
 
 
+def cast(world, store, tab):
+    draw(world, store)
+
+
+def decide_an_audit(world, store, tab):
+    draw(world, store)
+    new_tab(world, store, "tab-0009").file(store, *range(30))
+    found = draw(world, store)
+    world.now_us += 1
+    decide(store, found[0], state=AuditState.UNASKED)
+
+
 def nothing(world, store, tab):
     world.now_us -= HOUR_US
 
 
 @pytest.mark.parametrize(
-    "event", [nothing, dispute, answer, dismiss, refuse, set_policy]
+    "event",
+    [nothing, dispute, answer, dismiss, refuse, set_policy, cast, decide_an_audit],
 )
 def test_whatever_was_written_last(tmp_path, event):
     world = World()

@@ -300,6 +300,23 @@ class MoneyModel:
             if key.worker == worker:
                 self._forfeit(key)
 
+    def fail_audit(self, key: Key) -> bool:
+        """Convict a key's worker by an audit; say whether the voucher went back."""
+        if not key.is_closed:
+            self._close(key)
+        is_reversed = key.state in {"closed", "disputed"}
+        if is_reversed:
+            key.state = "reversed"
+            pending = (key.worker, "worker_pending")
+            self.move(pending, (key.backbone, "client_deposit"), key.net)
+            for question in self.questions:
+                if question.key is key and question.is_pending:
+                    question.state = "dismissed"
+        for other in self.keys:
+            if other.worker == key.worker:
+                self._forfeit(other)
+        return is_reversed
+
     def _forfeit(self, key: Key) -> None:
         if key.holdback == "held":
             key.holdback = "forfeited"
