@@ -6,7 +6,7 @@ looks at a model of terabytes in a moment.
 
 import typer
 
-from p2pmoe.cli import models_check, models_inspect, models_manifest
+from p2pmoe.cli import models_check, models_inspect, models_manifest, models_shards
 
 __all__ = ["register"]
 
@@ -22,6 +22,7 @@ def register(app: typer.Typer) -> None:
     models_check.register(group)
     models_inspect.register(group)
     models_manifest.register(group)
+    models_shards.register(group)
     app.add_typer(group, name="models")
 
 

@@ -67,8 +67,6 @@ class BlobPages:
         self._fill = fill
         self._open: Counter[str] = Counter()
         self._buckets: dict[str, Bucket] = {}
-        self.n_answers = 0
-        self.n_bytes = 0  # promised by answers
 
     @property
     def pages(self) -> Mapping[str, PageHandler]:
@@ -107,9 +105,6 @@ class BlobPages:
         wanted = span(request.headers, total)
         if request.method == "GET" and not self._may_take(address, wanted.n_bytes):
             return _later(60)
-        self.n_answers += 1
-        if request.method == "GET":
-            self.n_bytes += wanted.n_bytes
         return PageResponse(
             status=wanted.status,
             content_type=_OCTETS,

@@ -80,7 +80,6 @@ async def test_a_relay_hands_out_what_its_folder_holds(tmp_path: Path) -> None:
             assert (await client.get(f"/blob/{'0' * 64}")).status_code == 404
             neutral = await client.get("/blob/../blobs")
             assert neutral.status_code == 404
-    assert pages.n_bytes == 800_000
 
 
 @trio_test
