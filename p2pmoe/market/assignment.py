@@ -131,11 +131,16 @@ class Assignment:
         """
         ordered = sorted(self.shuffled(devices), key=lambda d: d.device_class)
         added: dict[bytes, list[ExpertKey]] = {}
+        needless: set[Order] = set()
         for device in ordered:
-            if self.has_needs(order_of(device.device_class)):
-                keys = self.fill(device)
-                if keys:
-                    added[device.name] = keys
+            order = order_of(device.device_class)
+            if order in needless:
+                continue
+            keys = self.fill(device)
+            if keys:
+                added[device.name] = keys
+            elif not self.has_needs(order):
+                needless.add(order)
         return added
 
     def shuffled(self, devices: Iterable[Device]) -> list[Device]:
