@@ -24,7 +24,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -246,8 +246,17 @@ def run() -> list[Figure]:
     found: list[Figure] = merging_figures()
     for name in os.environ.get("BENCH_WAN", ",".join(PARTS)).split(","):
         print(f"    {name}: since {time.strftime('%H:%M:%S')}", file=sys.stderr)
-        found += trio.run(PARTS[name], halves)
+        own = trio.run(PARTS[name], halves)
+        _tell(own)
+        found += own
     return found
+
+
+def _tell(figures: Sequence[Figure]) -> None:
+    """Show a part's figures as it ends: another part may fail, much later."""
+    for each in figures:
+        spread = f"{each.ours:.3g} ({each.minimum:.3g} to {each.maximum:.3g})"
+        print(f"        {each.name}: {spread} {each.unit}", file=sys.stderr)
 
 
 def notes() -> list[str]:
