@@ -16,6 +16,7 @@ from ledger.schema_standby import (
     standby_paper,
     standby_pay,
 )
+from ledger.standby import sign_standby
 from ledger.standby_booking import MAX_STANDBY_AGE_US, MAX_STANDBY_SKEW_US
 from tests.support.ledger_world import Party, World, held
 from tests.support.standby_world import (
@@ -190,3 +191,20 @@ def test_it_goes_on_after_a_restart(world, tmp_path):
     with world.open(tmp_path) as store:
         assert len(rows(store, standby_paper)) == 3
         verify_ledger(store.reader(), world.identity)
+
+
+def test_many_at_once_are_booked_once(store, world):
+    """Repeats and rivals of one epoch, all in one group of the writer."""
+    paper = paper_of(world, ADA, BOB)
+    papers = [paper, replace(paper, pot_uc=999)] * 10
+    futures = [
+        store.book_standby(each.pack(), sign_standby(each.pack(), world.market.sign))
+        for each in papers
+    ]
+    outcomes = [future.exception(60) or future.result() for future in futures]
+    assert not isinstance(outcomes[0], Exception)
+    refused = [each for each in outcomes if isinstance(each, StandbyRefused)]
+    repeats = [each for each in outcomes[1:] if each not in refused]
+    assert (len(refused), len(repeats)) == (10, 9)
+    assert all(each.is_repeat for each in repeats)
+    assert held(store, AccountKind.STANDBY) == 10_000 - outcomes[0].paid_uc

@@ -12,9 +12,11 @@ from ledger.dispute_papers import (
 from ledger.grant import GRANT_DOMAIN, verify_grant
 from ledger.policy import POLICY_DOMAIN, Policy, verify_policy
 from ledger.prices import PRICE_DOMAIN, verify_price_table
+from ledger.standby import STANDBY_DOMAIN, verify_standby
 from ledger.voucher import VOUCHER_DOMAIN, verify_voucher
 from tests.support.dispute_papers import answer_of, claim_of
 from tests.support.ledger_world import Party, paper_tab
+from tests.support.standby_world import paper_of
 
 __all__ = ["SIGNED_THINGS", "SignedThing"]
 
@@ -66,6 +68,20 @@ def _things() -> list[SignedThing]:
         ),
         SignedThing(
             "policy", Policy().pack(), POLICY_DOMAIN, world.ledger, verify_policy
+        ),
+        SignedThing(
+            "policy with standby pay",
+            Policy(standby_uc=7).pack(),
+            POLICY_DOMAIN,
+            world.ledger,
+            verify_policy,
+        ),
+        SignedThing(
+            "standby paper",
+            paper_of(world, tab.worker).pack(),
+            STANDBY_DOMAIN,
+            world.market,
+            verify_standby,
         ),
         SignedThing(
             "claim",
