@@ -15,6 +15,7 @@ from sqlalchemy import update
 
 from ledger.beacon_rows import (
     Audited,
+    OpeningRecord,
     audit_by_id,
     convictions_of,
     opening_record,
@@ -35,6 +36,7 @@ __all__ = [
     "MAX_CONVICTIONS",
     "Finding",
     "decide_audit",
+    "halvings_of",
     "refuse_convicted",
     "shrunk_ceiling",
 ]
@@ -105,9 +107,13 @@ def refuse_convicted(desk: Desk, worker: bytes) -> None:
 def shrunk_ceiling(desk: Desk, backbone: bytes, ceiling_uc: int) -> int:
     """Return what a new grant of a backbone may reach, given how it opens audits."""
     record = opening_record(desk.connection, backbone)
+    return max(1, ceiling_uc >> halvings_of(record))
+
+
+def halvings_of(record: OpeningRecord) -> int:
+    """Return how often a backbone's grants are halved."""
     beyond = max(0, record.n_unopened - _FAILURES_FREE)
-    halvings = min(_MAX_HALVINGS, -(-beyond // _HALVED_FOR))
-    return max(1, ceiling_uc >> halvings)
+    return min(_MAX_HALVINGS, -(-beyond // _HALVED_FOR))
 
 
 def _check(finding: Finding, leaf: Leaf, worker: bytes) -> None:

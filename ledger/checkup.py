@@ -13,11 +13,15 @@ from sqlalchemy.exc import DBAPIError
 
 from ledger import database_postgres, database_sqlite
 from ledger.amounts import format_credits
+from ledger.beacon_report import audit_records
+from ledger.beacon_rows import opening_record
+from ledger.beacon_verdicts import halvings_of
 from ledger.checkup_files import Finding, Severity, check_files
 from ledger.copying import table_digest
 from ledger.database import Reader, highest, store_error
 from ledger.database_triggers import trigger_problem
 from ledger.errors import LedgerError
+from ledger.keys import short
 from ledger.schema import METADATA, SCHEMA_VERSION, account, grant, transfer
 from ledger.schema_closing import closing, dispute, one_sided, payout
 from ledger.schema_standby import price_epoch
@@ -47,6 +51,7 @@ def check_ledger(reader: Reader, now_us: int, *, is_full: bool) -> list[Finding]
         ("balances", _check_balances),
         ("waiting", lambda open_: _check_waiting(open_, now_us)),
         ("standby pot", _check_pot),
+        ("audits", _check_audits),
         ("clock", lambda open_: _check_clock(open_, now_us)),
         ("files", lambda open_: check_files(reader, open_, is_full=is_full)),
     )
@@ -180,6 +185,21 @@ def _check_pot(connection: Connection) -> Iterator[Finding]:
     if is_low:
         detail += ", less than an epoch may give: p2pmoe ledger standby fund"
     yield Finding("standby pot", Severity.WARNING if is_low else Severity.OK, detail)
+
+
+def _check_audits(connection: Connection) -> Iterator[Finding]:
+    """Name the backbones that get smaller grants, as they do not show rows."""
+    for each in audit_records(connection, by_backbone=True):
+        record = opening_record(connection, each.peer)
+        halvings = halvings_of(record)
+        if halvings:
+            yield Finding(
+                "audits",
+                Severity.WARNING,
+                f"backbone {short(each.peer)} did not show rows in {record.n_unopened} "
+                f"of its last {record.n_asked} audits: its new grants reach 1/"
+                f"{1 << halvings} of what it asks for",
+            )
 
 
 def _check_clock(connection: Connection, now_us: int) -> Iterator[Finding]:

@@ -6,15 +6,17 @@ import pytest
 from sqlalchemy import insert, update
 
 from ledger import checkup
+from ledger.beacon_words import AuditState
 from ledger.checkup import check_ledger
 from ledger.checkup_files import Severity
 from ledger.database import Reader
 from ledger.schema import account, grant
 from ledger.schema_closing import dispute, one_sided, payout
+from tests.support.beacons import decide, draw, new_tab
 from tests.support.books import Books
 from tests.support.honest_books import copy_of_honest_books
 from tests.support.ledger_commands import world_with_vouchers
-from tests.support.ledger_world import HOUR_US, NOVEMBER_US
+from tests.support.ledger_world import HOUR_US, NOVEMBER_US, World
 from tests.support.standby_world import fill_pot
 
 
@@ -171,3 +173,17 @@ def test_a_pot_that_lasts_is_told_and_none_is_not(tmp_path):
     details = {finding.check: finding.detail for finding in look(tmp_path)}
     assert details["standby pot"] == "1.500000 credits"
     assert worse(look(tmp_path)) == {}
+
+
+def test_a_backbone_that_does_not_show_rows_is_a_warning(tmp_path):
+    world = World()
+    with world.open(tmp_path) as store:
+        draw(world, store)
+        tab = new_tab(world, store)
+        tab.file(store, *range(200))
+        for each in draw(world, store)[:11]:
+            assert worse(look(tmp_path)) == {}
+            decide(store, each, state=AuditState.UNOPENED)
+    told = worse(look(tmp_path))["audits"]
+    assert "did not show rows in 11 of its last 11 audits" in told
+    assert told.endswith("its new grants reach 1/2 of what it asks for")
