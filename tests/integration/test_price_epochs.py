@@ -37,9 +37,11 @@ async def prices_of(network: Network) -> dict[str, Any]:
 
 
 async def until_prices_part(network: Network) -> None:
+    """Wait until experts cost differently and the market knows what was paid for."""
     for _ in range(200):
-        told = await prices_of(network)
-        if len({expert["price_uc"] for expert in told["experts"]}) >= 2:
+        experts = (await prices_of(network))["experts"]
+        prices = {expert["price_uc"] for expert in experts}
+        if len(prices) >= 2 and any(expert["paid_rows"] for expert in experts):
             return
         await trio.sleep(0.5)
     raise AssertionError("every expert still costs the same")

@@ -330,6 +330,8 @@ async def _start_services(
         return
     await network.start(*relay, "--only", "--data", net)
     service = ("--invite", network.invite, "--data", net)
+    if "--price-epoch" in market:  # and what is paid for is told as often
+        credit = (*credit, "--paid-every", "2")
     async with trio.open_nursery() as starting:
         starting.start_soon(network.start, "market", "market", *service, *market)
         starting.start_soon(network.start, "ledgerd", "ledgerd", *service, *credit)
