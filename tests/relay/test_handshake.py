@@ -77,6 +77,14 @@ def test_a_wrong_proof_is_denied(answer: Auth, code: DenyCode) -> None:
     assert verdict(answer) is code
 
 
+def test_only_the_market_that_the_network_names_counts_as_one() -> None:
+    for market, is_market in ((PEER.peer_id, True), (key(2).peer_id, False)):
+        gate = replace(OPEN, market=market)
+        admitted = gate.judge(auth(role=Role.MARKET), CHALLENGE, HOST, 0)
+        assert isinstance(admitted, Admitted)
+        assert admitted.is_market is is_market
+
+
 def test_b39_a_weak_key_is_denied_although_its_signature_verifies() -> None:
     neutral = b"\x01" + bytes(31)
     answer = replace(auth(), peer_id=neutral, signature=neutral + bytes(32))

@@ -8,6 +8,7 @@ from mobile_worker.links import relay as relay_module
 from mobile_worker.links.relay import RelayLink, RelaySettings
 from mobile_worker.messages.classes import MessageClass
 from mobile_worker.session.packets import Packet
+from relay import accepting
 from relay.client import ClientSettings
 from relay.errors import RelayUnreachable, TokenRefused
 from relay.frame_types import NackReason
@@ -74,6 +75,23 @@ def make(relay, number, **client):
 
 def packet(payload):
     return Packet(MessageClass.INTERACTIVE, payload)
+
+
+@trio_test
+async def test_a_market_is_told_from_where_its_peers_come(monkeypatch):
+    monkeypatch.setattr(accepting, "network_prefix", lambda _: "203.0.113.0/24")
+    config = plain_config(market=key(1).peer_id)
+    async with running_relay(config) as relay, trio.open_nursery() as nursery:
+        market, seen = make(relay, 1)
+        worker, nothing = make(relay, 2)
+        await nursery.start(market.run)
+        await nursery.start(worker.run)
+        market.watch([key(2).peer_id])
+        worker.watch([key(1).peer_id])
+        await until(lambda: seen.seen and nothing.presence)
+        assert seen.seen == [(key(2).peer_id, "203.0.113.0/24")]
+        assert nothing.seen == []
+        nursery.cancel_scope.cancel()
 
 
 @trio_test

@@ -7,6 +7,7 @@ from mobile_worker.links.events import (
     LostReason,
     PeerBack,
     PeerLost,
+    PeerSeenFrom,
     RelayChanged,
     Undelivered,
     UndeliveredReason,
@@ -51,6 +52,14 @@ def carry_over_other(a, b):
 def test_both_relays_watch_the_peer(pair):
     a, b = pair
     assert b.id in a.relay.watched & a.other.watched
+
+
+def test_from_where_a_relay_sees_a_peer_is_told_of_peers_that_we_know(pair):
+    a, b = pair
+    a.events()
+    a.side.peer_seen_from(b.id, "203.0.113.0/24")
+    a.side.peer_seen_from(Post(9, HandClock()).id, "198.51.100.0/24")
+    assert a.events() == [PeerSeenFrom(b.id, "203.0.113.0/24")]
 
 
 def test_losing_one_relay_is_no_event_and_the_other_carries_on_at_once(pair):
