@@ -19,6 +19,7 @@ from relay.greetings import DenyCode, encode_auth, parse_challenge
 from relay.handshake import answer_challenge
 from relay.streams import TcpStream
 from relay.tls import pinning_context
+from tests.support.nodes import until
 from tests.support.phones import CARRIER, phone
 from tests.support.relays import (
     PLAINTEXT,
@@ -287,6 +288,22 @@ async def test_above_the_rate_of_the_address_that_a_front_names() -> None:
             assert fourth.welcome is not None
             assert fourth.welcome.observed_address == "198.51.100.1"
     assert relay.counters.refused["address rate"] == 2
+
+
+@trio_test
+async def test_b34_identities_behind_one_address_have_one_network_prefix() -> None:
+    async with running_relay(plain_config()) as relay:
+        spoofed = "198.51.100.1, 9.9.9.77"  # only what the front itself adds counts
+        async with (
+            phone(relay, key(1), forwarded="9.9.9.9"),
+            phone(relay, key(2), forwarded=spoofed),
+            phone(relay, key(3), forwarded="2620:fe:7:1::9"),
+            phone(relay, key(4), forwarded=""),
+        ):
+            peers = relay.switch.registry.active
+            await until(lambda: len(peers) == 4)
+            prefixes = [peers[key(number).peer_id].prefix for number in (1, 2, 3, 4)]
+    assert prefixes == ["9.9.9.0/24", "9.9.9.0/24", "2620:fe:7::/48", ""]
 
 
 @trio_test
