@@ -1,15 +1,15 @@
-"""Whether to work now, and with how much: verdicts through gates. Pure.
+"""Whether to work now, and with how much: verdicts through latches. Pure.
 
-Each rule has a gate of its own; together they let work go on at most once a minute,
+Each rule has a latch of its own; together they let work go on at most once a minute,
 whatever the sensors say (a schedule's begin may so come a minute late). A person may
-override what holds now: each gate lets pass until its cause has gone by itself, and
-then minds it again. A user's own pause is no gate: it is kept apart and given in.
+override what holds now: each latch lets pass until its cause has gone by itself, and
+then minds it again. A user's own pause is no latch: it is kept apart and given in.
 """
 
 from dataclasses import dataclass
 from typing import Final
 
-from mobile_worker.governor.gate import Gate
+from mobile_worker.governor.latch import Latch
 from mobile_worker.governor.limits import Limits
 from mobile_worker.governor.pause import Pause
 from mobile_worker.governor.presets import MANNERS
@@ -41,10 +41,10 @@ class Policy:
     def __init__(self, limits: Limits, n_cpus: int) -> None:
         self.limits = limits
         self._n_cpus = n_cpus
-        self._gates: dict[str, Gate] = {}
+        self._latches: dict[str, Latch] = {}
         self._told: dict[str, Verdict] = {}  # the last one with words, by rule
-        self._in_use = Gate(open_after_s=GOES_ON_AFTER_S, is_closed=True)
-        self._warm = Gate(close_after_s=10.0, open_after_s=GOES_ON_AFTER_S)
+        self._in_use = Latch(open_after_s=GOES_ON_AFTER_S, is_closed=True)
+        self._warm = Latch(close_after_s=10.0, open_after_s=GOES_ON_AFTER_S)
 
     def look(self, readings: Readings, moment: Moment) -> Decision:
         """Take in how things are; return what is to be done."""
@@ -64,26 +64,26 @@ class Policy:
     def change(self, limits: Limits) -> None:
         """Judge by other limits from now on, and at once: a person waits for it."""
         self.limits = limits
-        self._gates.clear()
+        self._latches.clear()
 
     def override(self) -> None:
         """Let pass what holds now, until its cause has gone by itself."""
-        for gate in self._gates.values():
-            gate.override()
+        for latch in self._latches.values():
+            latch.override()
 
     def _holds(self, verdict: Verdict, now: float) -> bool:
         if verdict.reason:
             self._told[verdict.name] = verdict
-        gate = self._gates.get(verdict.name)
-        if gate is None:
-            gate = self._gates[verdict.name] = Gate(
+        latch = self._latches.get(verdict.name)
+        if latch is None:
+            latch = self._latches[verdict.name] = Latch(
                 close_after_s=_CLOSES_AFTER_S.get(verdict.name, 0.0),
                 open_after_s=_OPENS_AFTER_S.get(verdict.name, GOES_ON_AFTER_S),
             )
-        return gate.look(now, is_bad=verdict.is_bad, is_good=verdict.is_good)
+        return latch.look(now, is_bad=verdict.is_bad, is_good=verdict.is_good)
 
     def _pause(self, verdict: Verdict) -> Pause:
-        """Return the pause of a closed gate; what is good again is told as it was."""
+        """Return the pause of a closed latch; what is good again is told as it was."""
         told = self._told[verdict.name]
         before = "" if verdict.reason else "until a moment ago "
         return Pause(

@@ -2,7 +2,7 @@
 
 One function a cause. Bad and good lie apart, so that a reading that trembles around a
 limit changes nothing; an unknown reading is good, unless the limits say what to assume.
-When bad lasts and good returns is the gates' business (`policy`).
+When bad lasts and good returns is the latches' business (`policy`).
 """
 
 from dataclasses import dataclass

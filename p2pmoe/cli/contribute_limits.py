@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mobile_worker.governor.readings import Readings
 
 __all__ = [
+    "Asked",
     "Budget",
     "ask_unknown",
     "budget_of",

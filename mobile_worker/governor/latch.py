@@ -1,14 +1,14 @@
 """A condition that closes and opens with thresholds and waits apart: no flapping. Pure.
 
-What is bad must have been so for `close_after_s` before the gate closes, and what is
+What is bad must have been so for `close_after_s` before the latch closes, and what is
 good for `open_after_s` before it opens again; between bad and good nothing changes. So
-whatever its readings do, a gate opens at most once in `open_after_s`.
+whatever its readings do, a latch opens at most once in `open_after_s`.
 """
 
-__all__ = ["Gate"]
+__all__ = ["Latch"]
 
 
-class Gate:
+class Latch:
     """Open at first, unless it is told to be closed. Times are monotonic seconds."""
 
     def __init__(
