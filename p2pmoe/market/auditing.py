@@ -141,6 +141,8 @@ class Auditing:
 
     def left(self, peer: PeerId, now: float) -> list[Send]:
         """A worker is there no more."""
+        if any(d.backbone == peer for d in self._parts.roster.listings):
+            self.standings.pardon(self.incidents.backbone_is_away(peer, now))
         self.excuse(peer)
         self.proofs.forget(peer)
         self._telling.forget(peer)
@@ -240,7 +242,7 @@ class Auditing:
         elif self.incidents.covers(now, backbone):
             return
         elif audit.outcome == CheckOutcome.SILENT:
-            self.standings.silent(audit.worker, n, now)
+            self.standings.silent(audit.worker, n, now, backbone)
         elif audit.outcome == CheckOutcome.FAILED:
             self._accused(audit.worker, backbone, n, now)
 

@@ -7,6 +7,7 @@ one opened is taken back: an outage is seen some seconds after it began.
     our relay link is down               from 30 s before until 30 s after it is back
     half of the domains asked are silent the whole time of that canary
     a backbone was found wrong           an hour before and after, for its own word
+    a backbone was lost                  30 s before and after, for its own word
 
 At most 256 windows and 1,024 backbones are kept, the oldest go first. Times are
 monotonic seconds. Pure. Source: design/06 ("Faults of the relay or the backbone never
@@ -46,7 +47,7 @@ class Incidents:
     def __init__(self) -> None:
         """Begin with none."""
         self._windows: deque[Window] = deque(maxlen=_MAX_WINDOWS)
-        self._erred: dict[PeerId, Window] = {}
+        self._own: dict[PeerId, Window] = {}  # of backbones
         self._away_since: float | None = None
 
     def relay_is_away(self, now: float) -> Window:
@@ -70,16 +71,11 @@ class Incidents:
 
     def backbone_erred(self, backbone: PeerId, now: float) -> Window:
         """Note that a backbone was wrong: its word of this time does not count."""
-        window = Window(
-            start=now - BACKBONE_MARGIN_S,
-            end=now + BACKBONE_MARGIN_S,
-            backbone=backbone,
-        )
-        self._erred.pop(backbone, None)
-        self._erred[backbone] = window
-        if len(self._erred) > _MAX_BACKBONES:
-            del self._erred[next(iter(self._erred))]
-        return window
+        return self._of_backbone(backbone, now, BACKBONE_MARGIN_S)
+
+    def backbone_is_away(self, backbone: PeerId, now: float) -> Window:
+        """Note that a backbone was lost: whom it found silent may not have been."""
+        return self._of_backbone(backbone, now, RELAY_MARGIN_S)
 
     def covers(self, moment: float, backbone: PeerId | None = None) -> bool:
         """Tell whether a moment lies in a window of everybody, or of this backbone."""
@@ -87,5 +83,14 @@ class Incidents:
             return True
         if any(window.covers(moment, backbone) for window in self._windows):
             return True
-        erred = self._erred.get(backbone) if backbone is not None else None
-        return erred is not None and erred.covers(moment, backbone)
+        own = self._own.get(backbone) if backbone is not None else None
+        return own is not None and own.covers(moment, backbone)
+
+    def _of_backbone(self, backbone: PeerId, now: float, margin_s: float) -> Window:
+        window = Window(start=now - margin_s, end=now + margin_s, backbone=backbone)
+        known = self._own.pop(backbone, None)
+        is_within = known is not None and known.end > window.end
+        self._own[backbone] = known if known and is_within else window
+        if len(self._own) > _MAX_BACKBONES:
+            del self._own[next(iter(self._own))]
+        return window

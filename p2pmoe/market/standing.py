@@ -151,10 +151,16 @@ class Standings:
         """Count checks that passed by a backbone's own word."""
         self._touch(peer).vouched += n
 
-    def silent(self, peer: PeerId, n: int, now: float) -> None:
-        """Count checks that were not answered in time: no fault is proved by it."""
+    def silent(
+        self, peer: PeerId, n: int, now: float, backbone: PeerId | None = None
+    ) -> None:
+        """Count checks that were not answered in time: no fault is proved by it.
+
+        `backbone`: whose word it is, if it is one's.
+        """
         self._touch(peer).timeouts += n
-        self._strike(_Struck(peer=peer, at=now, kind=Strike.SILENT, n=n))
+        kind = Strike.SILENT
+        self._strike(_Struck(peer=peer, at=now, kind=kind, n=n, backbone=backbone))
 
     def doubted(self, peer: PeerId, now: float) -> None:
         """Count a result that differs from another's, while nobody can say whose."""

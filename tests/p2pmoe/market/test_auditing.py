@@ -246,6 +246,14 @@ def test_b33_what_falls_into_an_outage_of_the_relay_is_nobodys_fault(world) -> N
     assert world.book.auditing.standings.of(world.peer("w2")).timeouts == 7
 
 
+def test_what_a_backbone_called_silence_as_it_was_lost_is_taken_back(world) -> None:
+    world.start(["w1", "w2"])
+    world.pass_time(5)
+    world.audit("w2", SILENT, 7)
+    world.take(world.book.lost(world.peer(BACKBONE), world.now))
+    assert world.book.auditing.standings.of(world.peer("w2")).timeouts == 0
+
+
 def test_most_domains_silent_at_once_is_the_networks_fault(world) -> None:
     world.start([f"w{n}" for n in range(6)])
     world.pass_time(5)

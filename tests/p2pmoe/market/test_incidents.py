@@ -34,6 +34,17 @@ def test_a_backbone_that_erred_spoils_its_own_word_alone() -> None:
     assert not window.covers(10_000.0, C)
 
 
+def test_a_backbone_that_is_lost_makes_no_window_shorter() -> None:
+    found = Incidents()
+    found.backbone_erred(B, 10_000.0)
+    window = found.backbone_is_away(B, 10_100.0)
+    assert (window.start, window.end) == (10_070.0, 10_130.0)
+    assert found.covers(10_000.0 + BACKBONE_MARGIN_S, B)
+    found.backbone_is_away(C, 10_000.0)
+    assert found.covers(9_970.0, C)
+    assert not found.covers(9_969.0, C)
+
+
 def test_many_backbones_that_err_push_no_outage_out() -> None:
     found = Incidents()
     found.most_were_silent(1.0, 2.0)
