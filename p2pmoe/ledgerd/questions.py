@@ -8,11 +8,12 @@ does it. A backbone has a minute to show the rows, asked again every few seconds
 or with other rows than the leaf's, the audit is `unopened`. Who could not be asked
 within a minute of the draw is not to blame, nor is a backbone whose voucher came late:
 `unasked`. The market has a while for each word; without one the audit is `unjudged`. So
-many audits are under way at once, and so many bytes of rows are held; the others wait.
+many audits are under way at once, and so many bytes of rows are held; the others wait,
+and pairs of worker and backbone take turns: none can crowd another's audits out.
 An answer counts from whom it was asked of, once. Times are the caller's, in seconds.
 """
 
-from collections import deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -31,8 +32,8 @@ OPEN_AGAIN_S = 5.0
 OPEN_WITHIN_S = 60.0
 JUDGE_AGAIN_S = 20.0
 JUDGE_WITHIN_S = 90.0
-MAX_UNDER_WAY = 64
-MAX_JUDGED = 16
+MAX_UNDER_WAY = 128
+MAX_JUDGED = 48
 MAX_OF_BACKBONE = 16
 MAX_HELD_BYTES = 64 << 20
 MAX_WAITING = 20_000
@@ -51,6 +52,7 @@ class Ask:
 
 
 Act = Ask | Finding
+_Pair = tuple[bytes, bytes]  # worker, backbone
 
 
 @dataclass(slots=True, kw_only=True)
@@ -70,7 +72,8 @@ class Questions:
     def __init__(self, market: PeerId) -> None:
         """Begin with nothing to ask; `market` finds the referees."""
         self._market = market
-        self._waiting: deque[tuple[OpenAudit, float]] = deque()
+        self._waiting: OrderedDict[_Pair, deque[tuple[OpenAudit, float]]]
+        self._waiting = OrderedDict()
         self._known: set[int] = set()  # waiting or under way, by audit
         self._opening: dict[int, _Question] = {}
         self._opened: deque[_Question] = deque()  # rows are here; no referee asked yet
@@ -93,7 +96,8 @@ class Questions:
                 found.append(_unasked(audit, "drawn too long ago"))
                 continue
             self._known.add(audit.id)
-            self._waiting.append((audit, now))
+            pair = (audit.worker, audit.backbone)
+            self._waiting.setdefault(pair, deque()).append((audit, now))
         return found
 
     def due(self, now: float) -> list[Act]:
@@ -153,25 +157,28 @@ class Questions:
         return [self._end(question, found), *self._judge(now)]
 
     def _begin(self, now: float) -> list[Act]:
-        """Ask backbones for rows, as many as may be under way."""
+        """Ask backbones for rows, as many as may be under way, pair by pair."""
         acts: list[Act] = []
-        skipped = []
-        n_of: dict[bytes, int] = {}
-        for each in self._opening.values():
-            n_of[each.audit.backbone] = n_of.get(each.audit.backbone, 0) + 1
-        while self._waiting and self._has_room():
-            audit, added = self._waiting.popleft()
+        n_of = Counter(each.audit.backbone for each in self._opening.values())
+        n_skipped = 0  # pairs in a row whose backbone is asked enough
+        while self._has_room() and n_skipped < len(self._waiting):
+            pair, waiting = self._waiting.popitem(last=False)
+            audit, added = waiting[0]
             if now - added > OPEN_WITHIN_S:
+                waiting.popleft()
                 self._known.discard(audit.id)
                 acts.append(_unasked(audit, "too many audits at once"))
-            elif n_of.get(audit.backbone, 0) >= MAX_OF_BACKBONE:
-                skipped.append((audit, added))
+            elif n_of[audit.backbone] >= MAX_OF_BACKBONE:
+                n_skipped += 1
             else:
-                n_of[audit.backbone] = n_of.get(audit.backbone, 0) + 1
+                waiting.popleft()
+                n_skipped = 0
+                n_of[audit.backbone] += 1
                 question = _Question(audit=audit, since=now, sent_at=now)
                 self._opening[audit.id] = question
                 acts.append(_ask_backbone(question, now))
-        self._waiting.extendleft(reversed(skipped))
+            if waiting:
+                self._waiting[pair] = waiting
         return acts
 
     def _has_room(self) -> bool:

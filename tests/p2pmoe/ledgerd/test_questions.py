@@ -1,6 +1,7 @@
 """Audits under way: asked, asked again, given up, decided; pure."""
 
 import dataclasses
+from collections import Counter
 from hashlib import sha256
 
 import pytest
@@ -227,17 +228,36 @@ def test_what_was_drawn_long_ago_is_not_asked():
 
 def test_so_many_of_a_backbone_and_so_many_at_once():
     others = [
-        audit(100 + n, backbone=bytes([50 + n // 20]) * 32) for n in range(20 * 5)
+        audit(100 + n, backbone=bytes([50 + n // 20]) * 32) for n in range(20 * 9)
     ]
     questions = Questions(MARKET)
-    questions.add([audit(n) for n in range(1, 31)] + others, NOW_US, 0.0)
+    questions.add([audit(n) for n in range(1, 31)], NOW_US, 0.0)
     acts = questions.due(0.0)
-    assert sum(act.peer == BACKBONE for act in acts) == module.MAX_OF_BACKBONE
+    assert len(acts) == module.MAX_OF_BACKBONE
+    questions.add(others, NOW_US, 0.0)
+    acts += questions.due(0.0)
     assert len(acts) == module.MAX_UNDER_WAY
+    assert max(Counter(act.peer for act in acts).values()) <= module.MAX_OF_BACKBONE
     for number in range(1, 4):
         questions.opened(BACKBONE, opened(number, rows=b""), 1.0)
-    served = [act.message.serving for act in questions.due(1.0) if act.peer == BACKBONE]
-    assert served == [17, 18, 19]
+    assert len(questions.due(1.0)) == 3
+
+
+def test_who_has_many_audits_crowds_nobody_out(monkeypatch):
+    monkeypatch.setattr(module, "MAX_UNDER_WAY", 4)
+    questions = Questions(MARKET)
+    loud = [audit(n) for n in range(1, 200)]
+    quiet = audit(900, worker=PeerId(TWO), backbone=PeerId(ONE))
+    questions.add([*loud, quiet], NOW_US, 0.0)
+    assert 900 in [act.message.serving for act in questions.due(0.0)]
+
+
+def test_a_silent_backbone_keeps_no_other_ones_audits_back(monkeypatch):
+    monkeypatch.setattr(module, "MAX_OF_BACKBONE", 1)
+    questions = Questions(MARKET)
+    other = audit(900, backbone=PeerId(ONE))  # the same worker, elsewhere
+    questions.add([audit(1), audit(2), other], NOW_US, 0.0)
+    assert [act.message.serving for act in questions.due(0.0)] == [1, 900]
 
 
 def test_who_waited_too_long_for_a_turn_is_not_to_blame(monkeypatch):
