@@ -46,9 +46,11 @@ from p2pmoe.cli.relay_options import (
 )
 
 if TYPE_CHECKING:
+    from p2pmoe.market.price import PriceSettings
     from p2pmoe.network.acme.settings import AcmeSettings
     from p2pmoe.network.operator import OperatorConfig
     from relay.fronts import ProxyNetwork
+    from relay.keys import PeerId
     from relay.tls import SelfSigned, TlsFiles
 
 __all__ = ["register"]
@@ -97,19 +99,14 @@ def _relay(
     """Run a network: relay, market and ledger; write its invite."""
     if context.invoked_subcommand is not None:
         return
-    from ledger.amounts import UC_PER_CREDIT, parse_credits
-    from p2pmoe.market.price import PriceSettings
+    from ledger.amounts import UC_PER_CREDIT
     from p2pmoe.network.folder import default_folder
     from p2pmoe.network.operator import OperatorConfig
-    from p2pmoe.network.running import log_to_stderr
-    from relay.keys import peer_id_from_hex
-    from relay.listening import split_address
 
-    log_to_stderr()
-    host, port = split_address(listen)
+    host, port = _listening(listen, behind_front=behind_front)
     config = OperatorConfig(
         folder=data or default_folder(),
-        host="127.0.0.1" if behind_front and host is None else host,
+        host=host,
         port=port,
         tls=_tls_of(self_signed, cert, key, behind_front=behind_front, acme=bool(acme)),
         acme=_acme_of(acme, acme_email, acme_server, acme_listen, acme_ca),
@@ -117,14 +114,10 @@ def _relay(
         open=open_,
         only=only,
         public_url=public_url,
-        market=None if market is None else peer_id_from_hex(market),
-        ledger=None if ledger is None else peer_id_from_hex(ledger),
+        market=_service(market),
+        ledger=_service(ledger),
         opening_credit_uc=opening_credit * UC_PER_CREDIT,
-        prices=PriceSettings(
-            base_uc=price_uc,
-            epoch_s=price_epoch,
-            standby_uc=parse_credits(standby),
-        ),
+        prices=_prices(price_uc, price_epoch, standby),
         neutral_page=neutral_page,
         metrics_token=_metrics_token(metrics_token_file),
         limits=limits,
@@ -141,13 +134,36 @@ def _run(config: "OperatorConfig", ready_file: Path | None) -> None:
     from mobile_worker.clock import SystemClock
     from p2pmoe.cli.relay_report import tell
     from p2pmoe.network.operator import run_operator
-    from p2pmoe.network.running import allow_many_files, run_service
+    from p2pmoe.network.running import allow_many_files, log_to_stderr, run_service
 
+    log_to_stderr()
     allow_many_files()
     started = functools.partial(tell, config=config, ready_file=ready_file)
     run_service(
         functools.partial(run_operator, config, clock=SystemClock(), started=started)
     )
+
+
+def _listening(text: str, *, behind_front: bool) -> tuple[str | None, int]:
+    """Return host and port; behind a front no host means this one alone."""
+    from relay.listening import split_address
+
+    host, port = split_address(text)
+    return "127.0.0.1" if behind_front and host is None else host, port
+
+
+def _prices(base_uc: int, epoch_s: int, standby: str) -> "PriceSettings":
+    from ledger.amounts import parse_credits
+    from p2pmoe.market.price import PriceSettings
+
+    standby_uc = parse_credits(standby)
+    return PriceSettings(base_uc=base_uc, epoch_s=epoch_s, standby_uc=standby_uc)
+
+
+def _service(text: str | None) -> "PeerId | None":
+    from relay.keys import peer_id_from_hex
+
+    return None if text is None else peer_id_from_hex(text)
 
 
 def _blob_bytes(text: str) -> int:

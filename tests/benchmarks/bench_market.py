@@ -14,6 +14,7 @@ _PARTS = (
     "placing",
     "strategies",
     "quiet",
+    "first_serving",
 )
 
 
