@@ -11,6 +11,7 @@ the random generator; times are monotonic seconds.
 Source: design/06, "Verification"; faults B33, B34.
 """
 
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from random import Random
@@ -41,10 +42,11 @@ from p2pmoe.market.remembered import Remembered
 from p2pmoe.market.roster import Roster, Worker
 from p2pmoe.market.standing import Standings
 from p2pmoe.market.telling import Telling
-from relay.keys import PeerId
+from relay.keys import PeerId, short_id
 
 __all__ = ["Auditing", "AuditingParts", "Kick"]
 
+_LOG = logging.getLogger("p2pmoe.market")
 _MAX_COUNT = 10_000  # checks that one AUDIT may report
 _FEW_DOMAINS = 3  # below, silence says nothing of the network
 
@@ -272,7 +274,9 @@ class Auditing:
         self.standings.met(peer, self._views.domain(peer))
         if self.standings.convict(peer, reason, case, now):
             self.proofs.failed(peer)
-            self._kicks.append(Kick(peer=peer, lease=None, reason=self._words(peer)))
+            reason_told = self._words(peer)
+            _LOG.warning("worker %s: %s", short_id(peer), reason_told)
+            self._kicks.append(Kick(peer=peer, lease=None, reason=reason_told))
 
     def _words(self, peer: PeerId) -> str:
         is_refused = self.standings.of(peer).is_refused
@@ -311,6 +315,7 @@ class Auditing:
         self, closed: CanaryRound, expert: ExpertId, ruling: Ruling, now: float
     ) -> None:
         for backbone in ruling.erred:
+            _LOG.warning("backbone %s is wrong about %s", short_id(backbone), expert)
             window = self.incidents.backbone_erred(backbone, now)
             self.standings.pardon(window)
         for peer in ruling.wrong:
