@@ -2,8 +2,8 @@
 
 So a backbone with a slow uplink gives a shard once, not to every worker that is leased
 it. Each shard is fetched by one task, two at a time, through the market's own node; who
-asks meanwhile waits for a few seconds. What the folder has no room for, what nobody
-gives, and what no lease waits for is not asked for again for a while.
+asks meanwhile waits a little, then comes again. What the folder has no room for, what
+nobody gives, and what no lease waits for is not asked for again for a while.
 """
 
 import logging
@@ -31,7 +31,7 @@ _LOG = logging.getLogger("p2pmoe.network")
 _N_TASKS: Final = 2
 _MAX_WAITING: Final = 64
 _MAX_MISSES: Final = 4096
-_PATIENCE_S: Final = 8.0
+_PATIENCE_S: Final = 2.0  # meanwhile its connection serves nobody else
 _MISS_S: Final = 5.0
 _SETTINGS: Final = FetchSettings(piece_timeout_s=5.0, max_failures=2)
 

@@ -111,7 +111,7 @@ async def test_a_relay_that_is_filling_is_waited_for(tmp_path: Path) -> None:
     started = trio.current_time()
     await fetch(tmp_path, RelaySource(client))
     assert trio.current_time() - started == pytest.approx(4)
-    busy = RelaySource(Client(*[LATER] * 6))
+    busy = RelaySource(Client(*[LATER] * 60))
     with pytest.raises(ShardUnavailable, match="still busy"):
         await fetch(tmp_path / "other", busy)
 
