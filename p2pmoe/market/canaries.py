@@ -3,7 +3,7 @@
 Every expert is asked for once in a period, at sixty moments of it; what a worker has
 newly ready within seconds; what is in doubt at the next moment, three times at most.
 One round of a model is out at a time; it closes when all have answered or its time is
-over.
+over. At most 512 newcomers are asked in one.
 
 What comes out is a `Finding` for each expert: judged, and who was silent; standing is
 kept by others. Pure but for the random generator that is passed in; times are monotonic
@@ -12,6 +12,7 @@ seconds. Source: design/06, "Verification".
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from random import Random
 
 from mobile_worker.expert_id import ExpertId
@@ -33,6 +34,7 @@ _SOON_S = 1.0  # those who report within it are asked together
 _GRACE_S = 3.0  # for the way, beyond a canary's own time
 _SEED_BYTES = 32
 _MAX_DOUBTS = 3
+_MAX_FRESH = 512  # newcomers in one round
 _R32 = 0  # results are hashed as plain floats
 
 
@@ -189,7 +191,7 @@ class Canaries:
         holders = list(listed.holders)
         self._random.shuffle(holders)
         asked, backbones = plan_round(due, holders, listed.backbones)
-        self._keep_left_over(model, asked, now)
+        self._keep_left_over(model, due, asked, now)
         if not asked:
             return []
         self._number += 1
@@ -209,18 +211,21 @@ class Canaries:
         if now >= model.cycle_at:
             cycle = model.cycle.take()
             model.cycle_at = now + self._tick_s
-        return Due(cycle=cycle, fresh=model.fresh, doubted=frozenset(model.doubts))
+        fresh = dict(islice(model.fresh.items(), _MAX_FRESH))
+        return Due(cycle=cycle, fresh=fresh, doubted=frozenset(model.doubts))
 
     def _keep_left_over(
-        self, model: _Model, asked: Mapping[PeerId, tuple[ExpertId, ...]], now: float
+        self,
+        model: _Model,
+        due: Due,
+        asked: Mapping[PeerId, tuple[ExpertId, ...]],
+        now: float,
     ) -> None:
         """Leave fresh only what found no room; what is not held any more goes too."""
-        left = {
-            peer: experts - set(asked[peer])
-            for peer, experts in model.fresh.items()
-            if peer in asked
-        }
-        model.fresh = {peer: experts for peer, experts in left.items() if experts}
+        for peer in due.fresh:
+            left = model.fresh.pop(peer) - set(asked.get(peer, ()))
+            if left and peer in asked:
+                model.fresh[peer] = left
         if model.fresh:
             model.fresh_at = now + _SOON_S
 

@@ -104,11 +104,12 @@ def plan_round(
     `holders` in an order that nobody can foresee: helpers are the first that fit.
     `backbones` tells of each whether it has an expert.
     """
-    plan = _Plan()
+    plan, of_all = _Plan(), due.cycle | due.doubted
     for holder in holders:
-        fresh = due.fresh.get(holder.peer, frozenset())
-        plan.ask(holder, holder.experts & fresh)
-        plan.ask(holder, holder.experts & (due.cycle | due.doubted))
+        if fresh := due.fresh.get(holder.peer):
+            plan.ask(holder, holder.experts & fresh)
+        if not of_all.isdisjoint(holder.experts):
+            plan.ask(holder, holder.experts & of_all)
     _ask_helpers(plan, due, holders)
     asked = {peer: tuple(experts) for peer, experts in plan.asked.items() if experts}
     return asked, _of_backbones(plan, due, backbones)
@@ -125,7 +126,7 @@ def _ask_helpers(plan: _Plan, due: Due, holders: Sequence[HolderView]) -> None:
         return
     for is_known in (True, False):
         for holder in holders:
-            if holder.is_known is not is_known:
+            if holder.is_known is not is_known or wanted.isdisjoint(holder.experts):
                 continue
             helps = [
                 expert

@@ -30,12 +30,13 @@ class CanaryRound:
     backbones: Mapping[PeerId, tuple[ExpertId, ...]]
     said: dict[PeerId, dict[ExpertId, bytes]] = field(default_factory=dict)
     excused: set[PeerId] = field(default_factory=set)
+    _by_expert: dict[ExpertId, dict[PeerId, bytes]] = field(default_factory=dict)
 
     @property
     def is_answered(self) -> bool:
         """Whether nobody is awaited any more."""
-        everyone = self.asked.keys() | self.backbones.keys()
-        return everyone <= self.said.keys() | self.excused
+        n_quiet = len(self.excused - self.said.keys())
+        return len(self.said) + n_quiet >= len(self.asked) + len(self.backbones)
 
     def answered(self, peer: PeerId, answer: CanaryAnswer) -> bool:
         """Take an answer in, the first of each that was asked; False if it is none.
@@ -54,11 +55,14 @@ class CanaryRound:
             for at, expert in enumerate(answer.experts)
             if expert in known
         }
+        for expert, word in self.said[peer].items():
+            self._by_expert.setdefault(expert, {})[peer] = word
         return True
 
     def excuse(self, peer: PeerId) -> None:
         """The network lost the peer or its canary: it is not awaited, nor silent."""
-        if peer not in self.said:
+        is_awaited = peer in self.asked or peer in self.backbones
+        if is_awaited and peer not in self.said:
             self.excused.add(peer)
 
     def silent(self) -> Iterator[PeerId]:
@@ -73,16 +77,10 @@ class CanaryRound:
 
     def said_of(self, expert: ExpertId) -> dict[PeerId, bytes]:
         """Return what holders said of one expert."""
-        return {
-            peer: said[expert]
-            for peer, said in self.said.items()
-            if peer in self.asked and expert in said
-        }
+        words = self._by_expert.get(expert, {})
+        return {peer: word for peer, word in words.items() if peer in self.asked}
 
     def backbones_of(self, expert: ExpertId) -> dict[PeerId, bytes]:
         """Return what backbones said of one expert."""
-        return {
-            peer: said[expert]
-            for peer, said in self.said.items()
-            if peer in self.backbones and expert in said
-        }
+        words = self._by_expert.get(expert, {})
+        return {peer: word for peer, word in words.items() if peer in self.backbones}
