@@ -48,10 +48,12 @@ class ProcessorWatch:
         self._path = path
         self._own = own
         self._looks: deque[_Look] = deque(maxlen=64)
+        self.is_told = False  # whether the system let us read it, at the last look
 
     def look(self, now: float) -> Load | None:
         """Return the load of the last 10 s; None until so long was seen."""
         counted = _counted(self._path)
+        self.is_told = counted is not None
         if counted is None:
             self._looks.clear()
             return None

@@ -119,8 +119,8 @@ class SystemSensors:
         return max(0.0, self.clock.wall_us() / 1e6 - max(seen))
 
     def _average(self, now: float) -> Load | None:
-        """Where no file counts (macOS): the load of the last minute, less our own."""
-        if (self.root / "proc/stat").exists():
+        """Where no file tells (macOS, Android): the load average, less our own."""
+        if self._watch.is_told:
             return None
         before, self._own = self._own, (now, own_seconds())
         average = self.load_average or getattr(os, "getloadavg", None)

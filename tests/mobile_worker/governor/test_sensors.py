@@ -76,6 +76,9 @@ def test_where_no_file_counts_the_load_average_stands_in(tmp_path: Path) -> None
     found.load_average = lambda: (1e6, 0.0, 0.0)
     assert found.look(0.0).others_share is None
     assert found.look(10.0).others_share == 1.0
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/stat").mkdir()  # there, and not to be read: Android
+    assert found.look(20.0).others_share == 1.0
 
 
 def test_nothing_known() -> None:
