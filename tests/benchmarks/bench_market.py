@@ -14,6 +14,7 @@ _PARTS = (
     "placing",
     "strategies",
     "quiet",
+    "canaries",
     "first_serving",
 )
 
