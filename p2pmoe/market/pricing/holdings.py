@@ -7,7 +7,8 @@ the most that it held, for as long as it had held it (`drops.py`) and has had an
 lease of the model since the last look: nobody who stays gains by dropping, and nobody's
 price follows its own drop. A domain that is gone altogether does not count.
 
-A change costs the size of the lease that changed. Pure. Source: design/06; ADR 49.
+A change costs the size of the lease that changed, a look the number of experts and of
+drops. Pure. Source: design/06; ADR 49.
 """
 
 from dataclasses import dataclass
@@ -48,6 +49,7 @@ class DomainHoldings:
         self._shares: dict[bytes, LeaseShare] = {}
         # By expert and domain: the sum, and since when it has not been 0.
         self._sums: dict[int, dict[str, tuple[int, int]]] = {}
+        self._live: dict[int, int] = {}  # by expert: coverage now, per mille
         self._n_live: dict[str, int] = {}  # (lease, expert) pairs of a domain
         self._were_there: set[str] = set()  # since `coverage` was asked for last
 
@@ -89,10 +91,9 @@ class DomainHoldings:
                     held_back[expert] = held_back.get(expert, 0) + missing
         found = {}
         for expert in self._sums.keys() | held_back.keys():
-            sums = self._sums.get(expert, {})
-            live = sum(min(FULL_PERMILLE, total) for total, _ in sums.values())
+            live, n_domains = self._live.get(expert, 0), len(self._sums.get(expert, ()))
             counted = live + held_back.get(expert, 0)
-            found[expert] = Coverage(counted, live, len(sums))
+            found[expert] = Coverage(counted, live, n_domains)
         return found
 
     def _shift(
@@ -130,9 +131,11 @@ class DomainHoldings:
         elif delta < 0 and now_us > since_us:
             until_us = now_us + min(WINDOW_US, now_us - since_us)
             self.drops.note(Drop(expert, domain, until_us, min(FULL_PERMILLE, held)))
+        change = min(FULL_PERMILLE, held + delta) - min(FULL_PERMILLE, held)
+        self._live[expert] = self._live.get(expert, 0) + change
         if held + delta:
             sums[domain] = (held + delta, since_us)
         else:
             del sums[domain]
             if not sums:
-                del self._sums[expert]
+                del self._sums[expert], self._live[expert]
