@@ -140,7 +140,7 @@ _SENTENCES = {
     (ReceiptState.HELD, "holdback"): "a part of it is held back",
     (ReceiptState.PAID, ""): "paid in full, but for the fee",
     (ReceiptState.PAID, "forfeited"): "paid, but for the holdback, which was lost",
-    (ReceiptState.REJECTED, "reversed"): "a dispute of it was upheld, or an audit failed",
+    (ReceiptState.REJECTED, "reversed"): "a dispute was upheld, or an audit failed",
     (ReceiptState.REJECTED, "expired"): "the worker did not sign it in time",
 }
 

@@ -24,7 +24,7 @@ __all__ = ["DEFAULT_BYTES", "ServedRows", "default_bytes"]
 DEFAULT_BYTES = 64 << 20
 MAX_OPENED_BYTES = 8 << 20  # of one serving, as a message takes them
 MAX_SERVINGS = 100_000
-_SHARE_OF_RAM = 64
+_SHARE_OF_RAM = 32
 
 
 @dataclass(slots=True)

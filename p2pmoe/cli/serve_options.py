@@ -154,7 +154,7 @@ AuditRows = Annotated[
     typer.Option(
         metavar="SIZE",
         help="Memory for rows that the ledger may ask to see again. [default: 64M, or "
-        "a 64th of --ram]",
+        "a 32nd of --ram]",
         show_default=False,
     ),
 ]

@@ -6,7 +6,7 @@
 Contract: every method returns what is to be sent and what was found, and the caller
 does it. A backbone has a minute to show the rows, asked again every few seconds; then,
 or with other rows than the leaf's, the audit is `unopened`. Who could not be asked
-within a minute of the draw is not to blame, nor is a backbone whose voucher came late:
+within seconds of the draw is not to blame, nor is a backbone whose voucher came late:
 `unasked`. The market has a while for each word; without one the audit is `unjudged`. So
 many audits are under way at once, and so many bytes of rows are held; the others wait,
 and pairs of worker and backbone take turns: none can crowd another's audits out.
@@ -28,6 +28,7 @@ from relay.keys import PeerId
 
 __all__ = ["Act", "Ask", "Questions"]
 
+ASK_WITHIN_S = 20.0  # of the draw
 OPEN_AGAIN_S = 5.0
 OPEN_WITHIN_S = 60.0
 JUDGE_AGAIN_S = 20.0
@@ -164,7 +165,7 @@ class Questions:
         while self._has_room() and n_skipped < len(self._waiting):
             pair, waiting = self._waiting.popitem(last=False)
             audit, added = waiting[0]
-            if now - added > OPEN_WITHIN_S:
+            if now - added > ASK_WITHIN_S:
                 waiting.popleft()
                 self._known.discard(audit.id)
                 acts.append(_unasked(audit, "too many audits at once"))

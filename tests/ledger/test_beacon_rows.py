@@ -69,6 +69,18 @@ def test_a_voucher_that_came_late_is_known_for_it(world, store):
     assert all(each.is_late for each in read(store, open_audits))
 
 
+def test_so_is_one_long_after_the_filing_before_it(world, store):
+    """Its leaves may have waited for a ledger that was away."""
+    draw(world, store)
+    tab = new_tab(world, store)
+    for serving, pause_us in ((1, LATE_US + 1), (2, LATE_US), (3, 0)):
+        tab.file(store, serving)
+        world.now_us += pause_us
+    draw(world, store)
+    found = {each.leaf.serving: each.is_late for each in read(store, open_audits)}
+    assert found == {1: False, 2: True, 3: False}
+
+
 def test_audits_are_found_by_whom_they_are_about(world, store, drawn):
     convicted(store, drawn[0])
     decide(

@@ -116,5 +116,5 @@ def test_rows_too_many_to_send_are_told_so(monkeypatch):
 
 def test_a_small_memory_keeps_a_small_part():
     assert default_bytes(None) == DEFAULT_BYTES
-    assert default_bytes(1 << 30) == 16 << 20
+    assert default_bytes(1 << 30) == 32 << 20
     assert default_bytes(1 << 40) == DEFAULT_BYTES

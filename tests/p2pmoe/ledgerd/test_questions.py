@@ -263,8 +263,8 @@ def test_a_silent_backbone_keeps_no_other_ones_audits_back(monkeypatch):
 def test_who_waited_too_long_for_a_turn_is_not_to_blame(monkeypatch):
     monkeypatch.setattr(module, "MAX_UNDER_WAY", 1)
     questions = asked(audit(1), audit(2))
-    questions.opened(BACKBONE, opened(1, rows=b""), 61.0)
-    [found] = questions.due(61.0)
+    questions.opened(BACKBONE, opened(1, rows=b""), 21.0)
+    [found] = questions.due(21.0)
     assert (found.audit, found.state) == (2, AuditState.UNASKED)
 
 
