@@ -167,6 +167,7 @@ def _check_pay(
             books.standby[row.seq, worker] = (amount_uc, row.booked_us)
             paid_uc += amount_uc
         else:
+            same(name, f"state of {worker[:4].hex()}", state, "unknown")
             is_new = known_us is None or known_us >= row.booked_us
             holds(name, f"{worker[:4].hex()} was not known", is_new)
     books.report.standby_uc += paid_uc

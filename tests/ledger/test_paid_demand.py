@@ -2,12 +2,15 @@
 
 from collections import Counter
 from dataclasses import replace
+from hashlib import sha256
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ledger.errors import DifferenceFound
+from ledger.leaf_files import leaf_path, pruned_path
 from ledger.paid_demand import last_filed_us, paid_rows, paid_spans
 from ledger.periods import ALL_TIME, Period
 from tests.support.ledger_world import Party, World
@@ -58,6 +61,16 @@ def test_by_the_instant_at_which_it_was_stored(world, store, tab):
     assert rows(store, first) == {world.manifest_hash: served_rows(0, 1)}
     assert rows(store, second) == {world.manifest_hash: served_rows(2)}
     assert rows(store, Period(second.end_us, ALL_TIME.end_us)) == {}
+
+
+def test_pruned_leaves_are_left_out(world, store, tab):
+    tab.file(store, 0, 1)
+    plain = leaf_path(store.folder.leaves, 1)
+    plain.rename(plain.with_suffix(".away"))
+    with pytest.raises(DifferenceFound):
+        rows(store)
+    pruned_path(store.folder.leaves, 1).write_text(sha256(b"").hexdigest())
+    assert rows(store) == {}
 
 
 def test_models_apart(world, store, tab):
