@@ -77,10 +77,11 @@ class FallbackParts:
 
 
 class Fallback:
-    """See the module. `run` asks and takes."""
+    """See the module. `run` asks and takes, unless the worker rests."""
 
     def __init__(self, parts: FallbackParts) -> None:
         """Ask nobody yet."""
+        self.is_resting = False
         self._parts = parts
         self._backbones: dict[bytes, PeerId] = {}  # by the ids of our own leases
 
@@ -112,6 +113,8 @@ class Fallback:
             await trio.sleep(_ASK_AGAIN_S)
 
     def _is_idle(self) -> bool:
+        if self.is_resting:
+            return False
         away_s = self._parts.watch.away_s(self._parts.clock.monotonic())
         return _PATIENCE_S <= away_s < MAX_AWAY_S and not len(self._parts.leases)
 

@@ -149,7 +149,7 @@ class MarketSide:
         """Give the leases up for a long pause; offer nothing until `go_on`."""
         if self.is_draining or self.is_resting:
             return
-        self.is_resting = True
+        self._set_resting(is_resting=True)
         self._say(messages.Draining(reason=reason[:_MAX_REASON_CHARS]))
         self._parts.leases.drop_all()
         self.on_leases()
@@ -157,8 +157,13 @@ class MarketSide:
     def go_on(self) -> None:
         """Offer again after a long pause; after a short one nothing is to be said."""
         if self.is_resting:
-            self.is_resting = False
+            self._set_resting(is_resting=False)
             self._offers.start_over()
+
+    def _set_resting(self, *, is_resting: bool) -> None:
+        self.is_resting = is_resting
+        if self.fallback is not None:
+            self.fallback.is_resting = is_resting
 
     def leave(self, reason: str) -> None:
         """Tell the market that this worker is draining."""

@@ -36,7 +36,7 @@ Preset = Annotated[
     typer.Option(
         metavar="NAME",
         help="quiet (1 processor, on mains, gives way to other work), balanced or max; "
-        "else as `p2pmoe limits` says.",
+        "else as `p2pmoe limits` says, and without a word quiet, for a hub max.",
     ),
 ]
 Memory = Annotated[
@@ -129,7 +129,7 @@ def _contribute(
     use_authorities(ca)
     (endpoint, *further), token, network = network_of(url, invite)
     folder = data or worker_folder()
-    asked = Asked(preset=preset, memory=memory, disk=disk, threads=threads)
+    asked = Asked(is_hub=hub, preset=preset, memory=memory, disk=disk, threads=threads)
     budget = budget_of(folder, machine.this_machine(), asked)
     settings = ContributeSettings(
         data=folder,

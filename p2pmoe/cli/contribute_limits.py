@@ -34,8 +34,12 @@ _MAX_CPUS = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """The options of a run; None: as the file says."""
+    """The options of a run; None: as the file says.
 
+    is_hub: a machine that does nothing else, so max where neither names a preset.
+    """
+
+    is_hub: bool = False
     preset: str | None = None
     memory: str | None = None
     disk: str | None = None
@@ -65,9 +69,12 @@ def budget_of(folder: Path, here: "Machine", asked: Asked) -> Budget:
     from mobile_worker.governor.limits_file import LIMITS_FILE, read_limits
     from p2pmoe.cli.sizes import parse_size
 
-    limits = read_limits(folder / LIMITS_FILE)
-    if asked.preset is not None:
-        limits = changed(limits, {"preset": asked.preset})
+    file = folder / LIMITS_FILE
+    limits, preset = read_limits(file), asked.preset
+    if preset is None and asked.is_hub and not file.exists():
+        preset = "max"
+    if preset is not None:
+        limits = changed(limits, {"preset": preset})
     n_threads = limits.most_threads_of(here.n_cpus)
     if asked.threads is not None:
         n_threads = asked.threads

@@ -11,6 +11,7 @@ from mobile_worker.contribute.pausing import LONG_S, is_long
 from mobile_worker.governor.limit_keys import changed
 from mobile_worker.governor.pause import Cause, Pause
 from mobile_worker.governor.readings import Power
+from mobile_worker.links.events import LostReason
 from mobile_worker.messages import OutputError
 from tests.support.governed import FINE, QUIET, Governed
 from tests.support.inline_threads import inline_threads
@@ -182,3 +183,22 @@ async def test_changed_limits_are_kept_to_within_a_second(tmp_path: Path) -> Non
         await trio.sleep(1.5)
         assert len(stage.market.all(messages.Offer)) == 2
         assert running.facts[-1].use.max_memory_bytes > 4 << 20
+
+
+@trio_test(autojump=True)
+async def test_who_rests_takes_no_work_without_the_market_either(
+    tmp_path: Path,
+) -> None:
+    governed = Governed()
+    async with (
+        open_stage(tmp_path) as stage,
+        stage.worker(**governed.options()) as running,
+    ):
+        await stage.held()
+        await trio.sleep(5)  # its leases are on disk by then
+        governed.controls.governor.pause(None)
+        stage.network.disconnect(stage.money.market.peer_id, LostReason.GONE)
+        stage.backbone.heard.clear()
+        await trio.sleep(300)
+        assert not stage.backbone.all(messages.Offer)
+        assert running.facts[-1].n_leased == 0

@@ -117,3 +117,12 @@ def test_limits_in_a_line() -> None:
 
 def test_a_first_look_at_this_machine() -> None:
     assert first_readings().power in set(Power)
+
+
+def test_a_hub_does_nothing_else_unless_its_limits_say_so(tmp_path: Path) -> None:
+    hub = budget_of(tmp_path, HERE, Asked(is_hub=True, memory="1G"))
+    assert (hub.limits, hub.n_threads) == (UNLIMITED, 8)
+    named = budget_of(tmp_path, HERE, Asked(is_hub=True, preset="balanced"))
+    assert named.limits.preset is Preset.BALANCED
+    write_limits(tmp_path / LIMITS_FILE, QUIET)
+    assert budget_of(tmp_path, HERE, Asked(is_hub=True)).limits == QUIET
