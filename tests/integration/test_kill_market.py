@@ -30,7 +30,8 @@ async def test_serving_goes_on_and_leases_come_again(
             await network.kill("market")
             assert (await generation.finished()).text == texts[PROMPTS[0]]
 
-            # A worker that comes back now has nobody to lease experts to it.
+            # A worker that comes back now may find work by itself, after a while
+            # (test_without_market.py); the others do not miss the market.
             await network.kill("edge-1")
             await network.start("edge-1")
             assert (await network.answer(PROMPTS[1])).text == texts[PROMPTS[1]]
@@ -38,8 +39,6 @@ async def test_serving_goes_on_and_leases_come_again(
             metrics = await network.metrics()
             live = metrics.by("p2pmoe_worker_status", "worker")
             assert set(live) == set(network.peers.values())
-            with pytest.raises(AssertionError):
-                await network.live("edge-1", within_s=0.5)
 
             generation = network.generate(PROMPTS[2])
             await generation.reached(5)
