@@ -5,6 +5,7 @@ and bends each OUTPUT on its way out. Everything else about it is honest: its ke
 self-test, its offers, its accounts.
 """
 
+import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -72,10 +73,12 @@ def zeros(output: Output) -> Output:
 
 
 def noise(output: Output) -> Output:
-    """Right but for the last code of each block of the first row, one more or less."""
+    """Right but for 1 % more in the last float of each row: a scale, or a value."""
+    width = len(output.results) // output.n_rows_total
     results = bytearray(output.results)
-    for at in range(0, len(results) // output.n_rows_total // 2, 64):
-        results[at] ^= 3
+    for end in range(width, len(results) + 1, width):
+        (value,) = struct.unpack_from("<f", results, end - 4)
+        struct.pack_into("<f", results, end - 4, 1.01 * value)
     return replace(output, results=bytes(results))
 
 
