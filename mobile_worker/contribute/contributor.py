@@ -231,7 +231,7 @@ class Contributor:
     def _back(self, peer: PeerId) -> None:
         """Try what waits for the market or the ledger: it may be listening again."""
         if peer == self._parts.market:
-            self._parts.market_side.reachable_again()
+            self._parts.market_side.back()
         elif peer == self._parts.settling.ledger:
             self._parts.settling.hurry()
 

@@ -117,6 +117,11 @@ class MarketSide:
         """The market, or the way to it, may be another: offer at once."""
         self._offers.start_over()
 
+    def back(self) -> None:
+        """The relay has the market again: leases are the market's from now on."""
+        self._parts.watch.heard()
+        self._offers.start_over()
+
     def lost(self) -> None:
         """The market is gone, or is a new process: offer at once, and see."""
         self._parts.watch.missed(self._parts.clock.monotonic())

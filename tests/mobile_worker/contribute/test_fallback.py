@@ -9,7 +9,7 @@ import trio
 from mobile_worker import messages
 from mobile_worker.contribute import fallback
 from mobile_worker.contribute.fallback import fallback_lease_id
-from mobile_worker.links.events import LostReason
+from mobile_worker.links.events import LostReason, PeerBack
 from mobile_worker.shards.desk import placement_blob
 from relay.keys import PeerId
 from relay.tokens import Role
@@ -177,3 +177,22 @@ async def test_a_backbone_that_is_not_asked_or_lies_leases_nothing(
             await stage.backbone.hear(messages.Offer, within_s=120)
             await trio.sleep(10)
             assert running.facts[-1].n_leased == 0
+
+
+@trio_test(autojump=True)
+async def test_a_market_that_is_back_and_knows_no_lease_ends_it(tmp_path: Path) -> None:
+    async with open_stage(tmp_path) as stage, stage.worker() as running:
+        worker = await stage.held()
+        market_leaves(stage)
+        await trio.sleep(100)
+        assert running.facts[-1].n_leased == 8
+        stage.lend = False
+        market_returns(stage)
+        stage.network._nodes[worker].tell(PeerBack(stage.money.market.peer_id))
+        await stage.market.hear(messages.Renew)
+        refused = messages.Refused(
+            what=int(messages.MessageType.RENEW), reason="unknown lease"
+        )
+        stage.market.node.send(worker, refused)
+        await trio.sleep(15)
+        assert running.facts[-1].n_leased == 0
