@@ -2,6 +2,7 @@
 
 import hashlib
 from pathlib import Path
+from typing import Self
 
 import pytest
 import trio
@@ -77,7 +78,7 @@ class _Answer:
     def __init__(self, told: tuple[bytes, bytes] | Exception) -> None:
         self.told = told
 
-    async def __aenter__(self) -> "_Answer":
+    async def __aenter__(self) -> Self:
         if isinstance(self.told, Exception):
             raise self.told
         self.head, self.body = parse_head(self.told[0], "relay test"), [self.told[1]]

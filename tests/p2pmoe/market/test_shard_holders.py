@@ -1,4 +1,4 @@
-"""Who could give a shard: only one that is waited for; hubs first, the backbone last."""
+"""Who could give a shard that is waited for: hubs first, the backbone last."""
 
 from random import Random
 
@@ -50,6 +50,7 @@ def _granted(world: BookWorld, manifest, names):
     world.after(1)
     leases = {}
     for name in names:
-        held = world.book.leases.grant(world.peer(name), deployment, [expert], world.now)
+        peer = world.peer(name)
+        held = world.book.leases.grant(peer, deployment, [expert], world.now)
         leases[name] = world.book._outgoing.lease(held, world.now).message
     return leases
