@@ -7,6 +7,7 @@ does not. What a front sends is one request a connection, since the next one the
 be another peer's.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -87,7 +88,8 @@ async def _next_request(stream: trio.abc.Stream) -> Request | None:
     Bounded by the parser: 128 lines of 8 KiB.
     """
     protocol = ServerProtocol()
-    with trio.move_on_after(_IDLE_S):
+    # A client that has what it wanted may just leave.
+    with trio.move_on_after(_IDLE_S), suppress(trio.BrokenResourceError):
         while True:
             chunk = await stream.receive_some(READ_BYTES)
             if not chunk:

@@ -4,6 +4,7 @@ from contextlib import suppress
 
 import pytest
 import trio
+import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,6 +44,8 @@ async def test_many_pages_come_over_one_connection() -> None:
         assert await read(client) == BODY
         assert client.n_dialled == 2
         client.close()
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        assert relay.counters.refused.total() == 0
 
 
 @trio_test
