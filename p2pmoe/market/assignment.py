@@ -173,7 +173,7 @@ class Assignment:
     def below_floor(self) -> list[WantedState]:
         """Return what needs repair, the soonest lost first."""
         found = [state for state in self._states.values() if state.is_below_floor]
-        return sorted(found, key=lambda state: (state.time_to_loss_s(), state.tie))
+        return sorted(found, key=lambda state: (state.lost_in_s, state.tie))
 
     def overhead_bytes(self) -> int:
         """Return the memory that all replication costs beyond one copy of each."""

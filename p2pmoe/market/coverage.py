@@ -3,8 +3,7 @@
 Live coverage R of an expert is, summed over failure domains, min(1, sum of the
 availabilities of the devices there): a second copy in the same building makes up for
 absences, never for the building. A target T is max(R_min, ceil(k q / mu)): the floor,
-or enough replicas for the demand. How soon an expert may be lost altogether orders what
-is repaired first.
+or enough replicas for the demand.
 
 Pure. All coverage is in integer per mille (1000 = one device that is always there), so
 that adding and removing in any order gives the same number.
@@ -17,7 +16,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 __all__ = [
-    "DEPARTURES_S",
     "FLOOR_WITHOUT_DISK",
     "FULL_PERMILLE",
     "MAX_TARGET",
@@ -29,14 +27,12 @@ __all__ = [
     "met_permille",
     "replica_overhead_bytes",
     "replica_target",
-    "time_to_loss_s",
 ]
 
 FULL_PERMILLE = 1000
 FLOOR_WITHOUT_DISK = 2
 MAX_TARGET = 64
 _TOLERANCE_PERMILLE = 50  # coverage within 5 % of its target counts as met
-DEPARTURES_S = 1_000_000_000  # departures are counted in so many seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,29 +120,6 @@ def met_permille(target: int) -> int:
     return (FULL_PERMILLE - _TOLERANCE_PERMILLE) * target
 
 
-def time_to_loss_s(*, n_domains: int, n_replicas: int, departures: int) -> float:
-    """Return how long it takes, on average, until every replica is gone.
-
-    `departures`: those that the holders together are expected to make in 10^9 s. Of n
-    independent ones that each stay s on average the last leaves after s (1 + 1/2 + ...
-    + 1/n); what lies in one domain is taken to leave together.
-    """
-    if not n_replicas:
-        return 0.0
-    mean_stay_s = DEPARTURES_S * n_replicas / max(departures, 1)
-    return mean_stay_s * _harmonic(n_domains)
-
-
-def _harmonic(n: int) -> float:
-    if n < len(_HARMONIC):
-        return _HARMONIC[n]
-    return math.log(n) + _EULER_GAMMA + 0.5 / n
-
-
 def replica_overhead_bytes(n_bytes: int, n_replicas: int) -> int:
     """Return the memory that replication of one expert costs beyond one copy."""
     return n_bytes * max(0, n_replicas - 1)
-
-
-_EULER_GAMMA = 0.5772156649015329
-_HARMONIC = [sum(1.0 / k for k in range(1, n + 1)) for n in range(2 * MAX_TARGET)]

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from typing import NewType
 
 from mobile_worker.device_class import DeviceClass
-from p2pmoe.market.coverage import DEPARTURES_S
 from p2pmoe.market.errors import OfferRefused
 
 __all__ = [
@@ -41,6 +40,7 @@ ExpertKey = NewType("ExpertKey", int)  # deployment number << 32 | packed expert
 MAX_DOMAIN_CHARS = 100
 MAX_ON_PROBATION = 256  # experts, all of which one canary can ask for
 _INDEX_BITS = 16  # of a packed expert id, below the layer
+_DEPARTURES_S = 1_000_000_000  # departures are counted in so many seconds
 _MAX_BYTES = 1 << 50  # 1 PiB
 _MAX_RATE = 1 << 60
 _MAX_LINK_BYTES_S = 1 << 44
@@ -111,6 +111,11 @@ class Device:
             return True
         return self.on_probation and len(self.held) >= MAX_ON_PROBATION
 
+    @property
+    def stay_s(self) -> int:
+        """How long it is expected to stay, in whole seconds."""
+        return _DEPARTURES_S // self.departures
+
     def takes(self, key: ExpertKey) -> bool:
         """Whether the device could be asked to hold this expert as a further one."""
         if key in self.held or key in self.declined:
@@ -135,7 +140,7 @@ def domain_of(declared: str, prefix: str) -> str:
 
 def departures_of(stay_s: float) -> int:
     """Return how often a device leaves in 10^9 s that stays so long each time."""
-    return max(1, round(DEPARTURES_S / max(stay_s, 1.0)))
+    return max(1, round(_DEPARTURES_S / max(stay_s, 1.0)))
 
 
 def check_capacity(capacity: Capacity) -> DeviceClass:

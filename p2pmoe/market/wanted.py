@@ -7,12 +7,13 @@ Rules of the order (a smaller rank is given out first):
     group 2   at its target, spare replicas for failover       fewest replicas first
     group 3   at hand in the backbone's own memory             last of all
 
-Group 0 is the repair queue: what nobody holds comes first, then by the expected time to
-its loss (`coverage.time_to_loss_s`). Room that nothing else wants takes spare replicas:
-one, so that another worker can be asked at once; two of what no disk stands behind, so
-that its floor stands while many leave and others still fetch. What has twice the copies
-that it needs, all in too few domains, is no more than a spare, for a device elsewhere:
-fifty identities behind one address neither use up a floor nor keep others from it.
+Group 0 is the repair queue: what nobody holds comes first, then by the time to its
+loss, taken for the sum of its holders' stays: a further holder never makes it more
+urgent. Room that nothing else wants takes spare replicas: one, so that another worker
+can be asked at once; two of what no disk stands behind, so that its floor stands while
+many leave and others still fetch. What has twice the copies that it needs, all in too
+few domains, is no more than a spare, for a device elsewhere: fifty identities behind
+one address neither use up a floor nor keep others from it.
 
 Within group 1 a hub takes what hubs hold least, hottest first; a laptop the rarest
 against target, hottest first, which is the middle once hubs hold the top; a phone or a
@@ -35,7 +36,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from mobile_worker.device_class import DeviceClass
-from p2pmoe.market.coverage import DomainCoverage, met_permille, time_to_loss_s
+from p2pmoe.market.coverage import DomainCoverage, met_permille
 from p2pmoe.market.devices import Device, ExpertKey
 
 __all__ = [
@@ -110,14 +111,14 @@ class WantedState:
 
     `version` counts changes. `stamps` has, for each order, the version at which the
     expert's entry in that order's heap was made, -1 if it has none; `ranks` the rank
-    that it was given then. `departures`: those that its holders are expected to make
-    in 10^9 s.
+    that it was given then. `lost_in_s`: the sum of its holders' expected stays, after
+    which nobody may hold it any more.
     """
 
     __slots__ = (
         "by_hubs",
         "coverage",
-        "departures",
+        "lost_in_s",
         "met_floor",
         "met_target",
         "most",
@@ -137,7 +138,7 @@ class WantedState:
         self.by_hubs = DomainCoverage()
         self.n_replicas = 0
         self.n_mobile = 0
-        self.departures = 0
+        self.lost_in_s = 0
         self.version = 0
         self.stamps = [-1] * len(Order)
         self.ranks: list[Rank | None] = [None] * len(Order)
@@ -163,7 +164,7 @@ class WantedState:
         elif device.is_mobile:
             self.n_mobile += 1
         self.n_replicas += 1
-        self.departures += device.departures
+        self.lost_in_s += device.stay_s
 
     def remove(self, device: Device) -> None:
         """Count the device no longer."""
@@ -173,7 +174,7 @@ class WantedState:
         elif device.is_mobile:
             self.n_mobile -= 1
         self.n_replicas -= 1
-        self.departures -= device.departures
+        self.lost_in_s -= device.stay_s
 
     @property
     def allows_mobile(self) -> bool:
@@ -186,14 +187,6 @@ class WantedState:
     def is_below_floor(self) -> bool:
         """Whether more replicas are needed whatever the demand is."""
         return self.coverage.permille < self.met_floor and not self.wanted.at_hand
-
-    def time_to_loss_s(self) -> float:
-        """Return how long it takes, on average, until nobody holds it any more."""
-        return time_to_loss_s(
-            n_domains=len(self.coverage.sums),
-            n_replicas=self.n_replicas,
-            departures=self.departures,
-        )
 
 
 def rank(state: WantedState, order: Order) -> Rank | None:
@@ -216,8 +209,7 @@ def _away(state: WantedState, order: Order) -> float | None:
     wanted, n_replicas = state.wanted, state.n_replicas
     covered = state.coverage.permille
     if covered < state.met_floor and n_replicas < 2 * wanted.floor:
-        lost_in_s = state.time_to_loss_s()
-        return _FLOOR + lost_in_s / (lost_in_s + _HALF_LOST_S)
+        return _FLOOR + state.lost_in_s / (state.lost_in_s + _HALF_LOST_S)
     target = wanted.target
     if order is _HUB:
         by_hubs = state.by_hubs.permille

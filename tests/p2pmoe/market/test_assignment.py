@@ -11,7 +11,7 @@ from p2pmoe.market.assignment import Assignment
 from p2pmoe.market.coverage import Replica, coverage_permille, is_met
 from p2pmoe.market.deployments import key_of
 from p2pmoe.market.devices import Device, ExpertKey, layer_of
-from p2pmoe.market.wanted import Wanted
+from p2pmoe.market.wanted import Wanted, group_of, order_of, rank
 from tests.support.assignment_oracle import (
     best_coverage,
     small_worlds,
@@ -64,6 +64,49 @@ def test_room_holdings_and_counts_always_add_up(
         ]
         assert state.n_replicas == len(found)
         assert state.coverage.permille == coverage_permille(replicas)
+
+
+def first_by_looking_at_each(assignment: Assignment, device: Device):
+    """Return what the device should add, by the rule as it is written down."""
+    order = order_of(device.device_class)
+    ranked = [(rank(s, order), s) for s in assignment.states.values()]
+    ranked = [(found, s) for found, s in ranked if found is not None]
+    second = None
+    for found, state in sorted(ranked, key=lambda pair: pair[0]):
+        if second is not None and group_of(found) > group_of(second[0]):
+            break
+        key, there = state.wanted.key, state.coverage.sums.get(device.domain, 0)
+        fits = state.wanted.n_bytes <= device.room_bytes and device.takes(key)
+        if fits and not there:
+            return key
+        if fits and there < 1000:
+            second = second or (found, key)
+    return None if second is None else second[1]
+
+
+@given(SEEDS, st.booleans())
+@BIT_BY_BIT
+def test_the_heaps_say_what_looking_at_each_expert_says(seed: int, has_disk) -> None:
+    """Whatever is held, released, wanted otherwise, or counted anew in between."""
+    rng = random.Random(seed)
+    assignment = board(make_wanted(rng, 12, has_disk=has_disk))
+    devices = make_devices(rng, 8)
+    for _ in range(60):
+        device, what = rng.choice(devices), rng.randrange(6)
+        if what == 0 and device.held:
+            assignment.release(device, rng.choice(list(device.held)))
+        elif what == 1:
+            assignment.want(make_wanted(rng, 12, has_disk=has_disk, n_at_hand=2))
+        elif what == 2:
+            domain, availability = f"net-{rng.randrange(4)}", rng.randint(100, 1000)
+            assignment.restate(device, domain=domain, stay=(availability, 9))
+        elif what == 3:
+            assignment.fill(device)
+        else:
+            asked = assignment.neediest(device, device.room_bytes)
+            assert asked == first_by_looking_at_each(assignment, device)
+            if asked is not None:
+                assignment.hold(device, asked)
 
 
 @given(SEEDS, st.integers(2, 40), st.integers(4, 80))

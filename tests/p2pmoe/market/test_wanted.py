@@ -68,7 +68,11 @@ def test_below_the_floor_the_soonest_lost_comes_first() -> None:
     ordered = [nobody, laptop, laptops, hub]
     assert sorted(ordered, key=lambda each: rank(each, Order.LAPTOP)) == ordered
     assert {group(each, Order.LAPTOP) for each in ordered} == {Group.BELOW_FLOOR}
-    assert [round(each.time_to_loss_s()) for each in ordered[:2]] == [0, 8 * 3600]
+    laptop_s = make_device("a", DeviceClass.LAPTOP, 1).stay_s
+    assert [each.lost_in_s for each in ordered[:3]] == [0, laptop_s, 2 * laptop_s]
+    before = rank(hub, Order.LAPTOP)
+    hub.add(make_device("b", DeviceClass.BROWSER, 1, "b"))
+    assert before < rank(hub, Order.LAPTOP)
 
 
 def test_copies_in_one_domain_make_a_floor_out_of_reach_no_more_than_a_spare() -> None:
