@@ -57,9 +57,7 @@ def _draw_course(axes: Axes) -> None:
         (False, "two of four domains are away", "-"),
         (True, "two domains drop it, and stay", "--"),
     ):
-        axes.plot(
-            range(_END), _course(by_drop=by_drop), style, label=label, color="C1"
-        )
+        axes.plot(range(_END), _course(by_drop=by_drop), style, label=label, color="C1")
     axes.axvspan(_LEAVES, _RETURNS, color="0.92")
     axes.set(
         title="One expert's price, epoch by epoch",
