@@ -23,7 +23,7 @@ from mobile_worker.contribute.figures import Figures, Report
 from mobile_worker.contribute.outcome import only_error
 from mobile_worker.contribute.proving import ProvenKernel, prove_kernel
 from mobile_worker.contribute.settings import ContributeSettings
-from mobile_worker.contribute.trimming import give_back_memory
+from mobile_worker.contribute.trimming import give_back_memory, let_go_of_library
 from mobile_worker.governor.governor import Governor, GovernorParts
 from mobile_worker.governor.remembered import Remembered
 from mobile_worker.governor.sensors import NoSensors, Sensors
@@ -172,6 +172,7 @@ async def _join(
     figures.doing("testing its arithmetic", clock.monotonic())
     proven = await trio.to_thread.run_sync(hooks.prove, settings)
     give_back_memory()  # of testing it
+    let_go_of_library("wasmtime")  # whose compiler has done its work
     for warning in proven.warnings:
         log.warning("%s", warning)
     figures.facts.kernel = proven.kernel.name

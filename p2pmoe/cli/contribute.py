@@ -166,6 +166,7 @@ def _work(
 
     from mobile_worker.contribute.process import run_worker
     from mobile_worker.contribute.service import Hooks
+    from mobile_worker.contribute.trimming import share_one_arena
     from mobile_worker.governor.presets import MANNERS
     from mobile_worker.governor.priority import be_nice
     from mobile_worker.governor.sensors import SystemSensors
@@ -173,7 +174,9 @@ def _work(
     from p2pmoe.contributor.beside import Beside
     from p2pmoe.network.running import log_to_stderr
 
-    be_nice(MANNERS[settings.limits.preset].nice)  # before there are other threads
+    # Before there are other threads:
+    be_nice(MANNERS[settings.limits.preset].nice)
+    share_one_arena()
     log_to_stderr(logging.WARNING)  # the view says the rest
     with open_view(as_json=as_json) as view:
         hooks = Hooks(
