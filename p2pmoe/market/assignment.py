@@ -101,8 +101,7 @@ class Assignment:
         states = [self._states[key] for key in device.held]
         for state in states:
             state.remove(device)
-        device.domain = domain
-        device.availability, device.departures = stay
+        device.count_as(domain, *stay)
         for state in states:
             state.add(device)
             state.version += 1

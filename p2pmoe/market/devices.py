@@ -98,11 +98,13 @@ class Device:
     refuses: AbstractSet[int] = frozenset()  # deployments it does not accept
     on_probation: bool = False  # its checks are too few yet
     is_mobile: bool = field(init=False)
+    stay_s: int = field(init=False)  # how long it is expected to stay each time
 
     def __post_init__(self) -> None:
         self.is_mobile = self.device_class.is_mobile
         if not self.departures:
             self.departures = departures_of(STAY_S[self.device_class])
+        self.stay_s = _DEPARTURES_S // self.departures
 
     @property
     def is_full(self) -> bool:
@@ -111,10 +113,10 @@ class Device:
             return True
         return self.on_probation and len(self.held) >= MAX_ON_PROBATION
 
-    @property
-    def stay_s(self) -> int:
-        """How long it is expected to stay, in whole seconds."""
-        return _DEPARTURES_S // self.departures
+    def count_as(self, domain: str, availability: int, departures: int) -> None:
+        """Change what it counts as, while no expert counts it: `Assignment.restate`."""
+        self.domain, self.availability = domain, availability
+        self.departures, self.stay_s = departures, _DEPARTURES_S // departures
 
     def takes(self, key: ExpertKey) -> bool:
         """Whether the device could be asked to hold this expert as a further one."""
