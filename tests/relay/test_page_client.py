@@ -77,9 +77,11 @@ class Server:
         self.answers = list(answers)
 
     async def __call__(self, stream: trio.SocketStream) -> None:
+        # Who reads too much nonsense hangs up before its end.
         async with stream:
-            await stream.receive_some(10_000)
-            await stream.send_all(self.answers.pop(0))
+            with suppress(trio.BrokenResourceError):
+                await stream.receive_some(10_000)
+                await stream.send_all(self.answers.pop(0))
 
 
 @pytest.mark.parametrize(
@@ -100,7 +102,7 @@ async def test_nonsense_is_an_error_of_the_relay(answer: bytes, error: type) -> 
         nursery.start_soon(trio.serve_listeners, Server(answer), [listener])
         port = listener.socket.getsockname()[1]
         client = PageClient(Endpoint(f"ws://127.0.0.1:{port}/relay"), PLAINTEXT)
-        with pytest.raises(error), trio.fail_after(5):
+        with pytest.raises(error), trio.fail_after(60):
             await read(client)
         nursery.cancel_scope.cancel()
 

@@ -338,7 +338,7 @@ async def test_who_asks_for_no_bytes_is_told_who_has_them(tmp_path: Path) -> Non
             assert backbone is not None
             get = messages.Get(request=3, digest=digest, offset=0, length=0)
             node.send(backbone, get)
-            with trio.fail_after(5):
+            with trio.fail_after(60):
                 async for event in node.arrivals():
                     if isinstance(event, Arrived):
                         assert isinstance(event.message, messages.Blob)

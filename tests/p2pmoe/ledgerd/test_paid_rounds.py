@@ -131,10 +131,10 @@ async def test_it_tells_once_a_span_and_goes_on_after_a_fault(tmp_path):
         told_once.set()
 
     with world.open(tmp_path) as store:
-        told = PaidRounds(store, world.market.id, send, 1_000_000)
+        told = PaidRounds(store, world.market.id, send, 10_000)
         tab = world.tab(store.grant(world.order()).result(60))
         tab.file(store, 0)
-        world.now_us += 1_000_000
+        world.now_us += 10_000
         answers = [StoreUnavailable("closed"), OSError("gone"), ZeroDivisionError()]
         plain = told.round
 

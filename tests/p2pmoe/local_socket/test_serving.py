@@ -52,10 +52,17 @@ async def test_a_line_is_answered_and_the_socket_is_private_and_goes(tmp_path):
 
 
 @trio_test
-async def test_silence_length_and_strangers_harm_nothing(tmp_path, monkeypatch):
+async def test_silence_ends_with_its_time(tmp_path):
     async with trio.open_nursery() as nursery:
         await nursery.start(server(tmp_path, request_s=0.01).run)
-        assert await say(tmp_path, b"") == b""  # its time was over
+        assert await say(tmp_path, b"") == b""
+        nursery.cancel_scope.cancel()
+
+
+@trio_test
+async def test_length_and_strangers_harm_nothing(tmp_path, monkeypatch):
+    async with trio.open_nursery() as nursery:
+        await nursery.start(server(tmp_path, request_s=3600.0).run)
         assert len(await say(tmp_path, b"x" * 101)) > 100  # no longer waited for
         with monkeypatch.context() as patched:
             patched.setattr(serving, "peer_uid", lambda _: 12345)
