@@ -83,8 +83,15 @@ class AuditViews:
     def witnesses(self) -> Witnesses:
         """Return where a referee looks for who may compute a serving again."""
         return Witnesses(
-            holders=self._candidates, backbones=self._backbones, domain=self.domain
+            holders=self._candidates,
+            backbones=self._backbones,
+            is_backbone=self.is_backbone,
+            domain=self.domain,
         )
+
+    def is_backbone(self, peer: PeerId) -> bool:
+        """Tell whether a peer lists any model."""
+        return any(each.backbone == peer for each in self._roster.listings)
 
     def _candidates(
         self, manifest_hash: bytes, expert: ExpertId

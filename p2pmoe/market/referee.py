@@ -4,8 +4,9 @@ Who may: a holder of the expert in another domain than the worker's and than tho
 all in `avoid`, and past probation; by chance, so that nobody can choose its judge.
 It is asked by a CANARY with the rows themselves, which does not say what the worker
 gave. If it says nothing in time, another one is asked, three in all. Where there is
-none, a backbone that lists the model and has the expert gives its own word. If nobody
-can: an answer without a hash, which is nobody's fault.
+none, a backbone that lists the model and has the expert gives its own word; but one
+backbone in an audit: they are made for nothing, and whoever copies a manifest lists it.
+If nobody can: an answer without a hash, which is nobody's fault.
 
 Each RECOMPUTE is answered once; one that is repeated meanwhile goes on. At most 64 are
 under way. Pure but for the random generator; times are monotonic seconds.
@@ -43,12 +44,13 @@ class Candidate:
 class Witnesses:
     """Where candidates and domains are looked up.
 
-    holders, backbones: who has an expert of a manifest now. domain: a key's, the last
-    one known; "" if none is.
+    holders, backbones: who has an expert of a manifest now. is_backbone: whether a peer
+    lists any model. domain: a key's, the last one known; "" if none is.
     """
 
     holders: Callable[[bytes, ExpertId], Sequence[Candidate]]
     backbones: Callable[[bytes, ExpertId], Sequence[PeerId]]
+    is_backbone: Callable[[PeerId], bool]
     domain: Callable[[PeerId], str]
 
 
@@ -153,6 +155,8 @@ class Referee:
         ]
         if holders:
             return self._random.choice(holders)
+        if any(map(look.is_backbone, _avoided(asked))):
+            return None
         backbones = [
             peer
             for peer in look.backbones(asked.manifest_hash, expert)

@@ -66,6 +66,8 @@ def test_witnesses_hold_the_expert(world) -> None:
     assert witnesses.holders(NAME, ExpertId(77, 0)) == []
     assert witnesses.holders(b"x" * 32, ExpertId(0, 0)) == []
     assert witnesses.backbones(NAME, ExpertId(0, 0)) == []
+    assert witnesses.is_backbone(world.peer(BACKBONE))
+    assert not witnesses.is_backbone(world.peer("w1"))
 
 
 def test_of_very_many_a_part_is_looked_at(world, monkeypatch) -> None:

@@ -13,6 +13,7 @@ from relay.keys import PeerId
 WORKER, NEAR, FAR, NEW, THIRD, BACKBONE, LEDGER = (
     PeerId(bytes([n]) * 32) for n in range(1, 8)
 )
+SECOND_BACKBONE = PeerId(bytes([8]) * 32)
 E = ExpertId(2, 5)
 HASH = b"h" * 16
 
@@ -31,6 +32,7 @@ class Rig:
                 if expert == E and name == b"m" * 32
             ],
             backbones=lambda _name, _expert: self.backbones,
+            is_backbone=lambda peer: peer in {BACKBONE, SECOND_BACKBONE},
             domain=lambda peer: self.domains.get(peer, ""),
         )
         self.referee = Referee(witnesses, Random(1))
@@ -89,6 +91,18 @@ def test_whom_to_avoid_and_their_domains_are_not_asked(rig) -> None:
     assert rig.ask(number=2, avoid=(FAR,)).peer == THIRD
     rig.domains[THIRD] = "far"
     assert rig.ask(number=3, avoid=(FAR,)).peer == BACKBONE
+
+
+def test_two_made_up_backbones_do_not_convict(rig) -> None:
+    """Anybody can list a copy of a manifest: one such word in an audit at most."""
+    rig.backbones = [BACKBONE, SECOND_BACKBONE]
+    rig.holders = [WORKER]
+    first = rig.ask().peer
+    assert first in rig.backbones
+    said = rig.ask(number=2, avoid=(first,))
+    assert (said.peer, said.message.out_hash) == (LEDGER, b"")
+    rig.backbones.remove(first)  # it has the expert no more, it says
+    assert rig.ask(number=3, avoid=(first,)).peer == LEDGER
 
 
 def test_a_newcomer_is_never_a_referee(rig) -> None:
