@@ -251,12 +251,15 @@ class Auditing:
     def _accused(self, peer: PeerId, backbone: PeerId, n: int, now: float) -> None:
         """A backbone found a worker wrong: it gets no more of its work."""
         self.standings.accused(peer, backbone, n, now)
-        self.proofs.failed(peer)
         worker = self._parts.roster.workers.get(peer)
+        others: set[bytes] = set()  # models that it goes on with
         for lease in self._parts.leases.of_worker(peer):
-            if lease.deployment.backbone == backbone:
+            if lease.deployment.backbone != backbone:
+                others.add(lease.deployment.manifest_hash)
+            else:
                 reason = "the backbone found a wrong result of this worker"
                 self._kicks.append(Kick(peer=peer, lease=lease, reason=reason))
+        self.proofs.keep(peer, others)
         for listing in self._parts.roster.listings.values():
             if worker is not None and listing.deployment.backbone == backbone:
                 self._bar(worker, listing)

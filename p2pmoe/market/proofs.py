@@ -7,6 +7,8 @@ experts that it has and keeps silent about another hides nothing by it. Proofs a
 one presence: a worker that leaves begins anew. Pure; times are monotonic seconds.
 """
 
+from collections.abc import Container
+
 from mobile_worker.expert_id import ExpertId
 from relay.keys import PeerId
 
@@ -43,6 +45,12 @@ class Proofs:
     def failed(self, peer: PeerId) -> None:
         """A worker gave a wrong result: nothing of it is proven any more."""
         self._passed.pop(peer, None)
+
+    def keep(self, peer: PeerId, manifest_hashes: Container[bytes]) -> None:
+        """A worker's business with somebody has ended: only these models remain."""
+        passed = self._passed.get(peer, {})
+        for name in [name for name in passed if name[0] not in manifest_hashes]:
+            del passed[name]
 
     def forget(self, peer: PeerId) -> None:
         """A worker is there no more."""

@@ -189,7 +189,12 @@ def test_a_backbones_word_ends_its_own_business_alone(world) -> None:
         world.take(world.book.held(world.peer("w1"), held, world.now))
     world.pass_time(5)
     assert len(world.book.leases.of_worker(world.peer("w1"))) == 2
+    theirs = (manifest_hash(other), ExpertId(0, 0))
+    proofs = world.book.auditing.proofs
+    proofs.passed(world.peer("w1"), *theirs, world.now)
     world.audit("w1", FAILED)
+    assert proofs.is_proven(world.peer("w1"), *theirs, world.now)  # it is paid on
+    assert not proofs.is_proven(world.peer("w1"), NAME, ExpertId(0, 0), world.now)
     (left,) = world.book.leases.of_worker(world.peer("w1"))
     assert left.deployment.backbone == world.peer("second")
     assert world.state("w1") is GOOD

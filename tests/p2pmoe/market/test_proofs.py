@@ -48,3 +48,13 @@ def test_a_wrong_result_and_leaving_end_all() -> None:
     found.forget(A)
     found.forget(B)
     assert not found.is_proven(A, MODEL, E0, 1.0)
+
+
+def test_the_end_of_one_business_leaves_the_others_proven() -> None:
+    found = Proofs(100.0)
+    found.keep(A, ())
+    found.passed(A, MODEL, E0, 1.0)
+    found.passed(A, OTHER, E0, 1.0)
+    found.keep(A, {OTHER})
+    assert not found.is_proven(A, MODEL, E0, 1.0)
+    assert found.is_proven(A, OTHER, E0, 1.0)
