@@ -12,7 +12,8 @@
                          keys of a domain that it found wrong bar its new keys there
 
 Silence is counted apart and convicts nobody. What fell into an incident is taken back.
-A conviction is named by its case, so that hearing of it twice counts once. All but
+A conviction is named by its case, so that hearing of it twice counts once. Of those who
+are away the 100,000 that left last are known, and 100,000 convicted ones. All but
 strikes and times survives a restart; a suspension then begins anew. Domains are what a
 worker's device has now; the empty one is nobody's. Pure; times are monotonic seconds.
 Source: design/06, "Verification"; faults B34.
@@ -22,6 +23,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import TypeVar
 
 from mobile_worker.standing import StandingReason, StandingState
 from p2pmoe.market.incidents import Window
@@ -49,7 +51,11 @@ _CASES_TO_REFUSE = 2
 _MAX_STRIKES = 10_000
 _MAX_ACCUSERS = 8
 _MAX_KEPT = 64  # convictions of one domain
+_MAX_AWAY = 100_000  # keys, and as many convicted ones: keys are made for nothing
+_MAX_PLACES = 100_000  # domains, and pairs of backbone and domain
 _UNBEGUN = float("inf")  # a time of an earlier run, which begins anew
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
 
 
 class Strike(Enum):
@@ -100,6 +106,8 @@ class Standings:
         """Begin with nobody."""
         self.changed: set[PeerId] = set()
         self._records: dict[PeerId, Record] = {}
+        self._away: dict[PeerId, None] = {}  # who left first comes first
+        self._away_convicted: dict[PeerId, None] = {}
         self._suspended: dict[PeerId, float] = {}  # until
         self._convicted_at: dict[str, deque[float]] = {}  # by domain
         self._accused: dict[tuple[PeerId, str], set[PeerId]] = {}  # backbone, domain
@@ -124,19 +132,27 @@ class Standings:
                 if record.passes == 0:
                     self._suspended[peer] = _UNBEGUN
             for backbone in record.accusers:
-                self._accused.setdefault((backbone, record.domain), set()).add(peer)
+                self._accuse(backbone, record.domain, peer)
+            self._away[peer] = None
+        self._trim()
 
     def forget(self, peer: PeerId) -> None:
-        """Drop a key that has left, if nothing is known of it."""
+        """Drop a key that has left, if nothing is known of it; else keep it so long."""
         record = self._records.get(peer)
-        if record is not None and record == Record(domain=record.domain):
-            del self._records[peer]
-            self.changed.discard(peer)
+        if record is None:
+            return
+        if record == Record(domain=record.domain):
+            self._drop(peer)
+        else:
+            self._away[peer] = None
+            self._trim()
 
     # What is learned.
 
     def met(self, peer: PeerId, domain: str) -> None:
-        """Note where a key is now."""
+        """Note where a key is now; it is there."""
+        self._away.pop(peer, None)
+        self._away_convicted.pop(peer, None)
         if peer not in self._records or self._records[peer].domain != domain:
             self._touch(peer).domain = domain
 
@@ -177,7 +193,7 @@ class Standings:
         if backbone in record.accusers:
             return False
         record.accusers = (*record.accusers, backbone)[-_MAX_ACCUSERS:]
-        self._accused.setdefault((backbone, record.domain), set()).add(peer)
+        self._accuse(backbone, record.domain, peer)
         self._strike(_Struck(peer=peer, at=now, kind=Strike.ACCUSED, backbone=backbone))
         return True
 
@@ -293,6 +309,35 @@ class Standings:
         if domain:
             convicted = self._convicted_at.setdefault(domain, deque(maxlen=_MAX_KEPT))
             convicted.append(now)
+            _trim_oldest(self._convicted_at, _MAX_PLACES)
+
+    def _accuse(self, backbone: PeerId, domain: str, peer: PeerId) -> None:
+        self._accused.setdefault((backbone, domain), set()).add(peer)
+        _trim_oldest(self._accused, _MAX_PLACES)
+
+    def _trim(self) -> None:
+        """Forget those who left longest ago, above what is kept."""
+        while len(self._away) > _MAX_AWAY:
+            peer = next(iter(self._away))
+            del self._away[peer]
+            if self._records[peer].cases:
+                self._away_convicted[peer] = None
+            else:
+                self._drop(peer)
+        while len(self._away_convicted) > _MAX_AWAY:
+            self._drop(next(iter(self._away_convicted)))
+
+    def _drop(self, peer: PeerId) -> None:
+        record = self._records.pop(peer)
+        self.changed.discard(peer)
+        self._suspended.pop(peer, None)
+        self._away.pop(peer, None)
+        self._away_convicted.pop(peer, None)
+        for backbone in record.accusers:
+            accused = self._accused.get((backbone, record.domain), set())
+            accused.discard(peer)
+            if not accused:
+                self._accused.pop((backbone, record.domain), None)
 
     def _take_back(self, struck: "_Struck") -> None:
         record = self._touch(struck.peer)
@@ -310,3 +355,8 @@ class Standings:
 
     def _strike(self, struck: "_Struck") -> None:
         self._strikes.append(struck)
+
+
+def _trim_oldest(kept: dict[_Key, _Value], most: int) -> None:
+    while len(kept) > most:
+        del kept[next(iter(kept))]

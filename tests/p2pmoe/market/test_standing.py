@@ -1,6 +1,7 @@
 """What follows from checks: probation, suspension, refusal, pardon."""
 
 from mobile_worker.standing import StandingReason, StandingState
+from p2pmoe.market import standing
 from p2pmoe.market.incidents import Window
 from p2pmoe.market.standing import (
     AFTER_SUSPENSION_PASSES,
@@ -189,6 +190,39 @@ def test_who_left_without_a_trace_is_forgotten() -> None:
     found.forget(B)
     assert list(found.records) == [B]
     assert found.take_changed() == [B]
+
+
+def test_b34_a_stream_of_fresh_keys_does_not_fill_the_memory(monkeypatch) -> None:
+    """A backbone vouches for keys as they come and go, 300 bytes each."""
+    monkeypatch.setattr(standing, "_MAX_AWAY", 10)
+    monkeypatch.setattr(standing, "_MAX_PLACES", 10)
+    found = Standings()
+    found.met(A, "home")
+    found.passed(A, 30)
+    found.met(B, "flat")
+    found.convict(B, WRONG, b"1" * 32, 0.0)
+    found.convict(B, WRONG, b"2" * 32, 0.0)
+    found.forget(B)
+    for n in range(100):
+        peer = PeerId(n.to_bytes(32, "big"))
+        found.met(peer, f"d{n}")
+        found.vouched(peer, 1)
+        found.accused(peer, PeerId(bytes([n]) * 32), 1, 0.0)
+        found.forget(peer)
+    assert len(found.records) == 12
+    assert found.state(A) is StandingState.GOOD  # it is there
+    assert found.state(B) is StandingState.REFUSED
+    found.met(B, "home")
+    for n in range(100, 200):
+        peer = PeerId(n.to_bytes(32, "big"))
+        found.met(peer, f"d{n}")
+        found.convict(peer, WRONG, b"1" * 32, 0.0)
+        found.forget(peer)
+    assert len(found.records) == 22
+    assert found.state(B) is StandingState.REFUSED
+    again = Standings()
+    again.restored({PeerId(n.to_bytes(32, "big")): Record(passes=1) for n in range(50)})
+    assert len(again.records) == 10
 
 
 def test_strikes_are_three_kinds() -> None:
