@@ -17,11 +17,11 @@ Source: design/06, "Assignment"; research part D (EPLB, rarest-first, Storj doma
 """
 
 import hashlib
-import heapq
 from collections.abc import Iterable, Mapping
 
 from p2pmoe.market.coverage import FULL_PERMILLE, replica_overhead_bytes
 from p2pmoe.market.devices import Device, ExpertKey, layer_of
+from p2pmoe.market.rank_queue import RankQueue
 from p2pmoe.market.wanted import Order, Wanted, WantedState, order_of, rank
 
 __all__ = ["Assignment"]
@@ -30,6 +30,7 @@ _SCAN_ENTRIES = 256
 _TAIL = Order.TAIL
 # Urgency and place (which is the rank), key, version, state.
 _Entry = tuple[float, int, ExpertKey, int, WantedState]
+_Queue = RankQueue[_Entry]
 
 
 class Assignment:
@@ -39,7 +40,7 @@ class Assignment:
         """`tie_salt` is at most 64 random bytes, kept secret while it is in use."""
         self._salt = tie_salt
         self._states: dict[ExpertKey, WantedState] = {}
-        self._heaps: dict[Order, list[_Entry]] = {}
+        self._heaps: dict[Order, _Queue] = {}
         self._freed: dict[bytes, None] = {}
 
     def __len__(self) -> int:
@@ -119,8 +120,9 @@ class Assignment:
                 break
             self._hold(device, state)
             added.append(state.wanted.key)
-            if heap[0][4] is state:
-                _freshen(heap, order, state, state.stamps[order])
+            first = heap.top()
+            if first is not None and first[4] is state:
+                _freshen(heap, order, state, first[3])
         return added
 
     def fill_all(self, devices: Iterable[Device]) -> dict[bytes, list[ExpertKey]]:
@@ -154,8 +156,8 @@ class Assignment:
     def has_needs(self, order: Order) -> bool:
         """Whether any expert could be given to some device of this order."""
         heap = self._heap(order)
-        while heap:
-            _, _, _, version, state = heap[0]
+        while (first := heap.top()) is not None:
+            version, state = first[3:]
             if version == state.version == state.stamps[order]:
                 return True
             _freshen(heap, order, state, version)
@@ -190,17 +192,16 @@ class Assignment:
         if state.stamps[_TAIL] < 0 and _TAIL in self._heaps:
             self._queue_in(state, _TAIL)  # a first steady holder lets phones in
 
-    def _heap(self, order: Order) -> list[_Entry]:
+    def _heap(self, order: Order) -> _Queue:
         heap = self._heaps.get(order)
         if heap is None or len(heap) > 4 * len(self._states) + 1024:
-            heap = []
+            heap = RankQueue()
             for key, state in self._states.items():
                 found = state.ranks[order] = rank(state, order)
                 state.stamps[order] = -1
                 if found is not None:
-                    heap.append((*found, key, state.version, state))
+                    heap.push((*found, key, state.version, state))
                     state.stamps[order] = state.version
-            heapq.heapify(heap)
             self._heaps[order] = heap
         return heap
 
@@ -217,7 +218,7 @@ class Assignment:
             state.ranks[order] = found
             state.stamps[order] = state.version
             entry = (*found, state.wanted.key, state.version, state)
-            heapq.heappush(self._heaps[order], entry)
+            self._heaps[order].push(entry)
 
     def _tie(self, key: ExpertKey) -> int:
         """Return a hash by which experts of one layer lie together."""
@@ -230,11 +231,11 @@ class Assignment:
 
 
 def _neediest(
-    heap: list[_Entry], order: Order, device: Device, room_bytes: int
+    heap: _Queue, order: Order, device: Device, room_bytes: int
 ) -> WantedState | None:
     """Return what the device should add: the first of the heap, nearly always."""
-    while heap:
-        _, _, key, version, state = heap[0]
+    while (first := heap.top()) is not None:
+        _, _, key, version, state = first
         if version != state.version or version != state.stamps[order]:
             _freshen(heap, order, state, version)
         elif (
@@ -249,14 +250,13 @@ def _neediest(
 
 
 def _look_further(
-    heap: list[_Entry], order: Order, device: Device, room_bytes: int
+    heap: _Queue, order: Order, device: Device, room_bytes: int
 ) -> WantedState | None:
     """Look below the first of the heap, which the device cannot add or should not."""
     aside: list[_Entry] = []
     second: _Entry | None = None  # the best whose domain is already present
     chosen: WantedState | None = None
-    while heap and len(aside) < _SCAN_ENTRIES:
-        entry = heap[0]
+    while len(aside) < _SCAN_ENTRIES and (entry := heap.top()) is not None:
         urgency, _, key, version, state = entry
         if version != state.version or version != state.stamps[order]:
             _freshen(heap, order, state, version)
@@ -270,27 +270,24 @@ def _look_further(
                 break
             if there < FULL_PERMILLE:
                 second = second or entry
-        aside.append(heapq.heappop(heap))
+        aside.append(heap.pop())
     for entry in aside:
-        heapq.heappush(heap, entry)
+        heap.push(entry)
     if chosen is None and second is not None:
         chosen = second[4]
     return chosen
 
 
-def _freshen(
-    heap: list[_Entry], order: Order, state: WantedState, version: int
-) -> None:
+def _freshen(heap: _Queue, order: Order, state: WantedState, version: int) -> None:
     """Rank the top entry anew, or take it out if it is dead or the expert is full."""
     stamps = state.stamps
+    heap.pop()
     if version != stamps[order]:
-        heapq.heappop(heap)
         return
     found = state.ranks[order] = rank(state, order)
     if found is None:
         stamps[order] = -1
-        heapq.heappop(heap)
     else:
         now = state.version
         stamps[order] = now
-        heapq.heapreplace(heap, (*found, state.wanted.key, now, state))
+        heap.push((*found, state.wanted.key, now, state))

@@ -1,0 +1,78 @@
+"""Ranked entries, the most urgent first: a heap that stays in the processor's cache.
+
+A heap of a quarter of a million entries costs some forty cache misses for each of them
+that is ranked anew. Here entries lie unsorted in buckets by urgency; only the bucket
+that is most urgent now is sorted, and taken from its end. What is pushed below it
+waits in a small heap beside it. The order is that of one heap of all.
+
+Pure. An entry is a tuple whose first value is its urgency, and no two are equal before
+their last value.
+"""
+
+import heapq
+from collections.abc import Iterable
+from typing import Generic, TypeVar
+
+__all__ = ["RankQueue"]
+
+_BUCKETS = 2_048  # in one unit of urgency: some hundred entries each among 250,000
+
+_Entry = TypeVar("_Entry", bound=tuple[float, *tuple[object, ...]])
+
+
+class RankQueue(Generic[_Entry]):
+    """A priority queue of tuples."""
+
+    __slots__ = ("_at", "_buckets", "_n", "_order", "_run", "_side")
+
+    def __init__(self, entries: Iterable[_Entry] = ()) -> None:
+        self._at = -1
+        self._buckets: dict[int, list[_Entry]] = {}
+        self._order: list[int] = []  # a heap of the buckets' numbers
+        self._run: list[_Entry] = []  # the current bucket, its first entry last
+        self._side: list[_Entry] = []  # a heap of what was pushed at or before it
+        self._n = 0
+        for entry in entries:
+            self.push(entry)
+
+    def __len__(self) -> int:
+        return self._n
+
+    def push(self, entry: _Entry) -> None:
+        """Add an entry."""
+        self._n += 1
+        at = int(entry[0] * _BUCKETS)
+        if at <= self._at:
+            heapq.heappush(self._side, entry)
+            return
+        bucket = self._buckets.get(at)
+        if bucket is None:
+            self._buckets[at] = [entry]
+            heapq.heappush(self._order, at)
+        else:
+            bucket.append(entry)
+
+    def top(self) -> _Entry | None:
+        """Return the first entry, None if there is none."""
+        run, side = self._run, self._side
+        if run:
+            return side[0] if side and side[0] < run[-1] else run[-1]
+        if side:
+            return side[0]
+        if not self._order:
+            return None
+        self._at = heapq.heappop(self._order)
+        self._run = self._buckets.pop(self._at)
+        self._run.sort(reverse=True)
+        return self._run[-1]
+
+    def pop(self) -> _Entry:
+        """Take the first entry out; there is one."""
+        run, side = self._run, self._side
+        if not run and not side and self.top() is None:
+            raise IndexError("pop of an empty queue")
+        self._n -= 1
+        run = self._run
+        if not run or (side and side[0] < run[-1]):
+            return heapq.heappop(side)
+        return run.pop()

@@ -1,0 +1,37 @@
+import heapq
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from p2pmoe.market.rank_queue import RankQueue
+
+
+def test_an_empty_queue_has_no_first() -> None:
+    queue: RankQueue[tuple[float, int]] = RankQueue()
+    assert queue.top() is None
+    with pytest.raises(IndexError, match="empty"):
+        queue.pop()
+    queue.push((1.0, 1))
+    assert (queue.pop(), len(queue), queue.top()) == ((1.0, 1), 0, None)
+
+
+@given(st.integers(0, 2**32), st.sampled_from([1, 1000, 10**6]))
+def test_the_order_is_that_of_one_heap(seed: int, steps: int) -> None:
+    """Urgencies that are coarse lie together in a bucket, fine ones apart."""
+    rng = random.Random(seed)
+    heap: list[tuple[float, int]] = []
+    queue = RankQueue(heap)
+    for number in range(300):
+        if heap and rng.random() < 0.45:
+            assert queue.top() == heap[0]
+            assert queue.pop() == heapq.heappop(heap)
+        else:
+            entry = (rng.randrange(4 * steps) / steps, number)
+            heapq.heappush(heap, entry)
+            queue.push(entry)
+        assert len(queue) == len(heap)
+    while heap:
+        assert queue.pop() == heapq.heappop(heap)
+    assert queue.top() is None
