@@ -23,7 +23,7 @@ from mobile_worker.contribute.memory_groups import free_in_groups
 from p2pmoe.errors import ConfigurationError
 from p2pmoe.market.price import PriceSettings
 from p2pmoe.network.acme.settings import AcmeSettings
-from p2pmoe.network.blob_filling import Blobs, open_blobs
+from p2pmoe.network.blob_filling import open_blobs
 from p2pmoe.network.errors import InviteBroken
 from p2pmoe.network.folder import OperatorFolder, locked
 from p2pmoe.network.hosted import HostedNetwork, hosted_network
@@ -132,8 +132,7 @@ async def run_operator(
     """
     folder = OperatorFolder(config.folder)
     with contextlib.ExitStack() as held:
-        blobs = open_blobs(folder.blobs, config.blob_bytes)
-        together = _together(config, folder, clock, held, blobs)
+        together = None if config.only else _together(config, folder, clock, held)
         hosted = hosted_network(folder, config.market, config.ledger, only=config.only)
         files = LiveFiles(
             folder=folder,
@@ -142,6 +141,7 @@ async def run_operator(
             trusted_proxies=config.trusted_proxies,
         )
         live = files.read()
+        blobs = open_blobs(folder.blobs, config.blob_bytes)  # with keys beside it
         source = _status_alone if together is None else together.status
         async with trio.open_nursery() as nursery:
             if config.acme is not None:
@@ -162,7 +162,9 @@ async def run_operator(
                 on_hangup, functools.partial(_reload, files, relay, invite)
             )
             if together is not None and hosted.signer and relay.inside is not None:
-                await together.start(nursery, hosted.signer, relay.inside)
+                await together.start(
+                    nursery, hosted.signer, relay.inside, blobs.filling
+                )
             started(
                 Started(
                     relay=relay,
@@ -191,11 +193,8 @@ def _together(
     folder: OperatorFolder,
     clock: Clock,
     held: contextlib.ExitStack,
-    blobs: Blobs,
-) -> "Together | None":
+) -> "Together":
     """Lock market and ledger for this process, before anything is opened."""
-    if config.only:
-        return None
     # A relay alone needs no database, and does not load one.
     from p2pmoe.network.together import Together  # noqa: PLC0415
 
@@ -205,7 +204,6 @@ def _together(
         held,
         opening_credit_uc=config.opening_credit_uc,
         prices=config.prices,
-        filling=blobs.filling,
     )
 
 

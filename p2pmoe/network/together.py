@@ -58,9 +58,8 @@ class Together:
         *,
         opening_credit_uc: int,
         prices: PriceSettings,
-        filling: BlobFilling | None = None,
     ) -> None:
-        self._filling = filling
+        self._filling: BlobFilling | None = None
         self._folder = folder
         self._clock = clock
         self._opening_credit_uc = opening_credit_uc
@@ -84,9 +83,17 @@ class Together:
         return self._status.sections
 
     async def start(
-        self, nursery: trio.Nursery, network: Network, inside: Endpoint
+        self,
+        nursery: trio.Nursery,
+        network: Network,
+        inside: Endpoint,
+        filling: BlobFilling | None = None,
     ) -> None:
-        """Start market and ledger in `nursery`; return once both are up."""
+        """Start market and ledger in `nursery`; return once both are up.
+
+        `filling` is what brings shards into the relay's folder, by what they know.
+        """
+        self._filling = filling
         if self._filling is not None:
             nursery.start_soon(self._filling.run)
         members = {
