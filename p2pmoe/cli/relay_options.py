@@ -117,7 +117,7 @@ StandbyPay = Annotated[
     typer.Option(
         "--standby",
         metavar="CREDITS",
-        help="What the held replicas of a model get for one epoch, called or not.",
+        help="What held replicas get for one epoch in all, called or not.",
     ),
 ]
 PublicUrl = Annotated[

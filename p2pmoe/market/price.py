@@ -21,7 +21,7 @@ class PriceSettings:
     """What the operator chooses.
 
     base_uc: what a mean paid row costs. epoch_s: how long a table holds at least.
-    standby_uc: what the replicas of one model get for being held through one epoch.
+    standby_uc: what replicas get, in all, for being held through one epoch.
     """
 
     base_uc: int = DEFAULT_BASE_UC

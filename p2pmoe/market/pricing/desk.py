@@ -10,8 +10,10 @@ killed in between goes on with the old one, and no number ever names two tables.
 was drawn up, or the next free one where the clock was set back.
 
 In the first two minutes, and in as many after our own relay was away, coverage is not
-known, and an epoch that begins then changes no price. Nobody is paid for standing by in
-an epoch that began before us.
+known, and an epoch that begins then changes no price; nor does one that comes sooner
+than half an epoch after the last, by a clock that was set. Nobody is paid for standing
+by in an epoch that began before us. What an epoch gives for it is divided among models
+by their paid demand: anybody can list models, and copies of them.
 
 Pure; `now` is monotonic seconds, `wall_us` microseconds since 1970.
 """
@@ -96,6 +98,7 @@ class PriceDesk:
         self._started_us: int | None = None
         self._settles_us = 0  # coverage is known from then on
         self._wall_us = 0
+        self._turned_at = float("-inf")
         parts.leases.on_live = self.lease_changed
 
     @property
@@ -172,9 +175,12 @@ class PriceDesk:
         """
         self.synchronise(wall_us)
         epoch, over = epoch_at(wall_us, self._epoch_us), self._epoch
-        self._epoch = epoch
         if over is None or epoch.number <= over.number:
+            self._epoch = epoch
             return None
+        if now < self._turned_at + self._parts.settings.epoch_s / 2:
+            return None
+        self._epoch, self._turned_at = epoch, now
         self._sweep()
         papers = list(self._papers(over, now))
         is_settled = wall_us >= self._settles_us
@@ -199,17 +205,13 @@ class PriceDesk:
             return
         parts = self._parts
         since = now - (self._wall_us - over.from_us) / 1e6
-        terms = PaperTerms(
-            network=parts.network,
-            standby_uc=parts.settings.standby_uc,
-            salt=parts.salt,
-        )
-        if not terms.standby_uc:
-            return
-        for name in {each.manifest_hash for each in parts.roster.listings}:
+        for name, pot_uc in self._pots().items():
             told, model = self._told.get(name), self._models[name]
-            if told is None:
+            if told is None or not pot_uc:
                 continue
+            terms = PaperTerms(
+                network=parts.network, standby_uc=pot_uc, salt=parts.salt
+            )
             replicas = self._replicas(name, since, now)
             paper = draw_up_paper(
                 terms, (name, model), told.content_hash, over, replicas
@@ -217,6 +219,16 @@ class PriceDesk:
             if paper is not None:
                 raw = paper.pack()
                 yield SignedPaper(raw, sign_standby(raw, parts.sign), paper.to_us)
+
+    def _pots(self) -> dict[bytes, int]:
+        """Return each model's part of what an epoch gives; all of it to an only one."""
+        most_uc = self._parts.settings.standby_uc
+        names = sorted({each.manifest_hash for each in self._parts.roster.listings})
+        if len(names) == 1:
+            return {names[0]: most_uc}
+        paid = {name: sum(self._models[name].paid.units.values()) for name in names}
+        total = max(1, sum(paid.values()))
+        return {name: most_uc * units // total for name, units in paid.items()}
 
     def _replicas(self, name: bytes, since: float, now: float) -> Iterator[Replica]:
         """Yield what has been held since an instant, by workers that count."""

@@ -61,7 +61,7 @@ class PaperTerms:
     """
 
     network: bytes
-    standby_uc: int  # H: of one epoch, for each model
+    standby_uc: int  # H: of one epoch, for the one model
     salt: bytes
 
 

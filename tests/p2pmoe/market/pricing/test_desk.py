@@ -193,9 +193,29 @@ def test_a_clock_that_is_set_back_uses_no_number_twice() -> None:
     desk = world.book.prices
     assert desk.turn(world.now, 0) is None
     assert desk.turn(world.now, 200_000_000) is None
-    assert desk.turn(world.now, 601_000_000) is not None
+    assert desk.turn(world.now + 400, 601_000_000) is not None
     world.take(world.book.adopt_prices(world.now))
     assert world.table().epoch == number + 1
+
+
+def test_a_clock_that_goes_to_and_fro_moves_no_price_twice() -> None:
+    """At an epoch's border, some seconds back and forth: a twentieth, not a third."""
+    world = World()
+    world.serve("a", 4)
+    world.epochs(1)
+    desk = world.book.prices
+
+    def multiplier() -> int:
+        return desk.models[NAME].rows[FIRST.packed].multiplier
+
+    before = multiplier()
+    border_us = world.wall_us
+    for _ in range(6):
+        assert desk.turn(world.now + 2, border_us - 1_000_000) is None
+        assert desk.turn(world.now + 4, border_us + 1_000_000) is None
+    assert multiplier() == before
+    world.epochs(1)
+    assert multiplier() != before
 
 
 def test_just_after_a_start_or_an_outage_no_price_moves() -> None:
@@ -287,6 +307,37 @@ def test_by_default_nothing_is_paid_for_standing_by() -> None:
     world = World()
     world.serve("a", 8)
     assert world.epochs(3) == []
+
+
+def test_a_model_that_a_stranger_lists_takes_nothing_of_the_pot() -> None:
+    """It passes its own canaries, and holds its own experts: nobody pays for it."""
+    world = World(prices=CREDIT)
+    world.serve("a", 8)
+    strange = make_manifest(n_layers=1, n_experts=1, name="strange")
+    world.notice("stranger", strange)
+    for listing in world.book.roster.listings.values():
+        listing.heard_at = 1e6  # both are there all the time
+    world.serve("mallory", 40)
+    for lease in list(world.book.leases.of_worker(world.peer("mallory"))):
+        held = wire.Held(lease=lease.lease_id, experts=tuple(lease.experts))
+        world.take(world.book.held(world.peer("mallory"), held, world.now))
+    assert len(world.book.leases.of_worker(world.peer("mallory"))) == 2
+    world.epochs(1)
+    world.pay((FIRST, 100), minute=1)
+    (signed,) = world.epochs(1)
+    paper = StandbyPaper.parse(signed.raw)
+    assert (paper.manifest_hash, paper.pot_uc) == (NAME, 1_000_000)
+    theirs = Paid(
+        manifest_hash=manifest_hash(strange),
+        from_us=0,
+        to_us=60_000_000,
+        counts=((ExpertId(0, 0), 100),),
+    )
+    world.book.prices.paid(theirs)  # whoever pays itself gets a part, for the fee
+    papers = [StandbyPaper.parse(each.raw) for each in world.epochs(1)]
+    assert sum(paper.pot_uc for paper in papers) <= 1_000_000
+    assert len(papers) == 2
+    assert len(world.book.roster.listings) == 2
 
 
 def test_an_epoch_that_was_slept_through_is_not_paid() -> None:
