@@ -4,8 +4,10 @@ Contract: pure. Own receipts are checked by themselves first: both signatures ov
 bytes as they were filed, numbers and sums that only grow, no two different vouchers of
 one number. Then they are compared with the ledger's rows, as `ledger receipts --json`
 prints them: what the ledger acknowledged must be there, or be covered by a later
-voucher of its tab; what each row adds must be what the vouchers say. Rows that the
-ledger stored before the first own receipt are older than this copy, and no difference.
+voucher of its tab, and so must be here what the ledger has: vouchers are cumulative,
+and each side files several as one; what the rows add must be what the vouchers say.
+Rows that the ledger stored before the first own receipt are older than this copy, and
+no difference.
 """
 
 from collections import defaultdict
@@ -263,7 +265,10 @@ def _of_own(
 
 
 def _of_sums(own: Sequence[Checked], rows: Sequence[LedgerRow]) -> list[Difference]:
-    """Find rows that add another amount than their vouchers say."""
+    """Find rows that add another amount than their vouchers say.
+
+    Rows that we lack, and a later one covers, count with the next that we have.
+    """
     ours = {one.hash: one for one in own}
     by_key: defaultdict[VoucherKey, list[LedgerRow]] = defaultdict(list)
     for row in rows:
@@ -272,19 +277,20 @@ def _of_sums(own: Sequence[Checked], rows: Sequence[LedgerRow]) -> list[Differen
     wrong = []
     for found in by_key.values():
         found.sort(key=lambda row: row.number)
-        for before, row in zip([None, *found], found, strict=False):
+        earlier: Checked | None = None
+        told_uc, is_first = 0, True  # since the last row that we have too
+        for row in found:
+            told_uc += row.amount_uc
             one = ours.get(row.hash)
-            if one is None or (before is not None and before.hash not in ours):
+            if one is None:
                 continue
-            earlier = ours[before.hash].voucher if before is not None else None
-            added = one.voucher.amount_uc - (earlier.amount_uc if earlier else 0)
+            added = one.voucher.amount_uc
+            added -= earlier.voucher.amount_uc if earlier is not None else 0
             # The first row told need not be the tab's first: it may add less.
-            is_right = row.amount_uc == added or (
-                before is None and 0 <= row.amount_uc < added
-            )
-            if not is_right:
-                what = f"adds {added} micro-credits, {row.amount_uc} in the ledger"
+            if told_uc != added and not (is_first and 0 <= told_uc < added):
+                what = f"adds {added} micro-credits, {told_uc} in the ledger"
                 wrong.append(_difference(one, what))
+            earlier, told_uc, is_first = one, 0, False
     return wrong
 
 
@@ -293,6 +299,10 @@ def _not_here(
 ) -> tuple[list[Difference], int]:
     """Return accepted rows that this copy lacks, and how many are older than it."""
     ours = {one.hash for one in own}
+    covered = {
+        key: found[-1].voucher.number
+        for key, found in _by_key(own, accepted=True).items()
+    }
     began_us = min((one.receipt.answered_us for one in own), default=None)
     began = "9" if began_us is None else format_us(max(0, began_us - _OLDER_US))
     lacking, older = [], 0
@@ -302,6 +312,8 @@ def _not_here(
         if row.time < began:
             older += 1
             continue
+        if row.number < covered.get(row.key, 0):
+            continue  # its backbone filed it; we filed a later one, which holds it
         lacking.append(
             Difference(
                 voucher=row.hash,

@@ -118,6 +118,19 @@ def test_a_tabs_beginning_may_lie_before_what_is_told(made):
     assert len(differences([own_of(signed[2])], [more], tab)) == 1
 
 
+def test_what_a_later_voucher_covers_need_not_be_in_the_copy(made):
+    """Its backbone filed each alone, we filed two as one."""
+    tab, signed, rows = made
+    own = [own_of(signed[0]), own_of(signed[2])]
+    assert differences(own, rows, tab) == []
+    (what,) = differences(own, [rows[0], rows[1] | {"amount_uc": 1}, rows[2]], tab)
+    assert what.startswith("adds ")
+    assert differences([own_of(signed[0])], rows, tab) == [
+        "pending in the ledger, not in this copy",
+        "pending in the ledger, not in this copy",
+    ]
+
+
 def test_rows_from_before_this_copy_are_older_not_different(made):
     tab, signed, rows = made
     early = rows[0] | {"time": "2026-10-01T00:00:00.000000Z"}
