@@ -7,6 +7,7 @@ desk; one of them lies.
 
 import contextlib
 from collections.abc import AsyncIterator
+from random import Random
 
 import pytest
 import trio
@@ -188,6 +189,7 @@ class World:
                     tie_salt=b"salt",
                     first_serial=0,
                     canaries=CanarySettings(period_s=360.0),  # a tenth of an hour
+                    random=Random(9),
                 ),
                 Remembered(),
             )

@@ -22,7 +22,7 @@ async def test_the_relay_hands_on_and_a_worker_starts_from_a_damaged_store(
     tmp_path: Path,
 ) -> None:
     texts = await trio.to_thread.run_sync(texts_of_a_single_process)
-    with trio.fail_after(100):
+    with trio.fail_after(240):
         async with network_running(
             tmp_path, workers=("hub", "edge-1"), apart=False
         ) as network:
@@ -40,7 +40,7 @@ async def test_the_relay_hands_on_and_a_worker_starts_from_a_damaged_store(
             await network.start("edge-1")
             await network.live("hub", "edge-1")
             folder = tmp_path / "edge-1"
-            with trio.fail_after(30):
+            with trio.fail_after(60):
                 while True:
                     said = await trio.to_thread.run_sync(ask_worker, folder, "status")
                     if 0 < said["experts_leased"] == said["experts_held"]:

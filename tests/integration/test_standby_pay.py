@@ -38,7 +38,7 @@ async def asked(network: Network, *words: str) -> dict[str, Any]:
 @trio_test
 async def test_replicas_are_paid_and_all_verifies(tmp_path: Path) -> None:
     options = ("--price-epoch", str(EPOCH_S), "--standby", "1")
-    with trio.fail_after(120):
+    with trio.fail_after(240):
         async with network_running(
             tmp_path, workers=["hub", "edge-1"], apart=False, market=options
         ) as network:
