@@ -99,6 +99,7 @@ class Remembered:
             LookupError,
             TypeError,
             AttributeError,
+            OverflowError,
             RecursionError,
         ) as exc:
             raise MemoryFileBroken("not the market's memory file") from exc

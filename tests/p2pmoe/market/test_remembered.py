@@ -57,7 +57,14 @@ def test_the_file_is_replaced_whole(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "[]", "{}", '{"version": 2}', '{"version":1,"holdings":{"x":[]},"prices":{}}'],
+    [
+        "",
+        "[]",
+        "{}",
+        '{"version": 2}',
+        '{"version":1,"holdings":{"x":[]},"prices":{}}',
+        '{"version":1,"holdings":{},"attendance":{"aa":[1%s,1,1]}}' % ("0" * 400),
+    ],
 )
 def test_any_other_text_is_broken(text: str, tmp_path: Path) -> None:
     path = tmp_path / "market.json"
