@@ -5,7 +5,8 @@ round counts the spans that are over and were not counted, and sends those of th
 ten minutes, the oldest first: nothing acknowledges a PAID message, and the market takes
 each span once, by its borders. Nothing is remembered on disk: after a restart, however
 late, it begins ten minutes before the last filing, and the same spans are counted from
-the same filings. A model without paid rows in a span gets no message.
+the same filings. A model without paid rows in a span gets no message, nor has a span
+any whose leaves are damaged: the others are told all the same.
 """
 
 import logging
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from ledger.errors import LedgerError, StoreUnavailable
+from ledger.errors import DifferenceFound, LedgerError, StoreUnavailable
 from ledger.paid_demand import PaidRows, last_filed_us, paid_rows, paid_spans
 from ledger.store import Store
 from mobile_worker.expert_id import ExpertId
@@ -23,6 +24,9 @@ from mobile_worker.messages.codec import Message
 from relay.keys import PeerId
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from ledger.database import LedgerFolder
     from ledger.periods import Period
 
 __all__ = ["PAID_SPAN_US", "PaidRounds"]
@@ -85,7 +89,7 @@ class PaidRounds:
             spans = paid_spans(connection, self._span_us, since_us, now_us)
             counted = self._counted
             self._counted = {
-                span: counted.get(span) or paid_rows(connection, reader.folder, span)
+                span: counted.get(span) or _rows_of(connection, reader.folder, span)
                 for span in spans
             }
         self._until_us = now_us
@@ -109,3 +113,13 @@ class PaidRounds:
         if not isinstance(now_us, int):
             raise TypeError(now_us)
         return now_us
+
+
+def _rows_of(
+    connection: "Connection", folder: "LedgerFolder", span: "Period"
+) -> PaidRows:
+    try:
+        return paid_rows(connection, folder, span)
+    except DifferenceFound as exc:
+        _LOG.error("a span of paid demand is left out: %s", exc)
+        return {}

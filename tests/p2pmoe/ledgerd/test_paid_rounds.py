@@ -4,8 +4,9 @@ import pytest
 import trio
 import trio.testing
 
-from ledger.errors import StoreUnavailable
+from ledger.errors import DifferenceFound, StoreUnavailable
 from mobile_worker.expert_id import ExpertId
+from p2pmoe.ledgerd import paid_rounds
 from p2pmoe.ledgerd.paid_rounds import PAID_SPAN_US, PaidRounds
 from tests.support.ledger_world import World
 from tests.support.trio_test import trio_test
@@ -120,6 +121,28 @@ def test_what_was_lost_comes_again(store, world):
     world.now_us += PAID_SPAN_US
     market.take(told.round())
     assert market.rows == rows_of(0, 1)
+
+
+def test_leaves_that_are_damaged_hold_up_no_others(store, world, monkeypatch):
+    told, market = rounds(store, world), Market()
+    tab = world.tab(store.grant(world.order()).result(60))
+    tab.file(store, 0)
+    world.now_us += PAID_SPAN_US
+    read = paid_rounds.paid_rows
+    damaged = []
+
+    def paid_rows(connection, folder, span):
+        damaged[:] = damaged or [span]
+        if span in damaged:
+            raise DifferenceFound("its leaves are gone")
+        return read(connection, folder, span)
+
+    monkeypatch.setattr(paid_rounds, "paid_rows", paid_rows)
+    assert told.round() == []
+    tab.file(store, 1)
+    world.now_us += PAID_SPAN_US
+    market.take(told.round())
+    assert market.rows == rows_of(1)
 
 
 @trio_test
