@@ -23,7 +23,7 @@ from p2pmoe.market.pricing.drops import Drop, Drops
 from p2pmoe.market.pricing.epochs import MAX_EPOCH
 from p2pmoe.market.pricing.holdings import Coverage, DomainHoldings
 from p2pmoe.market.pricing.model import ExpertRow, ModelPrices
-from p2pmoe.market.pricing.paid import PaidDemand
+from p2pmoe.market.pricing.paid import MAX_TIME_US, PaidDemand
 from p2pmoe.market.pricing.scarcity import MAX_MULTIPLIER, MIN_MULTIPLIER
 from p2pmoe.strict_json import NotStrict, parse_json
 
@@ -35,7 +35,6 @@ _VERSION = 1
 _MAX_MODELS = 1_000
 _MAX_DEPTH = 6
 _MAX_DIGITS = 20
-_MAX_TIME_US = 1 << 62
 _MAX_SUM = 1 << 50
 _U32 = (1 << 32) - 1
 _MAX_DOMAIN_CHARS = 200
@@ -116,8 +115,8 @@ def _parsed(told: dict[str, Any]) -> ModelPrices:
         rows=rows,
         epoch=_whole(told["epoch"], MAX_EPOCH),
         base_uc=_whole(told["base_uc"], MAX_AMOUNT_UC),
-        as_of_us=_whole(told["as_of_us"], _MAX_TIME_US),
-        paid=PaidDemand(units, _whole(told["counted_to_us"], _MAX_TIME_US)),
+        as_of_us=_whole(told["as_of_us"], MAX_TIME_US),
+        paid=PaidDemand(units, _whole(told["counted_to_us"], MAX_TIME_US)),
         holdings=DomainHoldings(drops),
     )
 
@@ -144,7 +143,7 @@ def _drop(expert: object, domain: object, until_us: object, permille: object) ->
     return Drop(
         _whole(expert, _U32),
         domain,
-        _whole(until_us, _MAX_TIME_US),
+        _whole(until_us, MAX_TIME_US),
         _whole(permille, _MAX_SUM),
     )
 

@@ -11,10 +11,11 @@ Integers alone, in 1/256 of a row, so that a file keeps them exactly. Pure.
 from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 
-__all__ = ["HALF_LIFE_US", "MAX_ROWS", "PaidDemand"]
+__all__ = ["HALF_LIFE_US", "MAX_ROWS", "MAX_TIME_US", "PaidDemand"]
 
 HALF_LIFE_US = 1_800_000_000
 MAX_ROWS = 1 << 40  # of one expert, in all: far above what is ever paid in an hour
+MAX_TIME_US = 1 << 62
 _UNIT = 256
 _FADE_ONE = 1 << 32
 
@@ -44,7 +45,7 @@ class PaidDemand:
     ) -> bool:
         """Add one span's rows of known experts; return whether it counted."""
         from_us, to_us = span_us
-        if from_us < self.counted_to_us or to_us <= from_us:
+        if not self.counted_to_us <= from_us < to_us <= MAX_TIME_US:
             return False
         self.counted_to_us = to_us
         for expert, n_rows in counts:

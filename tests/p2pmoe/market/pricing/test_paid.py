@@ -1,7 +1,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from p2pmoe.market.pricing.paid import HALF_LIFE_US, MAX_ROWS, PaidDemand
+from p2pmoe.market.pricing.paid import (
+    HALF_LIFE_US,
+    MAX_ROWS,
+    MAX_TIME_US,
+    PaidDemand,
+)
 
 MINUTE_US = 60_000_000
 
@@ -28,6 +33,7 @@ def test_unknown_experts_and_bad_spans_are_left_out() -> None:
     assert not paid.take((9, 20), [(1, 3)], {1})
     assert not paid.take((20, 20), [(1, 3)], {1})
     assert not paid.take((20, 15), [(1, 3)], {1})
+    assert not paid.take((20, MAX_TIME_US + 1), [(1, 3)], {1})  # beyond the file
     assert paid.units == {1: 3 * 256}
     assert paid.version == 1
 
