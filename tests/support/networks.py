@@ -70,8 +70,9 @@ class Books:
 class Network:
     """The running parts by name: relay, market, ledgerd, backbone, hub, edge-1..3."""
 
-    def __init__(self, folder: Path, nursery: trio.Nursery) -> None:
+    def __init__(self, folder: Path, nursery: trio.Nursery, memory: str = "") -> None:
         self.folder = folder
+        self._memory = memory
         self.invite = str(folder / "net" / "invite.json")
         self.peers: dict[str, str] = {}  # worker's name -> peer id in hex
         self._stage = Stage(folder)
@@ -152,7 +153,8 @@ class Network:
         report = await self.start(
             name,
             *("contribute", "--invite", self.invite, "--yes", "--preset", "max"),
-            *("--memory", _MEMORY.get(name, _EDGE_MEMORY), "--domain", name),
+            *("--memory", self._memory or _MEMORY.get(name, _EDGE_MEMORY)),
+            *("--domain", name),
             *("--data", str(self.folder / name), *hub),
         )
         self.peers[name] = str(report["peer_id"])
@@ -297,14 +299,16 @@ async def network_running(
     model: str = "pocket",
     apart: bool = True,
     market: Sequence[str] = (),
+    memory: str = "",
 ) -> AsyncIterator[Network]:
     """Run a network in a folder, all of its experts covered, all workers live.
 
     With `apart` market and ledger are processes of their own, else the relay's;
-    `market` are further options of whoever runs the market.
+    `market` are further options of whoever runs the market, `memory` is every
+    worker's, else none can hold all experts.
     """
     async with trio.open_nursery() as nursery:
-        network = Network(folder, nursery)
+        network = Network(folder, nursery, memory)
         try:
             await _start_services(network, market, apart=apart)
             async with trio.open_nursery() as starting:
