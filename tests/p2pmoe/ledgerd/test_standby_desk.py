@@ -1,7 +1,5 @@
 """STANDBY papers behind a node: booked, answered, repeated, of the market alone."""
 
-from unittest.mock import Mock
-
 import pytest
 import trio
 
@@ -97,7 +95,11 @@ async def test_a_fault_of_ours_ends_nothing_and_may_go_away(scene):
         (ZeroDivisionError(), "see its log"),
         (StoreBusy("waited long"), "waited long"),
     ):
-        scene.store.book_standby = Mock(side_effect=fault)
+
+        def fail(*_: object, fault: Exception = fault) -> None:
+            raise fault
+
+        scene.store.book_standby = fail
         answer = await scene.answer(message)
         assert answer.error.startswith("later: ")
         assert told in answer.error
