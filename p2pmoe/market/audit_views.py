@@ -15,7 +15,7 @@ from p2pmoe.market.canary_plan import HolderView
 from p2pmoe.market.deployments import Listing
 from p2pmoe.market.judging import Voice
 from p2pmoe.market.lease import Lease, LeaseState, LeaseTable
-from p2pmoe.market.referee import Candidate, Witnesses
+from p2pmoe.market.referee import Candidate, Candidates
 from p2pmoe.market.roster import Roster
 from p2pmoe.market.standing import Standings
 from relay.keys import PeerId
@@ -80,10 +80,10 @@ class AuditViews:
             for peer, word in said.items()
         ]
 
-    def witnesses(self) -> Witnesses:
+    def candidates(self) -> Candidates:
         """Return where a referee looks for who may compute a serving again."""
-        return Witnesses(
-            holders=self._candidates,
+        return Candidates(
+            holders=self._holders,
             backbones=self._backbones,
             is_backbone=self.is_backbone,
             domain=self.domain,
@@ -93,9 +93,7 @@ class AuditViews:
         """Tell whether a peer lists any model."""
         return any(each.backbone == peer for each in self._roster.listings)
 
-    def _candidates(
-        self, manifest_hash: bytes, expert: ExpertId
-    ) -> Sequence[Candidate]:
+    def _holders(self, manifest_hash: bytes, expert: ExpertId) -> Sequence[Candidate]:
         return [
             Candidate(
                 peer=lease.worker,

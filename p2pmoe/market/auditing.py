@@ -85,7 +85,7 @@ class Auditing:
             parts.roster, parts.leases, self.standings, parts.random
         )
         self._canaries = Canaries(parts.settings, parts.random, self._views.listed)
-        self._referee = Referee(self._views.witnesses(), parts.random)
+        self._referee = Referee(self._views.candidates(), parts.random)
         self._telling = Telling(self.standings)
         self._kicks: list[Kick] = []
         self._risen: list[Worker] = []
@@ -184,7 +184,7 @@ class Auditing:
     # What time says.
 
     def tick(self, now: float) -> list[Send]:
-        """Close and open rounds, ask further witnesses, tell what has changed."""
+        """Close and open rounds, ask further referees, tell what has changed."""
         self.standings.expire(now)
         for closed in self._canaries.take_closed(now):
             self._close(closed, now)

@@ -22,7 +22,7 @@ from p2pmoe.market.canary_round import HASH_BYTES
 from p2pmoe.market.outgoing import Send
 from relay.keys import PeerId
 
-__all__ = ["Candidate", "Referee", "Witnesses"]
+__all__ = ["Candidate", "Candidates", "Referee"]
 
 _MAX_UNDER_WAY = 64
 _MAX_TRIES = 3
@@ -41,7 +41,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Witnesses:
+class Candidates:
     """Where candidates and domains are looked up.
 
     holders, backbones: who has an expert of a manifest now. is_backbone: whether a peer
@@ -61,7 +61,7 @@ class _Question:
     asked: Recompute
     ledger: PeerId
     number: int = 0
-    witness: PeerId | None = None
+    referee: PeerId | None = None
     until: float = 0.0
     tried: set[PeerId] = field(default_factory=set)
 
@@ -69,9 +69,9 @@ class _Question:
 class Referee:
     """All questions of the ledger under way."""
 
-    def __init__(self, witnesses: Witnesses, random: Random) -> None:
+    def __init__(self, candidates: Candidates, random: Random) -> None:
         """Begin with none."""
-        self._witnesses = witnesses
+        self._candidates = candidates
         self._random = random
         self._questions: dict[int, _Question] = {}  # by the ledger's number
         # Above those of canaries, which have 48 bits and count from there.
@@ -93,7 +93,7 @@ class Referee:
         return [self._next(question, now)]
 
     def answered(self, peer: PeerId, answer: CanaryAnswer, now: float) -> list[Send]:
-        """Take a witness's answer; [] if none was asked by this number."""
+        """Take a referee's answer; [] if none was asked by this number."""
         question = self._find(peer, answer.number)
         if question is None:
             return []
@@ -109,42 +109,42 @@ class Referee:
         return [Send(question.ledger, said)]
 
     def lost(self, peer: PeerId, now: float) -> list[Send]:
-        """A witness is gone: ask the next one."""
-        waiting = [q for q in self._questions.values() if q.witness == peer]
+        """A referee is gone: ask the next one."""
+        waiting = [q for q in self._questions.values() if q.referee == peer]
         return [self._next(question, now) for question in waiting]
 
     def tick(self, now: float) -> list[Send]:
-        """Ask somebody else where a witness has said nothing in time."""
+        """Ask somebody else where a referee has said nothing in time."""
         late = [q for q in self._questions.values() if q.until <= now]
         return [self._next(question, now) for question in late]
 
     def next_due(self) -> float | None:
-        """Return when the next witness is late."""
+        """Return when the next referee is late."""
         return min((q.until for q in self._questions.values()), default=None)
 
     def _find(self, peer: PeerId, number: int) -> _Question | None:
         for question in self._questions.values():
-            if question.number == number and question.witness == peer:
+            if question.number == number and question.referee == peer:
                 return question
         return None
 
     def _next(self, question: _Question, now: float) -> Send:
-        """Ask the next witness, or say that there is none."""
-        witness = self._choose(question)
-        if witness is None:
+        """Ask the next referee, or say that there is none."""
+        referee = self._choose(question)
+        if referee is None:
             del self._questions[question.asked.number]
             reason = "no answer" if question.tried else "no other holder"
             return _unanswered(question.ledger, question.asked, reason)
         self._next_number += 1
-        question.number, question.witness = self._next_number, witness
+        question.number, question.referee = self._next_number, referee
         question.until = now + _WITHIN_S + _GRACE_S
-        question.tried.add(witness)
-        return Send(witness, _canary(question))
+        question.tried.add(referee)
+        return Send(referee, _canary(question))
 
     def _choose(self, question: _Question) -> PeerId | None:
         if len(question.tried) >= _MAX_TRIES:
             return None
-        asked, look = question.asked, self._witnesses
+        asked, look = question.asked, self._candidates
         barred = {asked.worker, *_avoided(asked), *question.tried}
         domains = {look.domain(peer) for peer in (asked.worker, *_avoided(asked))}
         (expert,) = asked.expert

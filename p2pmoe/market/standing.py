@@ -247,14 +247,14 @@ class Standings:
         """Return the seconds until its suspension is over, 0 if there is none."""
         return max(0.0, self._suspended.get(peer, now) - now)
 
-    def may_convict(self, witness: PeerId, accused: PeerId) -> bool:
+    def may_convict(self, voice: PeerId, accused: PeerId) -> bool:
         """Tell whether a device is known well enough for its word against another's.
 
         Names are cheap: nobody convicts who is better known than itself, unless it is
         past a newcomer's checks.
         """
         least = min(ESTABLISHED_PASSES, self.of(accused).credit)
-        return self.of(witness).credit >= least
+        return self.of(voice).credit >= least
 
     def closed_s(self, domain: str, now: float) -> float:
         """Return for how long a domain's new keys are not taken yet; 0 if they are."""

@@ -59,15 +59,15 @@ def test_voices_say_who_is_known(world) -> None:
     assert (second.is_known, second.domain) == (False, "")
 
 
-def test_witnesses_hold_the_expert(world) -> None:
-    witnesses = views_of(world).witnesses()
-    holders = witnesses.holders(NAME, ExpertId(0, 0))
+def test_candidates_hold_the_expert(world) -> None:
+    candidates = views_of(world).candidates()
+    holders = candidates.holders(NAME, ExpertId(0, 0))
     assert {each.domain for each in holders} == {"w1", "w2"}
-    assert witnesses.holders(NAME, ExpertId(77, 0)) == []
-    assert witnesses.holders(b"x" * 32, ExpertId(0, 0)) == []
-    assert witnesses.backbones(NAME, ExpertId(0, 0)) == []
-    assert witnesses.is_backbone(world.peer(BACKBONE))
-    assert not witnesses.is_backbone(world.peer("w1"))
+    assert candidates.holders(NAME, ExpertId(77, 0)) == []
+    assert candidates.holders(b"x" * 32, ExpertId(0, 0)) == []
+    assert candidates.backbones(NAME, ExpertId(0, 0)) == []
+    assert candidates.is_backbone(world.peer(BACKBONE))
+    assert not candidates.is_backbone(world.peer("w1"))
 
 
 def test_of_very_many_a_part_is_looked_at(world, monkeypatch) -> None:

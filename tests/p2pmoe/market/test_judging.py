@@ -17,7 +17,7 @@ def voice(n: int, said: bytes, domain: str = "", *, known: bool = True) -> Voice
     return Voice(peer=peer(n), domain=domain or f"d{n}", said=said, is_known=known)
 
 
-def anyone(_witness: PeerId, _accused: PeerId) -> bool:
+def anyone(_voice: PeerId, _accused: PeerId) -> bool:
     return True
 
 
@@ -75,8 +75,8 @@ def test_a_domain_that_differs_in_itself_has_no_vote() -> None:
 def test_nobody_convicts_who_is_better_known() -> None:
     credit = {peer(1): 30, peer(2): 30, peer(3): 150}
 
-    def may_convict(witness: PeerId, accused: PeerId) -> bool:
-        return credit[witness] >= min(200, credit[accused])
+    def may_convict(voice: PeerId, accused: PeerId) -> bool:
+        return credit[voice] >= min(200, credit[accused])
 
     voices = [voice(1, WRONG), voice(2, WRONG), voice(3, RIGHT)]
     found = judge(voices, {}, may_convict)

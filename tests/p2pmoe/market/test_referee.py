@@ -7,7 +7,7 @@ import pytest
 from mobile_worker.expert_id import ExpertId
 from mobile_worker.messages import Canary, CanaryAnswer, Recompute, Recomputed
 from mobile_worker.messages.codec import encode_message
-from p2pmoe.market.referee import Candidate, Referee, Witnesses
+from p2pmoe.market.referee import Candidate, Candidates, Referee
 from relay.keys import PeerId
 
 WORKER, NEAR, FAR, NEW, THIRD, BACKBONE, LEDGER = (
@@ -25,7 +25,7 @@ class Rig:
         self.known = {WORKER, NEAR, FAR, THIRD}
         self.holders = [WORKER, NEAR, FAR, NEW]
         self.backbones = [BACKBONE]
-        witnesses = Witnesses(
+        candidates = Candidates(
             holders=lambda name, expert: [
                 Candidate(peer=p, domain=self.domains[p], is_known=p in self.known)
                 for p in self.holders
@@ -35,7 +35,7 @@ class Rig:
             is_backbone=lambda peer: peer in {BACKBONE, SECOND_BACKBONE},
             domain=lambda peer: self.domains.get(peer, ""),
         )
-        self.referee = Referee(witnesses, Random(1))
+        self.referee = Referee(candidates, Random(1))
 
     def ask(self, number: int = 1, avoid: tuple[PeerId, ...] = (), now: float = 0.0):
         asked = Recompute(
