@@ -39,7 +39,7 @@ from relay.keys import PeerId, short_id
 if TYPE_CHECKING:
     from mobile_worker.shards.http_source import HttpSource
 
-__all__ = ["Allowance", "FinderParts", "OtherHolders", "ShardFinder", "Unlimited"]
+__all__ = ["Allowance", "FinderParts", "OtherHolders", "ShardFinder"]
 
 logger = logging.getLogger("p2pmoe.contribute")
 
@@ -58,22 +58,6 @@ class Allowance(Protocol):
     def fetched(self, n_bytes: int) -> None:
         """Take note of bytes that came by HTTP; the node counts those of its links."""
         ...
-
-
-class Unlimited:
-    """An allowance without an end; `n_bytes` came so far."""
-
-    def __init__(self) -> None:
-        """Begin at nothing."""
-        self.n_bytes = 0
-
-    def may_fetch(self) -> bool:
-        """Say yes."""
-        return True
-
-    def fetched(self, n_bytes: int) -> None:
-        """Count."""
-        self.n_bytes += n_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

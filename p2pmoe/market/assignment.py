@@ -171,11 +171,6 @@ class Assignment:
         state = _neediest(self._heap(order), order, device, room_bytes)
         return None if state is None else state.wanted.key
 
-    def below_floor(self) -> list[WantedState]:
-        """Return what needs repair, the soonest lost first."""
-        found = [state for state in self._states.values() if state.is_below_floor]
-        return sorted(found, key=lambda state: (state.lost_in_s, state.tie))
-
     def overhead_bytes(self) -> int:
         """Return the memory that all replication costs beyond one copy of each."""
         return sum(

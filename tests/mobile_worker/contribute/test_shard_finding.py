@@ -8,7 +8,6 @@ import pytest
 import trio
 
 from mobile_worker import messages
-from mobile_worker.contribute.shard_finding import Unlimited
 from mobile_worker.links.memory import MemoryNode
 from mobile_worker.links.node import NodeSettings
 from mobile_worker.session.identity import Identity
@@ -121,11 +120,3 @@ async def test_b39_a_holder_that_lies_is_found_out_and_passed_over(
             # At most as many as were under way together learned it by themselves.
             sizes = [len(shard) for shard in stage.model.shards.values()]
             assert n_bytes_asked(liar) <= 4 * max(sizes)
-
-
-def test_an_allowance_without_an_end_counts() -> None:
-    allowance = Unlimited()
-    allowance.fetched(3)
-    allowance.fetched(4)
-    assert allowance.may_fetch()
-    assert allowance.n_bytes == 7

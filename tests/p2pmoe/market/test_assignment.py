@@ -205,7 +205,7 @@ def test_b34_copies_in_one_domain_keep_nobody_else_out() -> None:
     crowd = [make_device(f"s{i}", DeviceClass.LAPTOP, 3, "same") for i in range(50)]
     assignment.fill_all(crowd)
     assert [s.n_replicas for s in assignment.states.values()] == [2, 2, 2]
-    assert all(s.is_below_floor for s in assignment.below_floor())
+    assert all(state.is_below_floor for state in assignment.states.values())
     honest = make_device("honest", DeviceClass.LAPTOP, 3, "elsewhere")
     assert set(assignment.fill(honest)) == set(assignment.states)
 
