@@ -249,7 +249,7 @@ class Auditing:
             self._accused(audit.worker, backbone, n, now)
 
     def _accused(self, peer: PeerId, backbone: PeerId, n: int, now: float) -> None:
-        """A backbone found a worker wrong: it gets no more of its work."""
+        """Take an accusation: the worker gets no more of that backbone's work."""
         self.standings.accused(peer, backbone, n, now)
         worker = self._parts.roster.workers.get(peer)
         others: set[bytes] = set()  # models that it goes on with
@@ -324,8 +324,9 @@ class Auditing:
         for peer in ruling.wrong:
             self._convict(peer, StandingReason.WRONG_CANARY, closed.seed, now)
         for peer in ruling.wrong_here:
-            for backbone in closed.backbones_of(expert):
-                if not self.incidents.covers(now, backbone):
+            said = closed.said_of(expert)[peer]
+            for backbone, word in closed.backbones_of(expert).items():
+                if word != said and not self.incidents.covers(now, backbone):
                     self._accused(peer, backbone, 1, now)
         if ruling.doubted:
             self._canaries.doubt(closed.manifest_hash, expert)

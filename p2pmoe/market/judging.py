@@ -8,12 +8,14 @@ may vote against others. The backbone that lists the model is asked where it mat
                   agrees with nobody else has proved nothing.
     they differ   right is what two voices say, one of them a known domain's, and more
                   than say anything else. Who said otherwise is wrong for sure if two of
-                  these voices are known no worse than itself; else it is in doubt.
+                  these domains are known no worse than itself; if it is one and the
+                  backbone, the business with that backbone ends; else it is in doubt.
     one domain    where no two domains hold the expert the backbone's word decides, and
                   ends the business with that backbone alone.
 
-Nobody is convicted by one voice. A backbone against two known domains is the one that
-erred. Pure.
+Nobody is convicted by one domain, with a backbone or without: whoever makes a backbone
+and one worker, for a model of its own, would have anybody refused who takes a lease of
+it. A backbone against two known domains is the one that erred. Pure.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -38,8 +40,9 @@ class Voice:
 class Ruling:
     """What one expert's answers came to.
 
-    wrong: confirmed by two voices. wrong_here: by a backbone's word alone. doubted: two
-    results, and nobody can say which is right. erred: backbones that were wrong.
+    wrong: confirmed by two domains. wrong_here: by a backbone's word, with one domain
+    or alone. doubted: two results, and nobody can say which is right. erred: backbones
+    that were wrong.
     """
 
     passed: tuple[PeerId, ...] = ()
@@ -128,6 +131,7 @@ def _against(
     judges = [v for v in voices if v.said == right and v.domain in known]
     has_backbone = right in backbones.values()
     wrong: list[PeerId] = []
+    wrong_here: list[PeerId] = []
     doubted: list[PeerId] = []
     for voice in voices:
         if voice.said == right:
@@ -137,12 +141,17 @@ def _against(
             for each in judges
             if each.is_known and may_convict(each.peer, voice.peer)
         }
-        is_sure = len(able - {voice.domain}) + has_backbone >= 2
-        (wrong if is_sure else doubted).append(voice.peer)
+        n_able = len(able - {voice.domain})
+        if n_able >= 2:
+            wrong.append(voice.peer)
+        else:
+            is_here = n_able == 1 and has_backbone
+            (wrong_here if is_here else doubted).append(voice.peer)
     erred = [peer for peer, said in backbones.items() if said != right]
     return Ruling(
         passed=_peers([v for v in voices if v.said == right]),
         wrong=tuple(wrong),
+        wrong_here=tuple(wrong_here),
         doubted=tuple(doubted),
         erred=tuple(erred) if len(known) >= 2 else (),
     )

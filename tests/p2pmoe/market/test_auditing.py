@@ -182,11 +182,7 @@ def test_a_backbones_word_ends_its_own_business_alone(world) -> None:
     world.notice("second", other)
     world.demand("second", b"", has_disk=False)
     world.says["second"] = honest
-    world.offer("w1", 40, domain="w1")
-    world.after(1)
-    for lease in world.book.leases.of_worker(world.peer("w1")):
-        held = Held(lease=lease.lease_id, experts=tuple(lease.experts))
-        world.take(world.book.held(world.peer("w1"), held, world.now))
+    hold_all(world, "w1", 40)
     world.pass_time(5)
     assert len(world.book.leases.of_worker(world.peer("w1"))) == 2
     theirs = (manifest_hash(other), ExpertId(0, 0))
@@ -204,6 +200,35 @@ def test_a_backbones_word_ends_its_own_business_alone(world) -> None:
     assert len(world.book.leases.of_worker(world.peer("w1"))) == 1
     holders = world.told(BACKBONE, Placement).holders
     assert len(holders) == 1  # w2
+
+
+def test_a_backbone_and_its_friend_have_nobody_refused(world) -> None:
+    """A model of its own, one worker that it vouches for: a trap for whoever comes."""
+    world.start(["w1", "w2"])
+    world.pass_time(5)
+    trap = make_manifest(n_layers=1, n_experts=200, name="trap")
+    name = manifest_hash(trap)
+    world.notice("mallory", trap)
+    world.demand("mallory", name, has_disk=True)
+    hold_all(world, "friend", 200, models=(name,))
+    world.pass_time(20)
+    assert world.state("friend") is GOOD
+    for liar in ("friend", "mallory"):
+        world.says[liar] = wrong
+    hold_all(world, "w1", 300)
+    assert len(world.book.leases.of_worker(world.peer("w1"))) == 2
+    world.pass_time(20)
+    assert world.state("w1") is GOOD
+    (left,) = world.book.leases.of_worker(world.peer("w1"))
+    assert left.deployment.backbone == world.peer(BACKBONE)
+
+
+def hold_all(world: AuditedWorld, name: str, slots: int, **changes: object) -> None:
+    world.offer(name, slots, domain=name, **changes)
+    world.after(1)
+    for lease in list(world.book.leases.of_worker(world.peer(name))):
+        held = Held(lease=lease.lease_id, experts=tuple(lease.experts))
+        world.take(world.book.held(world.peer(name), held, world.now))
 
 
 def test_reports_of_strangers_and_on_strangers_are_ignored(world) -> None:
