@@ -112,8 +112,9 @@ class Roster:
     def seen_from(self, peer: PeerId, prefix: str) -> None:
         """Note the network prefix from which a relay sees a peer; "" if it cannot tell.
 
-        Peers that have not offered yet are among them: of more than a million the one
-        named first is forgotten.
+        Peers that have not offered yet are among them, and those whose leases have
+        ended: they may be connected still, and the relay does not say it again. Of more
+        than a million the one named first is forgotten.
         """
         self._prefixes.pop(peer, None)
         if prefix:
@@ -127,7 +128,6 @@ class Roster:
 
     def leave(self, peer: PeerId) -> Worker | None:
         """Forget a peer; return the worker that it was, if it was one."""
-        self._prefixes.pop(peer, None)
         return self.workers.pop(peer, None)
 
     def check_room(self, backbone: PeerId) -> None:

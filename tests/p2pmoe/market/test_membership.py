@@ -43,6 +43,17 @@ def test_b34_fifty_identities_behind_one_address_are_one_domain() -> None:
     assert {state.coverage.permille for state in states} == {1900}
 
 
+def test_b34_who_lets_its_leases_lapse_is_still_where_the_relay_sees_it() -> None:
+    """It stays connected, so the relay has nothing new to say; and it offers again."""
+    world = listed()
+    for end in (world.book.lost, lambda p, now: world.book.revoke_worker(p, "", now)):
+        world.book.seen_from(world.peer("w"), "203.0.113.0/24", world.now)
+        join(world, "w", 2, domain="site 1")
+        world.take(end(world.peer("w"), world.now))
+        join(world, "w", 2, domain="site 2")
+        assert device(world, "w").domain == "net 203.0.113.0/24"
+
+
 def test_where_the_relay_cannot_tell_the_declared_domain_counts() -> None:
     world = listed()
     world.book.seen_from(world.peer("w"), "", world.now)
