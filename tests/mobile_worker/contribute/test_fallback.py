@@ -9,6 +9,7 @@ import trio
 from mobile_worker import messages
 from mobile_worker.contribute import fallback
 from mobile_worker.contribute.fallback import fallback_lease_id
+from mobile_worker.contribute.rendezvous import choose_experts
 from mobile_worker.links.events import LostReason, PeerBack
 from mobile_worker.shards.desk import placement_blob
 from relay.keys import PeerId
@@ -149,9 +150,14 @@ async def test_it_chooses_what_fits_and_what_few_hold(tmp_path: Path) -> None:
         size = len(stage.model.shards[stage.leased[0]])
         memory = 3 * size * 4 // 3 + 4
         stage.backbone.heard.clear()
-        async with stage.worker(memory_bytes=memory):
+        async with stage.worker(memory_bytes=memory) as running:
             held = await until_held(stage, 3)
-            assert set(held.experts) & set(stage.leased[6:])
+            worker = running.started[0].peer_id
+        sizes = [(expert, len(stage.model.shards[expert])) for expert in stage.leased]
+        few_hold = choose_experts(
+            worker, sizes, dict.fromkeys(many.experts, 1), 3 * size
+        )
+        assert held.experts == few_hold
 
 
 @trio_test(autojump=True)
