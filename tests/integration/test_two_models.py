@@ -15,6 +15,7 @@ from ledger.balances import balances
 from ledger.database import Reader
 from mobile_worker.arithmetic.formats.block_format import Format
 from p2pmoe.client import Completion
+from p2pmoe.demo.facts import Metrics
 from p2pmoe.demo.network import Api, wait_until_ready
 from tests.benchmarks.synthetic_moe import SyntheticMoe, write_moe
 from tests.support.generations import PROMPTS, Generation, texts_of_a_single_process
@@ -40,6 +41,15 @@ async def started(network: Network, name: str, model: Path, *more: str) -> Api:
     return api
 
 
+async def has_workers(api: Api) -> None:
+    """Wait until a backbone takes workers for live: else it computes all by itself."""
+    while True:
+        metrics = Metrics(await api.metrics())
+        if metrics.total("p2pmoe_worker_status", status="live"):
+            return
+        await trio.sleep(0.1)
+
+
 async def answer(api: Api) -> Completion:
     generation = Generation()
     await generation.run(api.url, PROMPTS[0])
@@ -62,6 +72,7 @@ async def test_two_backbones_of_two_models_share_their_workers(tmp_path: Path) -
             other = await started(
                 network, "other", model, "--ram", "24M", "--invite", network.invite
             )
+            await has_workers(other)
             first, second = await network.answer(PROMPTS[0]), await answer(other)
             assert first.text == texts[PROMPTS[0]]
             assert second.text == right
