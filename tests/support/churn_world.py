@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
+from random import Random
 
 import trio
 
@@ -82,6 +83,7 @@ class ChurnWorld(World):
                 sign=self.market_identity.sign,
                 tie_salt=b"churn",
                 first_serial=0,
+                random=Random(7),
             ),
             Remembered(),
         )

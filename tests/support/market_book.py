@@ -1,6 +1,7 @@
 """A market's book with named peers: says what they say, and sorts what is sent."""
 
 from collections.abc import Mapping
+from random import Random
 from typing import TypeVar
 
 from mobile_worker.expert_id import ExpertId
@@ -51,6 +52,7 @@ class BookWorld:
                 first_serial=0,
                 prices=prices or PriceSettings(),
                 models=models or {},
+                random=Random(7),
             ),
             self.remembered,
         )

@@ -1,6 +1,7 @@
 import contextlib
 import logging
 from pathlib import Path
+from random import Random
 
 import pytest
 import trio
@@ -153,6 +154,7 @@ def make_book(remembered: Remembered) -> Book:
         sign=identity_of("market").sign,
         tie_salt=b"salt",
         first_serial=0,
+        random=Random(7),
     )
     return Book(settings, remembered)
 
