@@ -275,5 +275,5 @@ class PotEmpty(StandbyRefused):
 
     advice = (
         "Fill the pot with `p2pmoe ledger standby fund`, set the most of one epoch "
-        "with `p2pmoe ledger policy set --standby-credits`."
+        "with `p2pmoe ledger policy set --standby`."
     )

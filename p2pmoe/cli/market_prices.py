@@ -131,9 +131,9 @@ def _one(data: Path | None, prefix: str | None) -> "tuple[bytes, ModelPrices]":
     if len(fitting) == 1:
         return fitting[0], models[fitting[0]]
     ids = ", ".join(name.hex()[:8] for name in (fitting or list(models))[:8])
-    what = "no model" if not fitting else f"{len(fitting)} models"
-    of = f" begin with {prefix[:64]!r}" if prefix else ""
-    raise ConfigurationError(f"{what}{of}", advice=f"name one with --model: {ids}")
+    what = "no model begins" if not fitting else f"{len(fitting)} models begin"
+    of = f"{what} with {prefix[:64]!r}" if prefix else f"{len(fitting)} models"
+    raise ConfigurationError(of, advice=f"name one with --model: {ids}")
 
 
 def _packed(text: str) -> int:

@@ -42,6 +42,18 @@ BooksFile = Annotated[
         help="What `p2pmoe ledger receipts --json` printed, in place of asking.",
     ),
 ]
+# Of a statement; `closing` is the sum of what stands before it.
+_AMOUNTS = (
+    "opening",
+    "earned",
+    "standby",
+    "fees",
+    "reversed",
+    "penalties",
+    "rounding",
+    "paid",
+    "closing",
+)
 _PARTS = ("pending", "held", "available", "clearing")  # of what is owed at the end
 _MAX_BOOKS_BYTES = 1 << 30
 _DAY_US = 86_400_000_000
@@ -169,12 +181,11 @@ def _statement(
     if as_json:
         print_json(told)
         return
-    names = ("opening", "earned", "fees", "reversed", "penalties", "rounding", "paid")
     values: dict[str, object] = {"worker": told.get("worker", "")}
     span = told.get("period")
     if isinstance(span, dict):
         values["period"] = f"[{span.get('start')}, {span.get('end')})"
-    values |= {name: told.get(name, "") for name in (*names, "closing")}
+    values |= {name: told.get(name, "") for name in _AMOUNTS}
     accounts = told.get("accounts")
     parts = accounts.get("closing") if isinstance(accounts, dict) else None
     if isinstance(parts, dict):

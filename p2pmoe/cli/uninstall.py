@@ -35,7 +35,8 @@ def _uninstall(data: Data = None, purge: Purge = False, yes: Yes = False) -> Non
     _remove_service(folder)
     if is_in_use(folder / "identity"):
         raise IdentityInUse(
-            f"a worker runs on {folder}", advice="end it first: p2pmoe drain"
+            f"a worker runs on {folder}",
+            advice=f"end it first: p2pmoe drain --data {folder}",
         )
     if purge:
         _purge(folder, yes=yes)

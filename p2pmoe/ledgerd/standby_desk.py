@@ -69,7 +69,7 @@ class StandbyDesk:
             future = self._store.book_standby(message.paper, message.signature)
             booked = future.result()
         except RemoteError as exc:
-            _LOG.warning("standby paper not booked: %s", exc)
+            _LOG.warning("standby paper not booked: %s. %s", exc, exc.advice)
             return f"{_LATER}{exc}" if isinstance(exc, PotEmpty) else str(exc)
         except LedgerError as exc:
             _LOG.warning("standby paper not booked yet: %s", exc)

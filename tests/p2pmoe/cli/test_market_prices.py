@@ -97,7 +97,7 @@ def test_several_models_are_told_apart(folder: Path) -> None:
     )
     assert document_of(folder, "prices", "--model", "CD")["model"] == OTHER.hex()
     unknown = run(folder, "prices", "--model", "ee").exception
-    assert str(unknown) == "no model begin with 'ee'"
+    assert str(unknown) == "no model begins with 'ee'"
 
 
 def test_without_a_file_the_folder_is_asked_for(tmp_path: Path) -> None:

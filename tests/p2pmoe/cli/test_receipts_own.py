@@ -7,6 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
+from ledger.amounts import parse_credits
 from ledger.claims import FiledStatus
 from ledger.errors import DifferenceFound, FormatRefused, PeriodRefused
 from ledger.receipt_document import receipt_document
@@ -153,6 +154,18 @@ def test_a_statement_says_what_is_held_back(folders, monkeypatch, accounts):
     assert result.exit_code == 0, result.output
     assert "closing\t3.000000" in result.stdout
     assert ("held\t2.000000" in result.stdout) == bool(accounts and accounts != 7)
+
+
+def test_the_lines_of_a_statement_add_up_to_its_closing(folders, monkeypatch):
+    told = {"opening": "9.000000", "earned": "0.500000", "standby": "7.000000"}
+    told |= {"fees": "0.020000", "reversed": "0.003000", "penalties": "0.004000"}
+    told |= {"rounding": "0.000001", "paid": "6.000000", "closing": "10.472999"}
+    monkeypatch.setattr(receipts_own, "_asking", lambda *_: told)
+    shown = run("statement", "--data", folders[0]).stdout
+    lines = dict(line.split("\t") for line in shown.splitlines()[1:])
+    uc = {name: parse_credits(lines[name]) for name in told}
+    closing_uc, added = uc.pop("closing"), ("opening", "earned", "standby")
+    assert closing_uc == sum(n if name in added else -n for name, n in uc.items())
 
 
 def test_a_refused_one_is_listed_with_its_reason(folders, tmp_path):

@@ -45,4 +45,5 @@ def test_a_running_worker_is_not_pulled_from_under(worker):
     shown = run_here("uninstall", "--purge", "--yes", "--data", worker)
     identity.release()
     assert isinstance(shown.exception, IdentityInUse)
+    assert shown.exception.advice == f"end it first: p2pmoe drain --data {worker}"
     assert (worker / "identity").exists()

@@ -87,6 +87,18 @@ async def test_why_it_is_not_booked_is_said_in_one_line(scene):
     assert (await scene.answer(scene.message(paper_of(scene.world, ADA)))).error == ""
 
 
+@trio_test
+async def test_the_operator_reads_what_to_do_about_it(scene, caplog):
+    paper = paper_of(scene.world, ADA, pot_uc=100_000)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(scene.desk.run)
+        await scene.answer(scene.message(paper))
+        nursery.cancel_scope.cancel()
+    (line,) = [text for text in caplog.messages if "not booked" in text]
+    assert "pot holds" in line
+    assert "`p2pmoe ledger policy set --standby`" in line
+
+
 @running
 async def test_a_fault_of_ours_ends_nothing_and_may_go_away(scene):
     works = scene.store.book_standby
