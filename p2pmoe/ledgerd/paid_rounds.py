@@ -11,6 +11,7 @@ any whose leaves are damaged: the others are told all the same.
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
@@ -24,9 +25,6 @@ from mobile_worker.messages.codec import Message
 from relay.keys import PeerId
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
-    from ledger.database import LedgerFolder
     from ledger.periods import Period
 
 __all__ = ["PAID_SPAN_US", "PaidRounds"]
@@ -87,9 +85,12 @@ class PaidRounds:
                 until_us = last_filed_us(connection)
             since_us = max(0, min(until_us, now_us) - _N_SPANS * self._span_us)
             spans = paid_spans(connection, self._span_us, since_us, now_us)
-            counted = self._counted
+            counted, count = (
+                self._counted,
+                partial(paid_rows, connection, reader.folder),
+            )
             self._counted = {
-                span: counted.get(span) or _rows_of(connection, reader.folder, span)
+                span: counted.get(span) or _count_or_leave_out(count, span)
                 for span in spans
             }
         self._until_us = now_us
@@ -115,11 +116,11 @@ class PaidRounds:
         return now_us
 
 
-def _rows_of(
-    connection: "Connection", folder: "LedgerFolder", span: "Period"
+def _count_or_leave_out(
+    count: Callable[["Period"], PaidRows], span: "Period"
 ) -> PaidRows:
     try:
-        return paid_rows(connection, folder, span)
+        return count(span)
     except DifferenceFound as exc:
         _LOG.error("a span of paid demand is left out: %s", exc)
         return {}
