@@ -6,16 +6,14 @@ A line is one JSON object in UTF-8, ended by a newline, at most `MAX_LINE_BYTES`
     {"version": 1, "result": {...}}
     {"version": 1, "error": {"message", "advice"}}
 
-Nothing in a line is trusted before it was checked: both ends read strict JSON, bounded
-in depth and digits.
+Nothing in a line is trusted before it was checked (`p2pmoe.local_socket.lines`).
 """
 
-import json
 from collections.abc import Mapping
-from typing import Any
 
 from p2pmoe.contributor.errors import ControlRefused, WorkerSilent
-from p2pmoe.strict_json import NotStrict, parse_json
+from p2pmoe.local_socket.lines import pack_line, read_line
+from p2pmoe.strict_json import NotStrict
 
 __all__ = [
     "MAX_LINE_BYTES",
@@ -27,26 +25,23 @@ __all__ = [
 ]
 
 MAX_LINE_BYTES = 4 << 20
-_VERSION = 1
-_MAX_DEPTH = 8
-_MAX_DIGITS = 20  # a signed 64-bit integer
 _MAX_TEXT = 1000
 
 
 def pack_request(operation: str, params: Mapping[str, object]) -> bytes:
     """Return the line that asks for an operation."""
-    return _line({"operation": operation, "params": params})
+    return pack_line({"operation": operation, "params": params})
 
 
 def pack_result(result: Mapping[str, object]) -> bytes:
     """Return the line that answers it."""
-    return _line({"result": result})
+    return pack_line({"result": result})
 
 
 def pack_error(message: str, advice: str = "") -> bytes:
     """Return the line that says why not."""
     error = {"message": message[:_MAX_TEXT], "advice": advice[:_MAX_TEXT]}
-    return _line({"error": error})
+    return pack_line({"error": error})
 
 
 def parse_request(line: bytes) -> tuple[str, dict[str, object]]:
@@ -56,7 +51,7 @@ def parse_request(line: bytes) -> tuple[str, dict[str, object]]:
         ControlRefused: the line is no request.
     """
     try:
-        fields = _fields(line)
+        fields = read_line(line, MAX_LINE_BYTES)
     except NotStrict as exc:
         raise ControlRefused(f"a request that {exc}") from exc
     operation, params = fields.get("operation"), fields.get("params")
@@ -73,7 +68,7 @@ def parse_answer(line: bytes) -> dict[str, object]:
         WorkerSilent: the line is no answer.
     """
     try:
-        fields = _fields(line)
+        fields = read_line(line, MAX_LINE_BYTES)
     except NotStrict as exc:
         raise WorkerSilent(f"the worker's answer {exc}") from exc
     error, result = fields.get("error"), fields.get("result")
@@ -83,20 +78,3 @@ def parse_answer(line: bytes) -> dict[str, object]:
     if not isinstance(result, dict):
         raise WorkerSilent("the worker's answer holds neither result nor error")
     return result
-
-
-def _line(fields: Mapping[str, object]) -> bytes:
-    return json.dumps({"version": _VERSION, **fields}).encode() + b"\n"
-
-
-def _fields(line: bytes) -> dict[str, Any]:
-    if len(line) > MAX_LINE_BYTES or not line.endswith(b"\n"):
-        raise NotStrict(f"has {len(line)} bytes and does not end")
-    try:
-        text = line.decode()
-    except UnicodeDecodeError as exc:
-        raise NotStrict("is not UTF-8") from exc
-    fields = parse_json(text, max_depth=_MAX_DEPTH, max_digits=_MAX_DIGITS)
-    if not isinstance(fields, dict) or fields.get("version") != _VERSION:
-        raise NotStrict(f"is not of version {_VERSION}")
-    return fields

@@ -11,13 +11,13 @@ message and advice. Nothing in a line is trusted before it was checked. Pure, bu
 finding where the socket lies.
 """
 
-import json
 from collections.abc import Mapping
 from typing import Any, cast
 
 from ledger import errors
 from ledger.errors import FormatRefused, LedgerError
-from p2pmoe.strict_json import NotStrict, parse_json
+from p2pmoe.local_socket.lines import pack_line, read_line
+from p2pmoe.strict_json import NotStrict
 
 __all__ = [
     "MAX_LINE_BYTES",
@@ -29,9 +29,6 @@ __all__ = [
 ]
 
 MAX_LINE_BYTES = 16 << 20
-_VERSION = 1
-_MAX_DEPTH = 12
-_MAX_DIGITS = 20  # a signed 64-bit integer
 _MAX_TEXT = 2000
 _EXIT_CODES = (1, 2, 3)
 
@@ -109,19 +106,14 @@ def _rebuilt(fields: Mapping[str, object]) -> LedgerError:
 
 
 def _line(fields: Mapping[str, object]) -> bytes:
-    line = json.dumps({"version": _VERSION, **fields}).encode() + b"\n"
+    line = pack_line(fields)
     if len(line) > MAX_LINE_BYTES:
         raise FormatRefused(f"a line of {len(line)} bytes, at most {MAX_LINE_BYTES}")
     return line
 
 
 def _fields(line: bytes) -> dict[str, Any]:
-    if len(line) > MAX_LINE_BYTES or not line.endswith(b"\n"):
-        raise FormatRefused(f"a line of {len(line)} bytes that does not end")
     try:
-        fields = parse_json(line.decode(), max_depth=_MAX_DEPTH, max_digits=_MAX_DIGITS)
-    except (NotStrict, UnicodeDecodeError) as exc:
-        raise FormatRefused(f"a line that is no JSON: {exc}") from exc
-    if not isinstance(fields, dict) or fields.get("version") != _VERSION:
-        raise FormatRefused(f"a line that is not of version {_VERSION}")
-    return fields
+        return read_line(line, MAX_LINE_BYTES)
+    except NotStrict as exc:
+        raise FormatRefused(f"a line that {exc}") from exc

@@ -1,5 +1,5 @@
 """A running service's own socket: its user's commands, and nobody else's.
 
-`address` finds it in a folder of any depth, `serving` answers lines at it, `asking` is
-the other end.
+`address` finds it in a folder of any depth, `lines` reads and writes what goes over it,
+`serving` answers at it, `asking` is the other end.
 """
