@@ -128,6 +128,7 @@ class Figures:
         facts.pauses, facts.duty = governor.decision.pauses, governor.decision.duty
         facts.readings = governor.readings
         facts.use = self._use(parts, now)
+        facts.is_asking = parts.market_side.is_asking
         standing = parts.market_side.standing
         facts.kicked, facts.probation = standing.kicked, standing.probation
         facts.kicked_ends = facts.probation_ends = standing.ends_when(now)

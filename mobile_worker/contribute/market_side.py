@@ -84,6 +84,11 @@ class MarketSide:
         self._suspension = SuspensionWatch()
         self._was_leased = False
 
+    @property
+    def is_asking(self) -> bool:
+        """Whether it asks for experts and may hear in a moment that there are some."""
+        return self._offers.is_first
+
     def said(self, message: messages.Message) -> None:
         """Take a message of the market.
 

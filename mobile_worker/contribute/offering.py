@@ -21,6 +21,11 @@ class OfferTimes:
         self._pause_s = _FIRST_PAUSE_S
         self._answered = False
 
+    @property
+    def is_first(self) -> bool:
+        """Whether no offer has waited in vain yet: the answer may be on its way."""
+        return not self._answered and self._pause_s <= 2 * _FIRST_PAUSE_S
+
     def is_due(self, now: float) -> bool:
         """Say whether to offer now; the next one is then planned."""
         if self._answered or now < self._due_at:

@@ -109,6 +109,7 @@ class Facts:
     relay_is_up: bool = False
     relay_detail: str = ""
     relay_heard_s: float | None = None  # since anything was read of a relay
+    is_asking: bool = False  # the market, for experts, and since a moment
     n_leased: int = 0
     n_held: int = 0
     fetched_bytes: int = 0
@@ -160,12 +161,20 @@ class _Row:
 
 def _fetching(facts: Facts) -> str:
     experts = f"{facts.n_held}/{facts.n_leased} experts"
+    if not facts.leased_bytes and not facts.problem:  # the manifest is on its way
+        return experts
     n_bytes = (
         f"{facts.fetched_bytes / _MEBIBYTE:.1f} of "
         f"{facts.leased_bytes / _MEBIBYTE:.1f} MB"
     )
     problem = f", {facts.problem}" if facts.problem else ""
     return f"{experts}, {n_bytes}{problem}"
+
+
+def _no_experts(facts: Facts) -> str:
+    if facts.is_asking:
+        return "asks the market for experts"
+    return "the market has no experts for this worker yet, waiting"
 
 
 def _serving(facts: Facts) -> str:
@@ -261,7 +270,7 @@ _TABLE = (
     _Row(
         State.IDLE_NO_DEMAND,
         lambda _: True,
-        lambda _: "the market has no experts for this worker yet, waiting",
+        _no_experts,
         lambda _: "the market leases it experts",
     ),
 )

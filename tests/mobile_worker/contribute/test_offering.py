@@ -15,6 +15,19 @@ def test_at_once_then_with_growing_pauses_until_answered() -> None:
     assert times.is_due(1002.0)
 
 
+def test_the_first_offer_may_be_answered_until_it_is_made_again() -> None:
+    times = OfferTimes()
+    assert times.is_first
+    assert times.is_due(0.0)
+    assert times.is_first
+    assert times.is_due(2.0)
+    assert not times.is_first
+    times.start_over()
+    assert times.is_first
+    times.answered()
+    assert not times.is_first
+
+
 def test_in_doubt_it_offers_again_but_not_faster() -> None:
     times = OfferTimes()
     assert times.is_due(0.0)

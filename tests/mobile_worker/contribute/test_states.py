@@ -26,6 +26,7 @@ def pause(cause: Cause, reason: str = "43 of 60") -> Pause:
             "connection lost, again in 3 s",
         ),
         (JOINED, State.IDLE_NO_DEMAND, "the market has no experts"),
+        ({**JOINED, "is_asking": True}, State.IDLE_NO_DEMAND, "asks the market for"),
         (
             {**JOINED, "n_leased": 12, "n_held": 3, "leased_bytes": 96 << 20}
             | {"fetched_bytes": 41 << 20},
