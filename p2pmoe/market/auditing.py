@@ -115,10 +115,7 @@ class Auditing:
         peer, standings = worker.peer, self.standings
         standings.expire(now)
         standings.met(peer, worker.device.domain)
-        state = standings.state(peer)
-        closed_s = 0.0
-        if state is StandingState.PROBATION and not standings.of(peer).passes:
-            closed_s = standings.closed_s(worker.device.domain, now)
+        state, closed_s = standings.state(peer), self._closed_s(worker, now)
         for listing in self._parts.roster.listings.values():
             self._bar(worker, listing)
         worker.device.on_probation = state is StandingState.PROBATION
@@ -127,6 +124,22 @@ class Auditing:
             what = int(MessageType.OFFER)
             told.append(Send(peer, Refused(what=what, reason="this key is refused")))
         return told, not (state.is_kicked or closed_s > 0)
+
+    def moved(self, worker: Worker, now: float) -> None:
+        """A relay says where a worker is: it may have offered under another name."""
+        peer, domain = worker.peer, worker.device.domain
+        if self.standings.of(peer).domain == domain:
+            return
+        self.standings.met(peer, domain)
+        if self._closed_s(worker, now) > 0:
+            reason = "several keys of this failure domain gave wrong results of late"
+            self._kicks.append(Kick(peer=peer, lease=None, reason=reason))
+        for listing in self._parts.roster.listings.values():
+            self._bar(worker, listing)
+        for lease in self._parts.leases.of_worker(peer):
+            if self.standings.is_barred(peer, lease.deployment.backbone):
+                reason = "the backbone found wrong results of this failure domain"
+                self._kicks.append(Kick(peer=peer, lease=lease, reason=reason))
 
     def listed(self, listing: Listing, now: float) -> None:
         """A backbone lists a model."""
@@ -285,6 +298,14 @@ class Auditing:
         is_refused = self.standings.of(peer).is_refused
         end = "this key is refused" if is_refused else "suspended"
         return f"a wrong result is confirmed: {end}"
+
+    def _closed_s(self, worker: Worker, now: float) -> float:
+        """Return for how long a worker is not taken for its domain's sake."""
+        peer = worker.peer
+        is_new = self.standings.state(peer) is StandingState.PROBATION
+        if not is_new or self.standings.of(peer).passes:
+            return 0.0
+        return self.standings.closed_s(worker.device.domain, now)
 
     def _bar(self, worker: Worker, listing: Listing) -> None:
         """Have a device take nothing of a backbone that is done with it."""

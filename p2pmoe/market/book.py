@@ -253,9 +253,9 @@ class Book:
     def seen_from(self, peer: PeerId, prefix: str, now: float) -> None:
         """A relay says from which network prefix it sees a peer; "" if it cannot."""
         self.roster.seen_from(peer, prefix)
-        worker = self.roster.workers.get(peer)
-        if worker is not None:
+        if (worker := self.roster.workers.get(peer)) is not None:
             self._restate(worker, now)
+            self.auditing.moved(worker, now)
 
     # What the market itself decides of a worker.
 

@@ -348,6 +348,38 @@ def test_b34_of_fifty_fresh_keys_in_one_domain_three_are_enough(world) -> None:
     assert (world.state("w1"), world.state("w2")) == (GOOD, GOOD)
 
 
+def test_b34_nor_do_fifty_names_help_them_where_a_relay_sees_one_address(world) -> None:
+    """Its word on a peer comes after the first offer, which may name any domain."""
+    world.start(["w1", "w2"])
+    world.pass_time(5)
+    leased = 0
+    for n in range(10, 60):
+        name = f"w{n}"
+        world.says[name] = wrong
+        world.join(name, domain=f"site {n}")
+        world.book.seen_from(world.peer(name), "203.0.113.0/24", world.now)
+        world.pass_time(0.1)
+        leased += world.leased(name)
+        world.pass_time(5)
+        assert not world.leased(name)
+    assert leased == 3
+    world.join("w59", domain="site 99")
+    assert not world.leased("w59")
+    assert world.told("w59", Standing).reason == StandingReason.NEIGHBOURS
+
+
+def test_b34_a_backbone_is_done_with_a_domain_wherever_it_says_it_is(world) -> None:
+    world.start(["w1", "w2"])
+    world.pass_time(5)
+    for n in range(10, 14):
+        name = f"w{n}"
+        world.join(name, domain=f"site {n}")
+        world.book.seen_from(world.peer(name), "203.0.113.0/24", world.now)
+        world.pass_time(0.1)
+        assert world.leased(name) == (n < 13)
+        world.audit(name, FAILED)
+
+
 def test_b34_fifty_fresh_keys_that_agree_convict_no_honest_one(world) -> None:
     world.start(["w1", "w2"])
     world.pass_time(5)
