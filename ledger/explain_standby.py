@@ -47,21 +47,7 @@ def add_standby(connection: Connection, told: Explanation, moved: Row[Any]) -> N
     except RemoteError as exc:
         raise DifferenceFound(f"its standby paper: {exc}") from exc
     experts = {each.expert: each for each in paper.experts}
-    told.add(
-        "standby paper",
-        paper=row.hash.hex(),
-        model=paper.manifest_hash.hex(),
-        epoch=paper.epoch,
-        start=format_us(paper.from_us),
-        end=format_us(paper.to_us),
-        booked=format_us(row.booked_us),
-        prices=paper.price_table_hash.hex(),
-        pot_uc=paper.pot_uc,
-        experts=len(paper.experts),
-        replicas=len(paper.holdings),
-        weight=sum(each.multiplier * each.target for each in paper.experts),
-        formula="pot_uc * multiplier * share * min(1, target / coverage) / weight",
-    )
+    _tell_paper(told, paper, row)
     total_uc = 0
     for held, amount_uc in paper.amounts():
         if held.worker != worker:
@@ -84,6 +70,24 @@ def add_standby(connection: Connection, told: Explanation, moved: Row[Any]) -> N
         raise DifferenceFound(
             f"replicas of {total_uc} for a transfer of {moved.amount_uc}"
         )
+
+
+def _tell_paper(told: Explanation, paper: StandbyPaper, row: Row[Any]) -> None:
+    told.add(
+        "standby paper",
+        paper=row.hash.hex(),
+        model=paper.manifest_hash.hex(),
+        epoch=paper.epoch,
+        start=format_us(paper.from_us),
+        end=format_us(paper.to_us),
+        booked=format_us(row.booked_us),
+        prices=paper.price_table_hash.hex(),
+        pot_uc=paper.pot_uc,
+        experts=len(paper.experts),
+        replicas=len(paper.holdings),
+        weight=paper.weight,
+        formula="pot_uc * multiplier * share * min(1, target / coverage) / weight",
+    )
 
 
 def add_standby_part(

@@ -125,10 +125,15 @@ class StandbyPaper:
         _check_experts(self.experts)
         _check_holdings(self.experts, self.holdings)
 
+    @property
+    def weight(self) -> int:
+        """Return the sum of multipliers times targets, by which the pot is divided."""
+        return sum(each.multiplier * each.target for each in self.experts)
+
     def amounts(self) -> Iterator[tuple[Holding, int]]:
         """Yield every holding with its micro-credits, in order."""
         experts = {each.expert: each for each in self.experts}
-        weight = sum(each.multiplier * each.target for each in self.experts)
+        weight = self.weight
         for holding in self.holdings:
             yield holding, self._amount(holding, experts[holding.expert], weight)
 
