@@ -17,7 +17,9 @@ from mobile_worker.governor.limits import Limits
 from mobile_worker.shards.store import ShardStore
 from relay.keys import PeerId
 
-__all__ = ["Controls", "Governing"]
+__all__ = ["BY_ITS_USER", "Controls", "Governing"]
+
+BY_ITS_USER = "stopped by its user"
 
 
 class Governing(Protocol):
@@ -60,4 +62,5 @@ class Controls:
 
     def drain(self) -> None:
         """Finish what runs, have it signed and filed, give leases back, and end."""
+        self.figures.facts.draining = BY_ITS_USER
         self.stop.set()

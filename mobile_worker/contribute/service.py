@@ -17,7 +17,7 @@ import trio
 from ledger.spool import Spool
 from mobile_worker.clock import Clock, SystemClock
 from mobile_worker.contribute.assembly import Base, assemble
-from mobile_worker.contribute.controls import Controls
+from mobile_worker.contribute.controls import BY_ITS_USER, Controls
 from mobile_worker.contribute.errors import NetworkUnfit
 from mobile_worker.contribute.figures import Figures, Report
 from mobile_worker.contribute.outcome import only_error
@@ -221,9 +221,7 @@ async def _work(base: Base, hooks: Hooks, controls: Controls) -> bool:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(contributor.run)
         await controls.stop.wait()
-        settled = await contributor.drain(
-            "stopped by its user", within_s=base.settings.drain_s
-        )
+        settled = await contributor.drain(BY_ITS_USER, within_s=base.settings.drain_s)
         await trio.sleep(0.1)  # let the last messages out
         nursery.cancel_scope.cancel()
     return settled

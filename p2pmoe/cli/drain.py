@@ -24,9 +24,12 @@ def register(app: typer.Typer) -> None:
 
 def _drain(data: Data = None, no_wait: NoWait = False, as_json: AsJson = False) -> None:
     """Finish running work, have it signed, give leases back, and end."""
+    import sys
+
     from p2pmoe.contributor.ending import wait_until_ended
 
     document = ask(data, "drain")
     print_lines(document, as_json=as_json)
     if not no_wait:
         wait_until_ended(folder_of(data))
+        print("drained: it has ended", file=sys.stderr)

@@ -9,6 +9,8 @@ def test_it_asks_and_waits_until_the_key_is_free(tmp_path):
     with answering_worker(tmp_path) as (desk, _, ended):
         shown = run_here("drain", "--data", tmp_path)
         assert shown.exit_code == 0, shown.output
+        assert "state\tdraining: stopped by its user" in shown.stdout
+        assert shown.stderr == "drained: it has ended\n"
         assert desk.controls.stop.is_set()
         assert ended == []
         assert run_here("drain", "--data", tmp_path, "--no-wait").exit_code == 0

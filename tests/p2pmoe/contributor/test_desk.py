@@ -35,7 +35,8 @@ def test_a_drain_is_no_pause_and_a_stop_is_at_once() -> None:
     controls, governor, ended = worker_controls()
     desk = Desk(controls=controls)
     desk.operate("pause", {})
-    desk.operate("drain", {})
+    told = desk.operate("drain", {})
+    assert (told["state"], told["reason"]) == ("draining", "stopped by its user")
     assert controls.stop.is_set()
     assert governor.facts.pauses
     assert desk.operate("stop", {}) == {}
