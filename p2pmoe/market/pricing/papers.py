@@ -30,6 +30,7 @@ _SIGNATURE_BYTES = 64
 _MAX_PAPERS = 512
 _MAX_PAPER_BYTES = 16 << 20
 _KEPT_US = 7 * 86_400_000_000
+_MAX_ASKED = 4
 _AGAIN_S = 60.0
 _LATER_S = 600.0
 _LATER = "later:"
@@ -39,6 +40,7 @@ _LATER = "later:"
 class _Waiting:
     paper: SignedPaper
     send_at: float = float("-inf")
+    is_asked: bool = False  # and not answered
 
 
 class Papers:
@@ -63,13 +65,16 @@ class Papers:
         return over
 
     def due(self, now: float) -> list[Standby]:
-        """Return what is to be sent now, oldest first."""
+        """Return what is to be sent now: what was not for the longest, oldest first."""
+        ready = [w for w in self._waiting.values() if w.send_at <= now]
+        n_asked = sum(w.is_asked and w.send_at > now for w in self._waiting.values())
         due = []
-        for waiting in self._waiting.values():
-            if waiting.send_at <= now:
-                waiting.send_at = now + _AGAIN_S
-                paper = waiting.paper
-                due.append(Standby(paper=paper.raw, signature=paper.signature))
+        for waiting in sorted(ready, key=lambda each: each.send_at):
+            if n_asked + len(due) >= _MAX_ASKED:
+                break
+            waiting.send_at, waiting.is_asked = now + _AGAIN_S, True
+            paper = waiting.paper
+            due.append(Standby(paper=paper.raw, signature=paper.signature))
         return due
 
     def booked(self, name: bytes, error: str, now: float) -> bool:
@@ -78,7 +83,7 @@ class Papers:
         if waiting is None:
             return False
         if error.startswith(_LATER):
-            waiting.send_at = now + _LATER_S
+            waiting.send_at, waiting.is_asked = now + _LATER_S, False
             return False
         if error:
             _LOG.warning("the ledger does not book a standby paper: %s", error)

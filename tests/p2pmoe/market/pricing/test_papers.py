@@ -55,6 +55,18 @@ def test_what_may_go_away_is_sent_again_later(error: str, again: int) -> None:
     assert len(papers.due(601.0)) == again
 
 
+def test_after_a_long_outage_a_few_are_under_way_and_none_holds_up_the_rest() -> None:
+    papers = Papers([paper(number) for number in range(1, 10)])
+    assert epochs(papers.due(0.0)) == [1, 2, 3, 4]
+    assert papers.due(2.0) == []
+    assert papers.booked(paper(2).name, "", 3.0)
+    assert not papers.booked(paper(3).name, "later: the pot is empty", 3.0)
+    assert epochs(papers.due(4.0)) == [5, 6]
+    assert epochs(papers.due(60.0)) == [7, 8]  # 1 and 4, unanswered, after them
+    assert epochs(papers.due(64.0)) == [9, 1]
+    assert epochs(papers.due(120.0)) == [4, 5]
+
+
 def test_after_a_week_it_is_dropped() -> None:
     papers = Papers([paper(1), paper(2)])
     assert papers.expire(9 * DAY_US) == []
