@@ -68,7 +68,7 @@ class Papers:
         """Return what is to be sent now: what was not for the longest, oldest first."""
         ready = [w for w in self._waiting.values() if w.send_at <= now]
         n_asked = sum(w.is_asked and w.send_at > now for w in self._waiting.values())
-        due = []
+        due: list[Standby] = []
         for waiting in sorted(ready, key=lambda each: each.send_at):
             if n_asked + len(due) >= _MAX_ASKED:
                 break
