@@ -1,7 +1,6 @@
 """Asking a worker: it answers, refuses, says nonsense, or is not there."""
 
 import socket
-import threading
 
 import pytest
 
@@ -9,44 +8,34 @@ from mobile_worker.session.identity import load_or_create
 from p2pmoe.contributor.client import ask_worker
 from p2pmoe.contributor.errors import ControlRefused, WorkerNotRunning, WorkerSilent
 from p2pmoe.contributor.lines import pack_error, pack_result
+from tests.support.answering_socket import answering, listening_on
 
 
 @pytest.fixture
-def worker(tmp_path):
-    """Answer one client with what is put into the list."""
-    answers: list[bytes] = []
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(tmp_path / "control.sock"))
-        server.listen(1)
-
-        def serve() -> None:
-            connected, _ = server.accept()
-            with connected:
-                connected.recv(1 << 16)
-                connected.sendall(answers[0])
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        yield answers
-        thread.join()
+def listening(tmp_path):
+    with listening_on(tmp_path) as server:
+        yield server
 
 
-def test_it_answers(tmp_path, worker):
-    worker.append(pack_result({"state": "ready"}))
+def test_it_answers(tmp_path, listening):
+    thread = answering(listening, pack_result({"state": "ready"}))
     assert ask_worker(tmp_path, "status") == {"state": "ready"}
+    thread.join()
 
 
-def test_it_refuses_in_its_own_words(tmp_path, worker):
-    worker.append(pack_error("no such limit", "see p2pmoe limits"))
+def test_it_refuses_in_its_own_words(tmp_path, listening):
+    thread = answering(listening, pack_error("no such limit", "see p2pmoe limits"))
     with pytest.raises(ControlRefused, match="no such limit"):
         ask_worker(tmp_path, "set-limits", {"limits": {"x": "1"}})
+    thread.join()
 
 
 @pytest.mark.parametrize("nonsense", [b"", b"half", b"noise\n"])
-def test_nonsense_is_one_error(tmp_path, worker, nonsense):
-    worker.append(nonsense)
+def test_nonsense_is_one_error(tmp_path, listening, nonsense):
+    thread = answering(listening, nonsense)
     with pytest.raises(WorkerSilent):
         ask_worker(tmp_path, "status")
+    thread.join()
 
 
 def test_it_does_not_run(tmp_path):

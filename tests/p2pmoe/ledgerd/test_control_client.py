@@ -1,35 +1,18 @@
 """Asking a ledger: who is not there, goes away, is slow, or is somebody else."""
 
-import socket
-import threading
-
 import pytest
 
 from ledger.errors import FormatRefused, StoreBusy
 from p2pmoe.ledgerd.control_client import Unreachable, ask_control
 from p2pmoe.ledgerd.control_lines import pack_answer
 from p2pmoe.local_socket import asking
+from tests.support.answering_socket import answering, listening_on
 
 
 @pytest.fixture
 def listening(tmp_path):
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(tmp_path / "control.sock"))
-        server.listen(1)
+    with listening_on(tmp_path) as server:
         yield server
-
-
-def answering(server, *parts: bytes) -> threading.Thread:
-    def serve() -> None:
-        connected, _ = server.accept()
-        with connected:
-            connected.recv(1 << 16)
-            for part in parts:
-                connected.sendall(part)
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    return thread
 
 
 def test_an_answer_may_come_in_parts(tmp_path, listening):

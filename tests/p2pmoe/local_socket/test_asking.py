@@ -1,37 +1,20 @@
 """The other end: who is not there, goes away, is slow, says too much, is a stranger."""
 
-import socket
-import threading
-
 import pytest
 
 from p2pmoe.local_socket import asking
 from p2pmoe.local_socket.asking import NoAnswer, NobodyThere, ask_line
+from tests.support.answering_socket import answering, listening_on
 
 
 @pytest.fixture
 def listening(tmp_path):
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(tmp_path / "control.sock"))
-        server.listen(1)
+    with listening_on(tmp_path) as server:
         yield server
 
 
 def ask(folder, *, max_bytes: int = 100, wait_s: float = 10.0) -> bytes:
     return ask_line(folder, b"ping\n", max_bytes=max_bytes, wait_s=wait_s)
-
-
-def answering(server, *parts: bytes) -> threading.Thread:
-    def serve() -> None:
-        connected, _ = server.accept()
-        with connected:
-            connected.recv(1 << 16)
-            for part in parts:
-                connected.sendall(part)
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    return thread
 
 
 def test_an_answer_may_come_in_parts(tmp_path, listening):
