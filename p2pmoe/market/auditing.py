@@ -325,8 +325,9 @@ class Auditing:
                 closed.backbones_of(expert),
                 self.standings.may_convict,
             )
-            for peer in ruling.passed:
+            for peer in (*ruling.passed, *ruling.vouched):
                 passes[peer] = passes.get(peer, 0) + 1
+            for peer in ruling.passed:
                 self.proofs.passed(peer, closed.manifest_hash, expert, now)
             doubted.update(ruling.doubted)
             self._apply(closed, expert, ruling, now)

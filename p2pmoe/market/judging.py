@@ -11,7 +11,9 @@ may vote against others. The backbone that lists the model is asked where it mat
                   these domains are known no worse than itself; if it is one and the
                   backbone, the business with that backbone ends; else it is in doubt.
     one domain    where no two domains hold the expert the backbone's word decides, and
-                  ends the business with that backbone alone.
+                  ends the business with that backbone alone. Of backbones that differ
+                  (anybody can list a copy of a model, and lie) each vouches for who
+                  agrees with it: a pass, and no proof of the replica.
 
 Nobody is convicted by one domain, with a backbone or without: whoever makes a backbone
 and one worker, for a model of its own, would have anybody refused who takes a lease of
@@ -42,10 +44,11 @@ class Ruling:
 
     wrong: confirmed by two domains. wrong_here: by a backbone's word, with one domain
     or alone. doubted: two results, and nobody can say which is right. erred: backbones
-    that were wrong.
+    that were wrong. vouched: passed by the word of one backbone against another's.
     """
 
     passed: tuple[PeerId, ...] = ()
+    vouched: tuple[PeerId, ...] = ()
     wrong: tuple[PeerId, ...] = ()
     wrong_here: tuple[PeerId, ...] = ()
     doubted: tuple[PeerId, ...] = ()
@@ -76,7 +79,7 @@ def judge(
         return _by_backbone(voices, backbones)
     right = _right(voices, backbones)
     if right is None:
-        return Ruling(doubted=_peers(voices))
+        return _undecided(voices, backbones)
     return _against(right, voices, backbones, may_convict)
 
 
@@ -87,11 +90,21 @@ def _peers(voices: Sequence[Voice]) -> tuple[PeerId, ...]:
 def _by_backbone(voices: Sequence[Voice], backbones: Mapping[PeerId, bytes]) -> Ruling:
     words = set(backbones.values())
     if len(words) != 1:
-        return Ruling(doubted=_peers(voices))
+        return _undecided(voices, backbones)
     (right,) = words
     return Ruling(
         passed=_peers([v for v in voices if v.said == right]),
         wrong_here=_peers([v for v in voices if v.said != right]),
+    )
+
+
+def _undecided(voices: Sequence[Voice], backbones: Mapping[PeerId, bytes]) -> Ruling:
+    words = set(backbones.values())
+    if len(words) < 2:
+        return Ruling(doubted=_peers(voices))
+    return Ruling(
+        vouched=_peers([v for v in voices if v.said in words]),
+        doubted=_peers([v for v in voices if v.said not in words]),
     )
 
 

@@ -23,6 +23,7 @@ from p2pmoe.market.standing import SUSPENSION_S
 from tests.support.audited_market import (
     BACKBONE,
     LEDGER,
+    MODEL,
     NAME,
     PERIOD_S,
     AuditedWorld,
@@ -67,6 +68,17 @@ def test_with_its_own_memory_the_backbone_vouches_for_a_lone_holder(world) -> No
     world.demand(BACKBONE, NAME, has_disk=True)
     world.pass_time(PERIOD_S + 20)
     assert world.state("w1") is GOOD
+
+
+def test_who_lists_a_copy_of_a_model_and_lies_keeps_nobody_on_probation(world) -> None:
+    world.start(["w1"])
+    world.demand(BACKBONE, NAME, has_disk=True)
+    world.notice("mallory", MODEL)
+    world.demand("mallory", NAME, has_disk=True)
+    world.says["mallory"] = wrong
+    world.pass_time(PERIOD_S + 20)
+    assert world.state("w1") is GOOD
+    assert world.book.auditing.standings.of(world.peer("w1")).mismatches == 0
 
 
 def test_all_are_asked_once_in_a_period_and_stay_proven(world) -> None:

@@ -92,9 +92,17 @@ def test_where_no_two_domains_hold_it_the_backbone_ends_its_own_business() -> No
     voices = [voice(1, WRONG, "a"), voice(2, RIGHT, "a")]
     found = judge(voices, {peer(9): RIGHT}, anyone)
     assert found == Ruling(passed=(peer(2),), wrong_here=(peer(1),))
-    # Two backbones that differ say nothing.
-    two = judge(voices, {peer(8): WRONG, peer(9): RIGHT}, anyone)
-    assert two.doubted == (peer(1), peer(2))
+
+
+def test_of_two_backbones_that_differ_each_vouches_and_proves_nothing() -> None:
+    voices = [voice(1, WRONG, "a"), voice(2, RIGHT, "a"), voice(3, b"x" * 16, "a")]
+    words = {peer(8): WRONG, peer(9): RIGHT}
+    found = judge(voices, words, anyone)
+    assert found == Ruling(vouched=(peer(1), peer(2)), doubted=(peer(3),))
+    two = judge([voice(1, RIGHT), voice(2, RIGHT, known=False)], words, anyone)
+    assert two == Ruling(vouched=(peer(1), peer(2)))
+    # None at all says nothing.
+    assert judge(voices, {}, anyone).doubted == (peer(1), peer(2), peer(3))
 
 
 def test_a_backbone_against_two_known_domains_has_erred() -> None:
@@ -130,6 +138,7 @@ BACKBONES = st.dictionaries(
 def test_nobody_is_two_things_and_one_voice_convicts_nobody(voices, backbones) -> None:
     found = judge(voices, backbones, anyone)
     named = [*found.passed, *found.wrong, *found.wrong_here, *found.doubted]
+    named += found.vouched
     assert len(named) == len(set(named))
     assert set(named) <= {each.peer for each in voices}
     if found.wrong:
