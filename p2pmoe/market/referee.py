@@ -9,7 +9,9 @@ backbone in an audit: they are made for nothing, and whoever copies a manifest l
 If nobody can: an answer without a hash, which is nobody's fault.
 
 Each RECOMPUTE is answered once; one that is repeated meanwhile goes on. At most 64 are
-under way. Pure but for the random generator; times are monotonic seconds.
+under way, four with one referee: it would turn more away, where few can judge. Others
+wait until one of those is free, for 30 s at most. Pure but for the random generator;
+times are monotonic seconds.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,6 +28,8 @@ __all__ = ["Candidate", "Candidates", "Referee"]
 
 _MAX_UNDER_WAY = 64
 _MAX_TRIES = 3
+_MAX_EACH = 4  # half of what waits with a referee: canaries come there, too
+_WAIT_S = 30.0
 _WITHIN_S = 15.0
 _GRACE_S = 3.0
 _PEER_BYTES = 32
@@ -56,10 +60,14 @@ class Candidates:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Question:
-    """One RECOMPUTE under way; `number` is that of the canary that is out."""
+    """One RECOMPUTE under way; `number` is that of the canary that is out.
+
+    referee: None while it waits for one that is free, until `waits_until` at most.
+    """
 
     asked: Recompute
     ledger: PeerId
+    waits_until: float
     number: int = 0
     referee: PeerId | None = None
     until: float = 0.0
@@ -88,9 +96,9 @@ class Referee:
         if len(self._questions) >= _MAX_UNDER_WAY or len(asked.expert) != 1:
             reason = "too many are under way" if asked.expert else "no expert is named"
             return [_unanswered(ledger, asked, reason)]
-        question = _Question(asked=asked, ledger=ledger)
+        question = _Question(asked=asked, ledger=ledger, waits_until=now + _WAIT_S)
         self._questions[asked.number] = question
-        return [self._next(question, now)]
+        return self._next(question, now)
 
     def answered(self, peer: PeerId, answer: CanaryAnswer, now: float) -> list[Send]:
         """Take a referee's answer; [] if none was asked by this number."""
@@ -98,7 +106,8 @@ class Referee:
         if question is None:
             return []
         if answer.experts != question.asked.expert or len(answer.hashes) != HASH_BYTES:
-            return [self._next(question, now)]  # it could not, for some reason
+            sends = self._next(question, now)  # it could not, for some reason
+            return [*sends, *self._go_on(now)]
         del self._questions[question.asked.number]
         said = Recomputed(
             number=question.asked.number,
@@ -106,17 +115,19 @@ class Referee:
             referee=peer,
             reason="",
         )
-        return [Send(question.ledger, said)]
+        return [Send(question.ledger, said), *self._go_on(now)]
 
     def lost(self, peer: PeerId, now: float) -> list[Send]:
         """A referee is gone: ask the next one."""
         waiting = [q for q in self._questions.values() if q.referee == peer]
-        return [self._next(question, now) for question in waiting]
+        sends = [send for q in waiting for send in self._next(q, now)]
+        return [*sends, *self._go_on(now)]
 
     def tick(self, now: float) -> list[Send]:
         """Ask somebody else where a referee has said nothing in time."""
         late = [q for q in self._questions.values() if q.until <= now]
-        return [self._next(question, now) for question in late]
+        sends = [send for q in late for send in self._next(q, now)]
+        return [*sends, *self._go_on(now)] if late else []
 
     def next_due(self) -> float | None:
         """Return when the next referee is late."""
@@ -128,22 +139,38 @@ class Referee:
                 return question
         return None
 
-    def _next(self, question: _Question, now: float) -> Send:
-        """Ask the next referee, or say that there is none."""
-        referee = self._choose(question)
-        if referee is None:
+    def _go_on(self, now: float) -> list[Send]:
+        """Ask for those that wait, as far as referees are free."""
+        waiting = [q for q in self._questions.values() if q.referee is None]
+        return [send for q in waiting for send in self._next(q, now)]
+
+    def _next(self, question: _Question, now: float) -> list[Send]:
+        """Ask the next referee, wait for one, or say that there is none."""
+        question.referee = None
+        choice = self._choice(question)
+        free = [peer for peer in choice if self._n_with(peer) < _MAX_EACH]
+        if choice and not free and now < question.waits_until:
+            question.until = question.waits_until
+            return []
+        if not free:
             del self._questions[question.asked.number]
             reason = "no answer" if question.tried else "no other holder"
-            return _unanswered(question.ledger, question.asked, reason)
+            reason = "all who could are busy" if choice else reason
+            return [_unanswered(question.ledger, question.asked, reason)]
+        referee = self._random.choice(free)
         self._next_number += 1
         question.number, question.referee = self._next_number, referee
         question.until = now + _WITHIN_S + _GRACE_S
         question.tried.add(referee)
-        return Send(referee, _canary(question))
+        return [Send(referee, _canary(question))]
 
-    def _choose(self, question: _Question) -> PeerId | None:
+    def _n_with(self, peer: PeerId) -> int:
+        return sum(question.referee == peer for question in self._questions.values())
+
+    def _choice(self, question: _Question) -> list[PeerId]:
+        """Return who may be asked now or when they are free."""
         if len(question.tried) >= _MAX_TRIES:
-            return None
+            return []
         asked, look = question.asked, self._candidates
         barred = {asked.worker, *_avoided(asked), *question.tried}
         domains = {look.domain(peer) for peer in (asked.worker, *_avoided(asked))}
@@ -154,15 +181,14 @@ class Referee:
             if each.is_known and each.peer not in barred and each.domain not in domains
         ]
         if holders:
-            return self._random.choice(holders)
+            return holders
         if any(map(look.is_backbone, _avoided(asked))):
-            return None
-        backbones = [
+            return []
+        return [
             peer
             for peer in look.backbones(asked.manifest_hash, expert)
             if peer not in barred
         ]
-        return self._random.choice(backbones) if backbones else None
 
 
 def _avoided(asked: Recompute) -> list[PeerId]:

@@ -18,6 +18,19 @@ E = ExpertId(2, 5)
 HASH = b"h" * 16
 
 
+def recompute(number: int, avoid: tuple[PeerId, ...] = ()) -> Recompute:
+    return Recompute(
+        number=number,
+        manifest_hash=b"m" * 32,
+        expert=(E,),
+        profile=1,
+        n_rows=3,
+        worker=WORKER,
+        avoid=b"".join(avoid),
+        rows=b"rows",
+    )
+
+
 class Rig:
     def __init__(self) -> None:
         self.domains = {WORKER: "home", NEAR: "home", FAR: "far", NEW: "new"}
@@ -38,16 +51,7 @@ class Rig:
         self.referee = Referee(candidates, Random(1))
 
     def ask(self, number: int = 1, avoid: tuple[PeerId, ...] = (), now: float = 0.0):
-        asked = Recompute(
-            number=number,
-            manifest_hash=b"m" * 32,
-            expert=(E,),
-            profile=1,
-            n_rows=3,
-            worker=WORKER,
-            avoid=b"".join(avoid),
-            rows=b"rows",
-        )
+        asked = recompute(number, avoid)
         return self.only(self.referee.asked(LEDGER, asked, now))
 
     def only(self, sends):
@@ -163,7 +167,7 @@ def test_a_question_repeated_meanwhile_goes_on(rig) -> None:
 
 def test_too_many_and_nothing_are_refused_with_a_reason(rig) -> None:
     for number in range(64):
-        rig.ask(number=number)
+        rig.referee.asked(LEDGER, recompute(number), 0.0)
     assert rig.ask(number=64).message.reason == "too many are under way"
     nothing = Recompute(
         number=99,
@@ -177,3 +181,45 @@ def test_too_many_and_nothing_are_refused_with_a_reason(rig) -> None:
     )
     (send,) = rig.referee.asked(LEDGER, nothing, 0.0)
     assert send.message.out_hash == b""
+
+
+def test_a_referee_has_four_at_once_and_the_others_wait_for_it(rig) -> None:
+    rig.holders = [WORKER]  # the backbone alone can judge
+    asked = [rig.ask(number=n) for n in range(4)]
+    for n in range(4, 12):
+        assert rig.referee.asked(LEDGER, recompute(n), 0.0) == []
+    told = []
+    while asked:
+        sends = rig.answer(asked.pop(0))
+        told += [send.message for send in sends if send.peer == LEDGER]
+        asked += [send for send in sends if send.peer == BACKBONE]
+        assert len(asked) <= 4
+    assert sorted(said.number for said in told) == list(range(12))
+    assert {said.reason for said in told} == {""}
+    assert len(rig.referee) == 0
+
+
+def test_one_waits_for_thirty_seconds_at_most(rig) -> None:
+    rig.holders = [WORKER]
+    for n in range(12):
+        rig.referee.asked(LEDGER, recompute(n), 0.0)
+    assert rig.referee.next_due() == 18.0
+    sends = rig.referee.tick(18.0)
+    assert [send.peer for send in sends] == [LEDGER] * 4 + [BACKBONE] * 4
+    assert {send.message.reason for send in sends[:4]} == {"no answer"}
+    assert rig.referee.next_due() == 30.0
+    said = [send.message.reason for send in rig.referee.tick(30.0)]
+    assert said == ["all who could are busy"] * 4
+    assert len(rig.referee) == 4
+
+
+def test_who_waits_for_one_that_leaves_is_told(rig) -> None:
+    rig.holders = [WORKER]
+    for n in range(5):
+        rig.referee.asked(LEDGER, recompute(n), 0.0)
+    rig.backbones = []
+    sends = rig.referee.lost(BACKBONE, 1.0)
+    assert sorted(send.message.reason for send in sends) == [
+        *["no answer"] * 4,
+        "no other holder",
+    ]
