@@ -48,12 +48,16 @@ def facts_line(facts: Facts) -> str:
         f"{format_credits(facts.signed_uc)} credits earned",
     ]
     if facts.waiting_to_file:
-        parts.append(f"{facts.waiting_to_file} vouchers on their way to the ledger")
+        parts.append(f"{_vouchers(facts.waiting_to_file)} on the way to the ledger")
     if facts.rejected:
-        parts.append(f"{facts.rejected} vouchers rejected by it")
+        parts.append(f"{_vouchers(facts.rejected)} rejected by it")
     if facts.refused:
         parts.append(f"{facts.refused} dispatches refused")
     return ", ".join(parts)
+
+
+def _vouchers(n: int) -> str:
+    return f"{n} voucher" if n == 1 else f"{n} vouchers"
 
 
 def _occasional(show: View) -> View:

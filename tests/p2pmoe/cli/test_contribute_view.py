@@ -29,7 +29,7 @@ FACTS = Facts(
 def test_figures_in_one_line() -> None:
     assert facts_line(FACTS) == (
         "12 served, 3 in the last minute, 1.250000 credits earned, "
-        "2 vouchers on their way to the ledger, 1 vouchers rejected by it, "
+        "2 vouchers on the way to the ledger, 1 voucher rejected by it, "
         "5 dispatches refused"
     )
 
