@@ -179,7 +179,11 @@ def _no_experts(facts: Facts) -> str:
 
 def _serving(facts: Facts) -> str:
     on_probation = f"; on probation, {facts.probation}" if facts.probation else ""
-    slower = f"; at {facts.duty:.0%} of its speed, being warm" if facts.duty < 1 else ""
+    slower = (
+        f"; at {100 * facts.duty:.0f} % of its speed, being warm"
+        if facts.duty < 1
+        else ""
+    )
     held = f"{facts.n_held} experts, {facts.served_last_minute} servings a minute"
     return f"{held}{on_probation}{slower}"
 

@@ -62,7 +62,7 @@ def pause(cause: Cause, reason: str = "43 of 60") -> Pause:
         (
             {**HOLDING, "idle_s": 0.0, "duty": 0.5},
             State.SERVING,
-            "at 50% of its speed, being warm",
+            "at 50 % of its speed, being warm",
         ),
         *(
             ({**HOLDING, "pauses": (pause(cause),)}, State(f"paused_{cause}"), "43 of")

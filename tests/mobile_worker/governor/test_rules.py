@@ -131,7 +131,7 @@ def test_other_work(share: float | None, *, bad: bool, good: bool) -> None:
 
 def test_other_work_in_words() -> None:
     found = verdict(Cause.BUSY, Readings(others_share=0.61))
-    assert found.reason == "other programs take 61% of the processors, limit 25 %"
+    assert found.reason == "other programs take 61 % of the processors, limit 25 %"
     assert not verdict(Cause.BUSY, Readings(others_share=1.0), UNLIMITED).is_bad
 
 
