@@ -208,7 +208,8 @@ def _judge_load(limits: Limits, readings: Readings) -> Verdict:
         bad=100 * share > percent,
         good=100 * share < calm,
         words=(
-            f"other programs take {100 * share:.0f} % of the processors, limit {percent} %",
+            f"other programs take {100 * share:.0f} % of the processors, "
+            f"limit {percent} %",
             f"below {calm:.0f} % for a minute",
         ),
     )
