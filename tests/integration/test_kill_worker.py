@@ -26,13 +26,19 @@ MAX_GROWTH_BYTES = 32 << 20
 MAX_FLOAT_SERVINGS = 4096  # of one worker, at one kill
 
 
-def shards(network: Network, name: str) -> dict[str, tuple[int, int]]:
-    """Return (inode, time of writing) of each shard in a worker's store."""
-    found = {}
+def shards(network: Network, name: str) -> dict[str, int]:
+    """Return the inode of each shard in a worker's store; its times tell its use."""
+    paths = (network.folder / name / "shards").glob("*.shard")
+    return {path.stem: path.stat().st_ino for path in paths}
+
+
+def pinned_shards(network: Network, name: str, number: int) -> dict[str, int]:
+    """Return `shards`, with a second link to each: no other file gets its inode."""
+    folder = network.folder / f"pinned-{number}"
+    folder.mkdir()
     for path in (network.folder / name / "shards").glob("*.shard"):
-        status = path.stat()
-        found[path.stem] = (status.st_ino, status.st_mtime_ns)
-    return found
+        (folder / path.name).hardlink_to(path)
+    return {path.stem: path.stat().st_ino for path in folder.iterdir()}
 
 
 class Killing:
@@ -43,7 +49,7 @@ class Killing:
         self.texts = texts
         self.random = moments(20)
         self.killed_at_calls: dict[str, int] = {}
-        self.stores: list[tuple[str, dict[str, tuple[int, int]]]] = []
+        self.stores: list[tuple[str, dict[str, int]]] = []
         self.stalls: list[float] = []
 
     async def round(self, number: int) -> None:
@@ -55,7 +61,7 @@ class Killing:
         await self._moment(generation)
         self.killed_at_calls[name] = await network.calls(name)
         assert not generation.is_over
-        self.stores.append((name, shards(network, name)))
+        self.stores.append((name, pinned_shards(network, name, number)))
         await network.kill(name)
         await network.start(name)
         assert (await generation.finished()).text == self.texts[prompt]
