@@ -107,13 +107,17 @@ export function measure_rate(module, within_ms = 100) {
   const coded = { codes: new Int8Array(n_embd), scales: new Float32Array(n_embd / 32) };
   const rows = { n_rows: 1, n_embd, coded, floats: null };
   expert.compute_call(rows, [0], 1);
-  const started = performance.now();
-  let n = 0;
-  let took_ms = 0;
-  while (took_ms < within_ms) {
-    expert.compute_call(rows, [0], 1);
-    took_ms = performance.now() - started;
-    n++;
+  let best = 0; // of several short runs: other work can only slow one down
+  for (let run = 0; run < 10; run++) {
+    const started = performance.now();
+    let n = 0;
+    let took_ms = 0;
+    while (took_ms < within_ms / 10) {
+      expert.compute_call(rows, [0], 1);
+      took_ms = performance.now() - started;
+      n++;
+    }
+    best = Math.max(best, n / took_ms);
   }
-  return Math.floor((1000 * n * expert.row_macs) / took_ms);
+  return Math.floor(1000 * best * expert.row_macs);
 }
