@@ -13,6 +13,7 @@ from ledger.spool import Spool
 from ledger.statements import balances
 from ledger.store import Store, StoreSettings
 from ledger.voucher import SignedVoucher, Voucher, voucher_hash
+from ledger.writer import WriterSettings
 from mobile_worker import messages
 from mobile_worker.servings.accounts import Accounts
 from mobile_worker.servings.filing import SpoolKind
@@ -34,7 +35,11 @@ IDENTITY = LedgerIdentity(
 
 
 def open_store(folder: Path, rig: LostTabRig) -> Store:
-    settings = StoreSettings(policy=GrantPolicy(opening_credit_uc=10**9))
+    settings = StoreSettings(
+        policy=GrantPolicy(opening_credit_uc=10**9),
+        # Who waits on a busy machine is not told to try again.
+        writer=WriterSettings(max_wait_s=600.0),
+    )
     return Store(
         folder,
         IDENTITY,

@@ -8,7 +8,6 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
-import trio
 
 from p2pmoe.backbone import hedges
 from p2pmoe.backbone.cost import WorkerCost
@@ -25,6 +24,7 @@ from tests.support.backbone_model import (
 )
 from tests.support.kernels import fastest_kernel
 from tests.support.memory_worker import World
+from tests.support.nodes import until
 from tests.support.trio_test import trio_test
 
 
@@ -68,11 +68,9 @@ async def test_b32_accepted_servings_are_calls_and_hedge_losers_and_have_receipt
         assert [tokens for tokens, _ in found] == plain
         lane, counters = backbone.engine.lanes[0].totals, backbone.counters
         settlement = backbone.joined.settlement
-        for _ in range(1000):  # losers have until their deadlines
-            if backbone.joined.dispatcher.n_open:
-                await trio.sleep(0.01)
-        with trio.fail_after(20):
-            assert await backbone.joined.side.drain(15)
+        dispatcher = backbone.joined.dispatcher  # losers have until their deadlines
+        await until(lambda: not dispatcher.n_open, within_s=60)
+        assert await backbone.joined.side.drain(60)
         totals = settlement.totals()
         n_calls = sum(
             end.timings.calls.hub + end.timings.calls.edge for _, end in found
