@@ -345,6 +345,7 @@ async def _read_message(knock: _Knock) -> tuple[bytes, list[Frame]]:
         frames = [event for event in await _receive(knock) if isinstance(event, Frame)]
         if knock.protocol.state is not State.OPEN:
             await _flush(knock)
+            await linger(knock.transport)
             raise KnockRefused("protocol", "closed before it was authenticated")
         if frames:
             first = frames[0]

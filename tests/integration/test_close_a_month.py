@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from ledger.periods import parse_period
 from ledger.policy import Policy
+from mobile_worker.clock import SystemClock
 from p2pmoe.cli.ledger import register
 from p2pmoe.network.folder import OperatorFolder, default_folder
 from tests.support.ledger_world import DAY_US, World
@@ -97,7 +98,10 @@ def accountant(tmp_path, monkeypatch):
     )
     (tmp_path / "desk").mkdir()
     monkeypatch.chdir(tmp_path / "desk")
-    return Accountant(a_month(OperatorFolder(default_folder()).ledger))
+    world = a_month(OperatorFolder(default_folder()).ledger)
+    # What is paid in December is paid in that one, whenever this is run.
+    monkeypatch.setattr(SystemClock, "wall_us", lambda _: world.now_us)
+    return Accountant(world)
 
 
 def test_the_how_to_works_as_written(accountant):

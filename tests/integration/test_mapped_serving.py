@@ -4,6 +4,7 @@ The child that maps the model is the part that may die (faults B03, B15): its pa
 keeps its process id, says what was lost, goes on, and never starts children in a loop.
 """
 
+import contextlib
 import os
 import shutil
 import signal
@@ -15,12 +16,13 @@ from pathlib import Path
 import httpx
 import pytest
 
+from p2pmoe.backbone.mapped.restarts import PAUSE_S
 from tests.support.command_line import Running, assert_one_error, run
 from tests.support.shared import shared_path
 
 POCKET = Path(__file__).resolve().parents[2] / "p2pmoe/models/pocket-q4_0.gguf"
 OPTIONS = ("--context", "256", "--ram", "24M", "--disk", "mmap")
-WITHIN_S = 30.0
+WITHIN_S = 60.0
 LOST_WITHIN_S = 5.0
 MAX_WAKEUPS = 100  # of an idle service in a second
 BODY = {"prompt": "once upon a time", "max_tokens": 24, "temperature": 0}
@@ -30,6 +32,7 @@ class Backbone:
     """A `serve` that maps a model of its own, without a network."""
 
     def __init__(self, folder: Path) -> None:
+        self.began = time.monotonic()
         self.model = folder / "model.gguf"
         shutil.copyfile(POCKET, self.model)
         self.process = Running(
@@ -54,22 +57,34 @@ class Backbone:
         page = self.client.get("/metrics").text.splitlines()
         return int(float(next(x for x in page if x.startswith(f"{name} ")).split()[1]))
 
+    def of_threads(self, name: str) -> list[str]:
+        """Return what a file says for each of the process's threads."""
+        found = []
+        for task in Path(f"/proc/{self.process.process.pid}/task").iterdir():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                found.append((task / name).read_text())  # unless it has ended
+        return found
+
     def children(self) -> list[int]:
-        pid = self.process.process.pid
-        folder = Path(f"/proc/{pid}/task")
-        found = [(task / "children").read_text() for task in folder.iterdir()]
-        return [int(word) for word in " ".join(found).split()]
+        words = " ".join(self.of_threads("children")).split()
+        return [int(word) for word in words]
 
     def wakeups(self) -> int:
         """Return how often threads of the process have waited and gone on so far."""
-        folder = Path(f"/proc/{self.process.process.pid}/task")
         lines = [
             line
-            for task in folder.iterdir()
-            for line in (task / "status").read_text().splitlines()
+            for text in self.of_threads("status")
+            for line in text.splitlines()
             if line.startswith("voluntary_ctxt_switches")
         ]
         return sum(int(line.split()[1]) for line in lines)
+
+    def wakeups_s(self, seconds: float) -> float:
+        """Return how often that is in a second, seen for so many or more."""
+        before, began = self.wakeups(), time.monotonic()
+        time.sleep(seconds)
+        n_wakeups = self.wakeups() - before
+        return n_wakeups / (time.monotonic() - began)
 
     def log(self) -> str:
         return self.process.log.read_text()
@@ -92,29 +107,32 @@ def backbone(tmp_path: Path) -> Iterator[Backbone]:
     backbone.process.kill()
 
 
-def in_turn(requests: int, ask: Callable[[], httpx.Response]) -> list[httpx.Response]:
-    return [ask() for _ in range(requests)]
-
-
 def test_b03_a_mapped_file_cut_short_during_requests(backbone: Backbone) -> None:
     pid = backbone.process.process.pid
     backbone.tokens()
     (child,) = backbone.children()
-    answers: list[httpx.Response] = []
-    asking = threading.Thread(
-        target=lambda: answers.extend(in_turn(6, lambda: backbone.ask(max_tokens=48)))
-    )
+    before: list[int] = []  # what requests that began before the cut came to
+    after: list[httpx.Response] = []
+    is_cut = threading.Event()
+
+    def ask() -> None:
+        while not is_cut.is_set():
+            before.append(backbone.ask(max_tokens=48).status_code)
+        after.extend(backbone.ask(max_tokens=48) for _ in range(5))
+
+    asking = threading.Thread(target=ask)
     calls = backbone.sample("p2pmoe_disk_cache_hits_total")
     asking.start()
     backbone.until(lambda: backbone.sample("p2pmoe_disk_cache_hits_total") > calls)
     os.truncate(backbone.model, 4096)
+    is_cut.set()
     backbone.until(
         lambda: f"shard lost: {backbone.model}" in backbone.log(), LOST_WITHIN_S
     )
     asking.join(WITHIN_S)
-    assert [one.status_code for one in answers[1:]] == [503] * 5
-    assert answers[0].status_code in {200, 503}
-    error = answers[-1].json()["error"]
+    assert set(before) <= {200, 503}
+    assert [one.status_code for one in after] == [503] * 5
+    error = after[-1].json()["error"]
     assert error["code"] == "upstream_lost"
     assert backbone.process.process.pid == pid
     assert backbone.client.get("/livez").status_code == 200
@@ -145,20 +163,27 @@ def test_b15_a_child_killed_in_mid_expert(backbone: Backbone) -> None:
     os.kill(child, signal.SIGSTOP)  # with the call in its hands, for certain
     asking.start()
     backbone.until(lambda: backbone.sample("p2pmoe_requests_active") == 1)
-    killed = time.monotonic()
     os.kill(child, signal.SIGKILL)
     backbone.until(lambda: "was ended by SIGKILL" in backbone.log(), 10)
-    assert time.monotonic() - killed < 10
     asking.join(WITHIN_S)
     assert answers == [right]
     for _ in range(5):
         assert backbone.tokens(max_tokens=8) == right[:8]
-    assert backbone.children() == []
-    assert backbone.sample("p2pmoe_mapped_starts_total") == 1
-    assert backbone.sample("p2pmoe_mapped_up") == 0
-    before = backbone.wakeups()
-    time.sleep(1.0)
-    assert backbone.wakeups() - before < MAX_WAKEUPS
+    left, is_up = backbone.children(), backbone.sample("p2pmoe_mapped_up")
+    n_starts = backbone.sample("p2pmoe_mapped_starts_total")
+    assert n_starts <= 1 + (time.monotonic() - backbone.began) / PAUSE_S
+    if n_starts == 1:  # a slow machine needs long enough for another
+        assert (left, is_up) == ([], 0)
+    assert backbone.wakeups_s(1.0) < MAX_WAKEUPS
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; one that nobody has waited for does not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
 
 
 def test_killing_the_parent_leaves_no_child(backbone: Backbone) -> None:
@@ -166,10 +191,7 @@ def test_killing_the_parent_leaves_no_child(backbone: Backbone) -> None:
     (child,) = backbone.children()
     backbone.process.process.kill()
     end = time.monotonic() + WITHIN_S
-    while Path(f"/proc/{child}/stat").exists():
-        stat = Path(f"/proc/{child}/stat").read_text()
-        if stat.rpartition(")")[2].split()[0] == "Z":
-            break  # dead; whoever adopted it has not waited for it
+    while is_alive(child):
         assert time.monotonic() < end
         time.sleep(0.01)
 

@@ -6,6 +6,7 @@ relay still admits an honest peer and has admitted nobody else. The second matri
 relays that lie: the client goes no further.
 """
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -222,20 +223,25 @@ class Rogue:
     judge: Callable[[Auth], bytes]
 
     async def serve(self, stream: trio.SocketStream) -> None:
+        # Who is lied to may leave with something unread, which resets the connection.
+        with contextlib.suppress(trio.BrokenResourceError):
+            async with stream:
+                await self._talk(stream)
+
+    async def _talk(self, stream: trio.SocketStream) -> None:
         protocol = ServerProtocol(subprotocols=[Subprotocol(SUBPROTOCOL)])
-        async with stream:
-            while True:
-                chunk = await stream.receive_some()
-                if not chunk:
-                    return
-                protocol.receive_data(chunk)
-                for event in protocol.events_received():
-                    if isinstance(event, Request):
-                        protocol.send_response(protocol.accept(event))
-                        protocol.send_binary(self.challenge)
-                    elif isinstance(event, Frame) and event.opcode is Opcode.BINARY:
-                        protocol.send_binary(self.judge(parse_auth(bytes(event.data))))
-                await stream.send_all(b"".join(protocol.data_to_send()))
+        while True:
+            chunk = await stream.receive_some()
+            if not chunk:
+                return
+            protocol.receive_data(chunk)
+            for event in protocol.events_received():
+                if isinstance(event, Request):
+                    protocol.send_response(protocol.accept(event))
+                    protocol.send_binary(self.challenge)
+                elif isinstance(event, Frame) and event.opcode is Opcode.BINARY:
+                    protocol.send_binary(self.judge(parse_auth(bytes(event.data))))
+            await stream.send_all(b"".join(protocol.data_to_send()))
 
 
 ASKED = Challenge(relay_id=RELAY.peer_id, nonce=bytes(32), time_ms=1)
