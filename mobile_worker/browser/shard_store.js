@@ -4,8 +4,9 @@
  * A file is named by its digest and grows from its first byte on: what is short goes on
  * where it ends. It is believed once its hash is right, after it came and each time it
  * is read; what is wrong is removed. Room is made by removing what was used longest ago
- * and is not kept. A folder has list() -> [[name, bytes, last written]], remove(name) and
- * open(name), a sync access handle as OPFS has. Reference: shards/store.py.
+ * and is not kept. A folder has list(is_ours) -> [[name, bytes, last written]],
+ * remove(name) and open(name), a sync access handle as OPFS has. Reference:
+ * shards/store.py.
  */
 import { to_hex } from "./bytes.js";
 import { digest } from "./crypto.js";
@@ -18,9 +19,10 @@ export async function opfs_folder(name) {
   const root = await navigator.storage.getDirectory();
   const folder = await root.getDirectoryHandle(name, { create: true });
   return {
-    async list() {
+    async list(is_ours) {
       const found = [];
       for await (const [name, handle] of folder.entries()) {
+        if (!is_ours(name)) continue;
         const { size, lastModified } = await handle.getFile();
         found.push([name, size, lastModified]);
       }
@@ -73,10 +75,9 @@ export class ShardStore {
     const store = new ShardStore();
     store.#folder = folder;
     store.#max_bytes = max_bytes;
-    const files = (await folder.list()).sort((a, b) => a[2] - b[2]);
-    for (const [name, n_bytes] of files) {
-      if (/^[0-9a-f]{64}$/.test(name) && mine(name)) store.#sizes.set(name, n_bytes);
-    }
+    const is_ours = (name) => /^[0-9a-f]{64}$/.test(name) && mine(name);
+    const files = (await folder.list(is_ours)).sort((a, b) => a[2] - b[2]);
+    for (const [name, n_bytes] of files) store.#sizes.set(name, n_bytes);
     return store;
   }
 

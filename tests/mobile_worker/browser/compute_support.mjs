@@ -49,8 +49,9 @@ export class MemoryFolder {
     this.room = room;
   }
 
-  async list() {
-    return [...this.files].map(([name, raw], i) => [name, raw.length, i]).reverse();
+  async list(is_ours) {
+    const all = [...this.files].map(([name, raw], i) => [name, raw.length, i]);
+    return all.filter(([name]) => is_ours(name)).reverse();
   }
 
   async open(name) {
