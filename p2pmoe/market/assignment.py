@@ -1,16 +1,9 @@
 """Who is to hold what: incremental greedy, the neediest expert first.
 
-For each free slot of a device the neediest expert that it can hold is taken, one whose
-replicas are not yet in the device's failure domain before one whose are, and none that
-the domain holds to the full: a further copy there adds nothing. There is one heap for
-each order (hub, laptop, tail). A further replica only ever lowers an expert's rank, so
-its entries are left alone and ranked anew when they surface; where a replica less
-raises it, a new entry is made at once and the old one recognised by its stamp. A join
+For each free slot of a device the neediest expert that it can hold is taken. There is
+one ranking for each order (hub, laptop, tail), made when it is first needed. A join
 costs O(c log E) for c slots, whatever the number of devices. What lies below its floor
-is at the top of each heap, soonest lost first: the repair queue.
-
-Limits: at most 256 entries are looked at for one slot, so a device that holds or has
-declined all of the 256 neediest, or has no room for any of them, is given nothing more.
+is first in each ranking, soonest lost before: the repair queue.
 
 Pure: no clock, no I/O. `tie_salt` makes the order of equals unforeseeable.
 Source: design/06, "Assignment"; research part D (EPLB, rarest-first, Storj domains).
@@ -19,18 +12,15 @@ Source: design/06, "Assignment"; research part D (EPLB, rarest-first, Storj doma
 import hashlib
 from collections.abc import Iterable, Mapping
 
-from p2pmoe.market.coverage import FULL_PERMILLE, replica_overhead_bytes
+from mobile_worker.device_class import DeviceClass
+from p2pmoe.market.coverage import replica_overhead_bytes
 from p2pmoe.market.devices import Device, ExpertKey, layer_of
-from p2pmoe.market.rank_queue import RankQueue
-from p2pmoe.market.wanted import Order, Wanted, WantedState, order_of, rank
+from p2pmoe.market.ranking import Ranking
+from p2pmoe.market.wanted import Order, Wanted, WantedState, order_of
 
 __all__ = ["Assignment"]
 
-_SCAN_ENTRIES = 256
 _TAIL = Order.TAIL
-# Urgency and place (which is the rank), key, version, state.
-_Entry = tuple[float, int, ExpertKey, int, WantedState]
-_Queue = RankQueue[_Entry]
 
 
 class Assignment:
@@ -38,9 +28,9 @@ class Assignment:
 
     def __init__(self, tie_salt: bytes) -> None:
         """`tie_salt` is at most 64 random bytes, kept secret while it is in use."""
-        self._salt = tie_salt
+        self._keyed = hashlib.blake2b(digest_size=8, key=tie_salt)
         self._states: dict[ExpertKey, WantedState] = {}
-        self._heaps: dict[Order, _Queue] = {}
+        self._rankings: dict[Order, Ranking] = {}
         self._freed: dict[bytes, None] = {}
 
     def __len__(self) -> int:
@@ -62,14 +52,13 @@ class Assignment:
                 continue
             else:
                 state.want(each)
-                state.version += 1
-            self._queue(state)
+            self._rank_anew(state)
 
     def forget(self, keys: Iterable[ExpertKey]) -> None:
         """Want these no more. Their holders must have been released before."""
         for key in keys:
             del self._states[key]
-        self._heaps.clear()  # built again when next needed
+        self._rankings.clear()  # made again when next needed
 
     def hold(self, device: Device, key: ExpertKey) -> None:
         """Count the device as a holder, and take the room from it."""
@@ -81,8 +70,7 @@ class Assignment:
         self._freed[device.name] = None
         state = self._states[key]
         state.remove(device)
-        state.version += 1
-        self._queue(state)
+        self._rank_anew(state)
 
     def release_all(self, device: Device) -> list[ExpertKey]:
         """The device has left: return what it held."""
@@ -105,44 +93,33 @@ class Assignment:
         device.count_as(domain, *stay)
         for state in states:
             state.add(device)
-            state.version += 1
-            self._queue(state)
+            self._rank_anew(state)
         return True
 
     def fill(self, device: Device) -> list[ExpertKey]:
         """Give the device what it has room for; return the experts it is to add."""
         added: list[ExpertKey] = []
-        order = order_of(device.device_class)
-        heap = self._heap(order)
+        ranking = self._ranking(order_of(device.device_class))
         while not device.is_full:
-            state = _neediest(heap, order, device, device.room_bytes)
-            if state is None:
+            entry = ranking.take(device, device.room_bytes)
+            if entry is None:
                 break
-            self._hold(device, state)
-            added.append(state.wanted.key)
-            first = heap.top()
-            if first is not None and first[4] is state:
-                _freshen(heap, order, state, first[3])
+            self._hold(device, entry[4])
+            ranking.put_back(entry)
+            added.append(entry[2])
         return added
 
-    def fill_all(self, devices: Iterable[Device]) -> dict[bytes, list[ExpertKey]]:
-        """Give several devices their experts: hubs first, then by hash of the name.
-
-        Those that get nothing are left out.
-        """
-        ordered = sorted(self.shuffled(devices), key=lambda d: d.device_class)
-        added: dict[bytes, list[ExpertKey]] = {}
-        needless: set[Order] = set()
-        for device in ordered:
-            order = order_of(device.device_class)
-            if order in needless:
-                continue
-            keys = self.fill(device)
-            if keys:
-                added[device.name] = keys
-            elif not self.has_needs(order):
-                needless.add(order)
-        return added
+    def fill_all(self, devices: Iterable[Device]) -> None:
+        """Give several devices their experts: hubs first, then by hash of the name."""
+        rows: list[list[Device]] = [[] for _ in DeviceClass]
+        for device in self.shuffled(devices):
+            rows[device.device_class].append(device)
+        for row in rows:
+            for device in row:
+                if self.fill(device):
+                    continue
+                if not self.has_needs(order_of(device.device_class)):
+                    break
 
     def shuffled(self, devices: Iterable[Device]) -> list[Device]:
         """Return devices in an order that nobody can foresee."""
@@ -155,134 +132,60 @@ class Assignment:
 
     def has_needs(self, order: Order) -> bool:
         """Whether any expert could be given to some device of this order."""
-        heap = self._heap(order)
-        while (first := heap.top()) is not None:
-            version, state = first[3:]
-            if version == state.version == state.stamps[order]:
-                return True
-            _freshen(heap, order, state, version)
-        return False
+        return self._ranking(order).has_needs()
 
     def neediest(self, device: Device, room_bytes: int) -> ExpertKey | None:
         """Return the expert that the device should add next, None if there is none."""
         if room_bytes <= 0:
             return None
-        order = order_of(device.device_class)
-        state = _neediest(self._heap(order), order, device, room_bytes)
-        return None if state is None else state.wanted.key
+        ranking = self._ranking(order_of(device.device_class))
+        entry = ranking.take(device, room_bytes)
+        if entry is None:
+            return None
+        ranking.put_back(entry)
+        return entry[2]
 
     def overhead_bytes(self) -> int:
         """Return the memory that all replication costs beyond one copy of each."""
         return sum(
-            replica_overhead_bytes(state.wanted.n_bytes, state.n_replicas)
+            replica_overhead_bytes(state.n_bytes, state.n_replicas)
             for state in self._states.values()
         )
 
     def _hold(self, device: Device, state: WantedState) -> None:
-        wanted = state.wanted
-        device.held[wanted.key] = wanted.n_bytes
-        device.room_bytes -= wanted.n_bytes
+        key, n_bytes = state.key, state.n_bytes
+        device.held[key] = n_bytes
+        device.room_bytes -= n_bytes
         state.add(device)
         state.version += 1
-        if state.stamps[_TAIL] < 0 and _TAIL in self._heaps:
-            self._queue_in(state, _TAIL)  # a first steady holder lets phones in
+        tail = self._rankings.get(_TAIL)
+        if tail is not None and key not in tail:
+            tail.rank_anew(state)  # a first steady holder lets phones in
 
-    def _heap(self, order: Order) -> _Queue:
-        heap = self._heaps.get(order)
-        if heap is None or len(heap) > 4 * len(self._states) + 1024:
-            heap = RankQueue()
-            for key, state in self._states.items():
-                found = state.ranks[order] = rank(state, order)
-                state.stamps[order] = -1
-                if found is not None:
-                    heap.push((*found, key, state.version, state))
-                    state.stamps[order] = state.version
-            self._heaps[order] = heap
-        return heap
+    def _ranking(self, order: Order) -> Ranking:
+        ranking = self._rankings.get(order)
+        if ranking is None:
+            ranking = self._rankings[order] = Ranking(order, self._states.values())
+        return ranking
 
-    def _queue(self, state: WantedState) -> None:
-        """Bring the expert's entry in each heap up to where it belongs now."""
-        for order in self._heaps:
-            self._queue_in(state, order)
-
-    def _queue_in(self, state: WantedState, order: Order) -> None:
-        found, before = rank(state, order), state.ranks[order]
-        if found is None:
-            state.stamps[order] = -1
-        elif state.stamps[order] < 0 or before is None or found < before:
-            state.ranks[order] = found
-            state.stamps[order] = state.version
-            entry = (*found, state.wanted.key, state.version, state)
-            self._heaps[order].push(entry)
+    def _rank_anew(self, state: WantedState) -> None:
+        """Count a change, after which the expert may be more urgent."""
+        state.version += 1
+        for ranking in self._rankings.values():
+            ranking.rank_anew(state)
 
     def _tie(self, key: ExpertKey) -> int:
         """Return a hash by which experts of one layer lie together."""
-        of_layer = self._hash(layer_of(key).to_bytes(12, "big")) >> 34
-        return of_layer << 30 | self._hash(key.to_bytes(12, "big")) >> 34
+        of_layer = self._hash(layer_of(key).to_bytes(12, "big"))
+        of_key = self._hash(key.to_bytes(12, "big"))
+        return _high_bits(of_layer) << 30 | _high_bits(of_key)
 
-    def _hash(self, name: bytes) -> int:
-        digest = hashlib.blake2b(name, digest_size=8, key=self._salt).digest()
-        return int.from_bytes(digest, "big")
-
-
-def _neediest(
-    heap: _Queue, order: Order, device: Device, room_bytes: int
-) -> WantedState | None:
-    """Return what the device should add: the first of the heap, nearly always."""
-    while (first := heap.top()) is not None:
-        _, _, key, version, state = first
-        if version != state.version or version != state.stamps[order]:
-            _freshen(heap, order, state, version)
-        elif (
-            device.domain not in state.coverage.sums
-            and state.wanted.n_bytes <= room_bytes
-            and device.takes(key)
-        ):
-            return state
-        else:
-            return _look_further(heap, order, device, room_bytes)
-    return None
+    def _hash(self, name: bytes) -> bytes:
+        keyed = self._keyed.copy()
+        keyed.update(name)
+        return keyed.digest()
 
 
-def _look_further(
-    heap: _Queue, order: Order, device: Device, room_bytes: int
-) -> WantedState | None:
-    """Look below the first of the heap, which the device cannot add or should not."""
-    aside: list[_Entry] = []
-    second: _Entry | None = None  # the best whose domain is already present
-    chosen: WantedState | None = None
-    while len(aside) < _SCAN_ENTRIES and (entry := heap.top()) is not None:
-        urgency, _, key, version, state = entry
-        if version != state.version or version != state.stamps[order]:
-            _freshen(heap, order, state, version)
-            continue
-        if second is not None and int(urgency) > int(second[0]):  # another group
-            break
-        if state.wanted.n_bytes <= room_bytes and device.takes(key):
-            there = state.coverage.sums.get(device.domain, 0)
-            if not there:
-                chosen = state
-                break
-            if there < FULL_PERMILLE:
-                second = second or entry
-        aside.append(heap.pop())
-    for entry in aside:
-        heap.push(entry)
-    if chosen is None and second is not None:
-        chosen = second[4]
-    return chosen
-
-
-def _freshen(heap: _Queue, order: Order, state: WantedState, version: int) -> None:
-    """Rank the top entry anew, or take it out if it is dead or the expert is full."""
-    stamps = state.stamps
-    heap.pop()
-    if version != stamps[order]:
-        return
-    found = state.ranks[order] = rank(state, order)
-    if found is None:
-        stamps[order] = -1
-    else:
-        now = state.version
-        stamps[order] = now
-        heap.push((*found, state.wanted.key, now, state))
+def _high_bits(digest: bytes) -> int:
+    """Return the upper 30 bits of 8 bytes."""
+    return int.from_bytes(digest, "big") >> 34

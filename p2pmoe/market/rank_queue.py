@@ -42,37 +42,45 @@ class RankQueue(Generic[_Entry]):
         """Add an entry."""
         self._n += 1
         at = int(entry[0] * _BUCKETS)
-        if at <= self._at:
-            heapq.heappush(self._side, entry)
-            return
-        bucket = self._buckets.get(at)
-        if bucket is None:
-            self._buckets[at] = [entry]
-            heapq.heappush(self._order, at)
+        if at > self._at:
+            bucket = self._buckets.get(at)
+            if bucket is None:
+                self._buckets[at] = [entry]
+                heapq.heappush(self._order, at)
+            else:
+                bucket.append(entry)
+        elif not self._run or entry < self._run[-1]:
+            self._run.append(entry)  # it was taken out just now, as a rule
         else:
-            bucket.append(entry)
+            heapq.heappush(self._side, entry)
 
     def top(self) -> _Entry | None:
         """Return the first entry, None if there is none."""
         run, side = self._run, self._side
-        if run:
-            return side[0] if side and side[0] < run[-1] else run[-1]
         if side:
-            return side[0]
+            return run[-1] if run and run[-1] < side[0] else side[0]
+        if run or self._next_bucket():
+            return self._run[-1]
+        return None
+
+    def pop(self) -> _Entry | None:
+        """Take the first entry out, None if there is none."""
+        run, side = self._run, self._side
+        if side:
+            self._n -= 1
+            if run and run[-1] < side[0]:
+                return run.pop()
+            return heapq.heappop(side)
+        if run or self._next_bucket():
+            self._n -= 1
+            return self._run.pop()
+        return None
+
+    def _next_bucket(self) -> bool:
+        """Begin with the next bucket; return whether there was one."""
         if not self._order:
-            return None
+            return False
         self._at = heapq.heappop(self._order)
         self._run = self._buckets.pop(self._at)
         self._run.sort(reverse=True)
-        return self._run[-1]
-
-    def pop(self) -> _Entry:
-        """Take the first entry out; there is one."""
-        run, side = self._run, self._side
-        if not run and not side and self.top() is None:
-            raise IndexError("pop of an empty queue")
-        self._n -= 1
-        run = self._run
-        if not run or (side and side[0] < run[-1]):
-            return heapq.heappop(side)
-        return run.pop()
+        return True

@@ -25,8 +25,9 @@ by expert, in an order of hashes that nobody can foresee: so no one can choose t
 an expert, and a device with room for several gets those of one layer, which are needed
 at the same time: a backbone then asks fewer workers in a layer, and waits for fewer.
 
-`rank` is asked some ten million times for a million devices: what does not change with
-the holders is computed once, when the expert becomes wanted.
+`urgency_of` is asked some four million times for a million devices: what does not
+change with the holders is computed once, when the expert becomes wanted, and lies in
+the state itself, since each further object is a miss of the cache.
 
 Source: design/06, "Assignment".
 """
@@ -36,7 +37,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from mobile_worker.device_class import DeviceClass
-from p2pmoe.market.coverage import DomainCoverage, met_permille
+from p2pmoe.market.coverage import MAX_TARGET, DomainCoverage, met_permille
 from p2pmoe.market.devices import Device, ExpertKey
 
 __all__ = [
@@ -48,6 +49,7 @@ __all__ = [
     "group_of",
     "order_of",
     "rank",
+    "urgency_of",
 ]
 
 Rank = tuple[float, int]  # group + fullness within it; place among equals
@@ -81,6 +83,8 @@ _TIE_BITS = 64
 _DEMAND_STEPS = 1 << 20  # in the mean demand: what hubs tell apart
 _HUB_CLASS = DeviceClass.HUB
 _HALF_LOST_S = 3_600.0  # maps a time to loss into [0, 1)
+# By target, so that all experts share the numbers.
+_MET_PERMILLE = tuple(met_permille(target) for target in range(MAX_TARGET + 1))
 
 
 def order_of(device_class: DeviceClass) -> Order:
@@ -95,7 +99,10 @@ def group_of(found: Rank) -> Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What a backbone wants of one expert. Demand is a multiple of the mean."""
+    """What a backbone wants of one expert. Demand is a multiple of the mean.
+
+    `target` and `floor` are at most `MAX_TARGET`.
+    """
 
     key: ExpertKey
     n_bytes: int
@@ -109,24 +116,27 @@ class Wanted:
 class WantedState:
     """A wanted expert with its replicas counted.
 
-    `version` counts changes. `stamps` has, for each order, the version at which the
-    expert's entry in that order's heap was made, -1 if it has none; `ranks` the rank
-    that it was given then. `lost_in_s`: the sum of its holders' expected stays, after
-    which nobody may hold it any more.
+    `version` counts changes, of holders and of what is wanted alike. `lost_in_s`: the
+    sum of its holders' expected stays, after which nobody may hold it any more.
+    `most`: replicas with the spare ones.
     """
 
     __slots__ = (
+        "at_hand",
         "by_hubs",
         "coverage",
+        "floor",
+        "in_tail",
+        "key",
         "lost_in_s",
         "met_floor",
         "met_target",
         "most",
+        "n_bytes",
         "n_mobile",
         "n_replicas",
         "places",
-        "ranks",
-        "stamps",
+        "target",
         "tie",
         "version",
         "wanted",
@@ -140,15 +150,16 @@ class WantedState:
         self.n_mobile = 0
         self.lost_in_s = 0
         self.version = 0
-        self.stamps = [-1] * len(Order)
-        self.ranks: list[Rank | None] = [None] * len(Order)
         self.want(wanted)
 
     def want(self, wanted: Wanted) -> None:
         """Replace what is wanted of it."""
-        self.wanted = wanted
-        self.met_floor = met_permille(wanted.floor)
-        self.met_target = met_permille(wanted.target)
+        self.wanted, self.key = wanted, wanted.key
+        self.n_bytes = wanted.n_bytes
+        self.at_hand, self.in_tail = wanted.at_hand, wanted.in_tail
+        self.floor, self.target = wanted.floor, wanted.target
+        self.met_floor = _MET_PERMILLE[wanted.floor]
+        self.met_target = _MET_PERMILLE[wanted.target]
         self.most = wanted.target + (_SPARES_OF_FLOOR if wanted.floor else _SPARES)
         _, heat = math.frexp(wanted.demand)
         hottest = -round(wanted.demand * _DEMAND_STEPS)
@@ -179,48 +190,47 @@ class WantedState:
     @property
     def allows_mobile(self) -> bool:
         """Whether a phone or a browser may hold it: it is never the only holder."""
-        wanted = self.wanted
-        backed = wanted.floor == 0 or wanted.at_hand
+        backed = self.floor == 0 or self.at_hand
         return backed or self.n_replicas > self.n_mobile
 
     @property
     def is_below_floor(self) -> bool:
         """Whether more replicas are needed whatever the demand is."""
-        return self.coverage.permille < self.met_floor and not self.wanted.at_hand
+        return self.coverage.permille < self.met_floor and not self.at_hand
 
 
 def rank(state: WantedState, order: Order) -> Rank | None:
     """Return where the expert stands in this order, None if it needs no more."""
-    wanted = state.wanted
-    if order is _TAIL and not (wanted.in_tail and state.allows_mobile):
-        return None
-    urgency = _at_hand(state) if wanted.at_hand else _away(state, order)
+    urgency = urgency_of(state, order)
     return None if urgency is None else (urgency, state.places[order])
 
 
+def urgency_of(state: WantedState, order: Order) -> float | None:
+    """Return the rank's first part alone, None if the expert needs no more."""
+    if order is _TAIL and not (state.in_tail and state.allows_mobile):
+        return None
+    if state.at_hand:
+        return _at_hand(state)
+    covered, n_replicas = state.coverage.permille, state.n_replicas
+    if covered < state.met_floor and n_replicas < 2 * state.floor:
+        return _FLOOR + state.lost_in_s / (state.lost_in_s + _HALF_LOST_S)
+    if order is _HUB:
+        by_hubs = state.by_hubs.permille
+        if by_hubs < state.met_target and n_replicas <= 2 * state.target:
+            return _TARGET + _FULLNESS * by_hubs / state.met_target
+    # Copies in one domain add no coverage: above twice the target it is a spare.
+    elif covered < state.met_target and n_replicas < 2 * state.target:
+        is_tail = order is _TAIL
+        full = state.n_mobile / state.target if is_tail else covered / state.met_target
+        return _TARGET + _FULLNESS * full
+    return _spare(state)
+
+
 def _at_hand(state: WantedState) -> float | None:
-    most = max(1, state.wanted.floor)
+    most = max(1, state.floor)
     if state.n_replicas >= most:
         return None
     return _AT_HAND + _FULLNESS * state.n_replicas / most
-
-
-def _away(state: WantedState, order: Order) -> float | None:
-    wanted, n_replicas = state.wanted, state.n_replicas
-    covered = state.coverage.permille
-    if covered < state.met_floor and n_replicas < 2 * wanted.floor:
-        return _FLOOR + state.lost_in_s / (state.lost_in_s + _HALF_LOST_S)
-    target = wanted.target
-    if order is _HUB:
-        by_hubs = state.by_hubs.permille
-        if by_hubs < state.met_target and n_replicas <= 2 * target:
-            return _TARGET + _FULLNESS * by_hubs / state.met_target
-    # Copies in one domain add no coverage: above twice the target it is a spare.
-    elif covered < state.met_target and n_replicas < 2 * target:
-        if order is _TAIL:
-            return _TARGET + _FULLNESS * state.n_mobile / target
-        return _TARGET + _FULLNESS * covered / state.met_target
-    return _spare(state)
 
 
 def _spare(state: WantedState) -> float | None:

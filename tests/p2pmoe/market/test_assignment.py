@@ -237,12 +237,12 @@ def test_several_that_join_at_once_share_what_no_one_holds() -> None:
     assignment = board(wanted)
     hub = make_device("hub", DeviceClass.HUB, 4)
     laptops = [make_device(f"l{i}", DeviceClass.LAPTOP, 2) for i in range(4)]
-    added = assignment.fill_all([*laptops, hub])
-    counts = Counter(key for keys in added.values() for key in keys)
+    assignment.fill_all([*laptops, hub])
+    counts = Counter(key for device in [*laptops, hub] for key in device.held)
     assert len(counts) == 12
     assert set(counts.values()) == {1}
     hottest = sorted(wanted, key=lambda each: -each.demand)[:4]
-    assert set(added[b"hub"]) == {each.key for each in hottest}
+    assert set(hub.held) == {each.key for each in hottest}
 
 
 def test_what_was_given_back_is_not_offered_again() -> None:
