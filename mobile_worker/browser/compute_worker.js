@@ -4,7 +4,7 @@
  * A message {id, ask, ...} is answered by {id, ...} or {id, kind, why}; {id, came} tells
  * of bytes on the way. After KernelUnavailable the worker is to be replaced.
  *
- *     start    module, n_bytes, slot_bytes, store_bytes, index, n_workers
+ *     start    module, n_bytes, slot_bytes, store_bytes, index, n_workers, rate_ms
  *              -> self_test, rate_macs_s, n_slots
  *     load     name, n_bytes, layout          a shard into a slot
  *     keep     names                          of those leased; others leave their slots
@@ -43,13 +43,13 @@ export class ComputeWorker {
     }
   }
 
-  async start({ module, n_bytes, slot_bytes, store_bytes, index, n_workers }) {
+  async start({ module, n_bytes, slot_bytes, store_bytes, index, n_workers, rate_ms }) {
     const digest = self_test(module);
     const mine = (name) => worker_of(name, n_workers) === index;
     this.#space = new Workspace(module, n_bytes, slot_bytes);
     this.#store = await ShardStore.open(await this.#folder(), store_bytes, mine);
     const { n_slots } = this.#space;
-    return { self_test: digest, rate_macs_s: measure_rate(module), n_slots };
+    return { self_test: digest, rate_macs_s: measure_rate(module, rate_ms), n_slots };
   }
 
   async load({ name, n_bytes, layout }, id) {

@@ -40,7 +40,7 @@ window.start = async (forced) => {
   window.worker = new Worker("/browser/compute_worker.js", { type: "module" });
   const told = await ask({
     ask: "start", module, n_bytes: 32 << 20, slot_bytes: 1 << 18, store_bytes: 1 << 20,
-    index: 0, n_workers: 1,
+    index: 0, n_workers: 1, rate_ms: 20,
   });
   return { ...told, flavour };
 };

@@ -49,7 +49,7 @@ function page({ folder = new MemoryFolder(), spoil = (raw) => raw } = {}) {
 
 const START = {
   module, n_bytes: 10 << 20, slot_bytes: 1 << 16, store_bytes: 1 << 20, index: 0,
-  n_workers: 1,
+  n_workers: 1, rate_ms: 1,
 };
 
 test("from start to served, and after a restart from the folder", async () => {
