@@ -73,6 +73,7 @@ _N_ROUNDS = 3
 _N_KILLS = 20
 _RPC_ROUNDS = 3
 _RPC_TARGET = 5.0
+_BESIDE_RPC = ("auto", "auto+prefetch", "auto, placed", "auto+prefetch, placed")
 _LONG_TIMES = 8  # some 1,500 tokens
 _CHUNK_CHARS = 150  # fewer tokens than a chunk
 _LARGE = SyntheticMoe(
@@ -148,7 +149,7 @@ async def _beside_llama(speeds: Speeds) -> list[Figure]:
         n_tokens = {"0 ms": 64, "20 ms": 16, "100 ms": 4}[each.name]
         rates = await rpc_rates(POCKET, each.link, n_tokens, _RPC_ROUNDS)
         for workload in each.workloads:
-            for name in ("auto", "auto+prefetch"):
+            for name in _BESIDE_RPC:
                 ours = [run.rate for run in speeds.of(each.name, workload.name, name)]
                 if ours:
                     ratios = [a / b for a, b in zip(ours, rates, strict=True)]
@@ -166,14 +167,15 @@ async def _beside_llama(speeds: Speeds) -> list[Figure]:
 
 async def _trips(halves: Halves) -> list[Figure]:
     arms = _arms(
-        "plain", "auto", "auto+prefetch", "auto, placed", "auto+prefetch, placed"
+        "naive", "auto", "auto+prefetch", "auto, placed", "auto+prefetch, placed"
     )
     found = []
     for name, link in (("20 ms", distance(0.01)), ("100 ms", distance(0.05))):
         group = _workers(halves, 2 * len(arms), "edge-1", "edge-2", "edge-3")
         async with wan_network(halves, [group]) as network:
             network.change(link)
-            found += trip_figures(name, await count_trips(network, arms))
+            counted = await count_trips(network, arms)
+            found += trip_figures(name, counted, compares_rates=name == "100 ms")
     return found
 
 
