@@ -64,6 +64,7 @@ class Switch:
         self.counters = Counters()
         self.budget = budget
         self.turn = Turn()
+        self.is_ending = False  # the relay stops: nobody who leaves it is gone
 
     def receive(self, source: Peer, message: bytes, now: float) -> None:
         """Handle one message of an authenticated peer.
@@ -231,7 +232,7 @@ class Switch:
             self._tell(left.promoted, StatusCode.OK, "this connection is active again")
             return
         self.report(peer.outbox.queue.empty())
-        if left.was_active:
+        if left.was_active and not self.is_ending:
             for other in concerned:
                 other.outbox.gone(peer.peer_id, reason)
                 other.wake()

@@ -207,7 +207,7 @@ class _Server:
 
     async def drain(self) -> None:
         """Tell all peers to come back later, and let what waits leave."""
-        self._draining = True
+        self._draining = self.switch.is_ending = True
         if self.viewers is not None:
             self.viewers.close()
         peers = list(self.switch.registry.active.values())

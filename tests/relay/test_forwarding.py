@@ -136,6 +136,17 @@ def test_those_who_spoke_with_a_lost_peer_are_told_at_once() -> None:
     assert not network.told(network.peers[D])
 
 
+def test_nobody_is_gone_for_others_because_the_relay_ends() -> None:
+    network = Network(A, B, C)
+    network.send(network.peers[A], B)
+    network.switch.receive(network.peers[C], encode_frame(Watch(peers=(B,))), 0.0)
+    for peer in (A, B, C):
+        network.told(network.peers[peer])
+    network.switch.is_ending = True
+    network.switch.leave(network.peers[B], GoneReason.DISCONNECTED, 1.0)
+    assert [network.told(network.peers[peer]) for peer in (A, C)] == [[], []]
+
+
 def test_frames_that_waited_for_a_lost_peer_are_nacked() -> None:
     network = Network(A, B)
     for _ in range(3):
