@@ -8,6 +8,7 @@ import trio
 from ledger.database import Reader
 from ledger.periods import ALL_TIME
 from ledger.statements import statement, workers
+from mobile_worker.servings.filing import MAX_RETRY_S
 from p2pmoe.demo.facts import Metrics
 from tests.support.generations import (
     PROMPTS,
@@ -65,7 +66,7 @@ async def test_b35_what_a_killed_ledger_acknowledged_is_kept(
     tmp_path: Path, texts: dict[Prompt, str]
 ) -> None:
     rng = moments(35)
-    with trio.fail_after(200):
+    with trio.fail_after(600):
         async with network_running(tmp_path) as network:
             serving = Serving(network, texts)
             async with trio.open_nursery() as nursery:
@@ -81,7 +82,8 @@ async def test_b35_what_a_killed_ledger_acknowledged_is_kept(
                     await network.start("ledgerd")
                 serving.is_ending = True
             assert serving.n_answers >= N_KILLS // 4
-            await network.until(is_filed, "all that is signed is filed")
+            what = "all that is signed is filed"
+            await network.until(is_filed, what, within_s=2 * MAX_RETRY_S)
             books = await network.close_the_books()
             assert books.unsigned == 0
             assert books.accepted == books.n_receipts

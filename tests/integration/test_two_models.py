@@ -22,7 +22,7 @@ from tests.support.generations import PROMPTS, Generation, texts_of_a_single_pro
 from tests.support.networks import Network, network_running
 from tests.support.trio_test import trio_test
 
-WITHIN_S = 180
+WITHIN_S = 480
 CREDIT_UC = 1_000_000_000  # of each backbone, at its first grant
 OTHER = SyntheticMoe(
     format=Format.Q4_0, n_layer=3, n_embd=256, n_ff=128, skew=1.0, n_context=512
@@ -56,6 +56,15 @@ async def answer(api: Api) -> Completion:
     return await generation.finished()
 
 
+async def answer_with_workers(api: Api, text: str) -> None:
+    """Ask until workers had a part in it: all might be read from disk as quickly."""
+    while True:
+        assert (await answer(api)).text == text
+        metrics = Metrics(await api.metrics())
+        if metrics.total("p2pmoe_servings_accepted_total"):
+            return
+
+
 @pytest.mark.slow
 @trio_test
 async def test_two_backbones_of_two_models_share_their_workers(tmp_path: Path) -> None:
@@ -73,9 +82,8 @@ async def test_two_backbones_of_two_models_share_their_workers(tmp_path: Path) -
                 network, "other", model, "--ram", "24M", "--invite", network.invite
             )
             await has_workers(other)
-            first, second = await network.answer(PROMPTS[0]), await answer(other)
-            assert first.text == texts[PROMPTS[0]]
-            assert second.text == right
+            await answer_with_workers(network.api, texts[PROMPTS[0]])
+            await answer_with_workers(other, right)
             await network.stop("other")
             await network.close_the_books()
             await alone.aclose()
