@@ -34,7 +34,7 @@ def test_the_modules_pass_their_tests() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=900,
     )
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-2000:]
 
