@@ -151,9 +151,13 @@ async def test_pings_of_the_websocket_layer_are_answered() -> None:
         assert frame.data == b"hello"
 
 
-@trio_test
+@trio_test(autojump=True)
 async def test_b29_a_stuck_reader_never_slows_others() -> None:
-    """The send freeze: C stops reading; A and B do not notice, C is cut."""
+    """The send freeze: C stops reading; A and B do not notice, C is cut.
+
+    On a clock that stands while anybody has something to do, as a machine that is busy
+    with something else lets everybody wait.
+    """
     async with (
         running_relay() as relay,
         joined(relay, A) as a,
@@ -190,7 +194,7 @@ async def test_b30_a_stuck_reader_behind_tls_is_cut_too() -> None:
         dialled = await dial(endpoint)
         await join(dialled.stream, endpoint, credentials(C), wall_us)
         events = a.events()
-        with trio.fail_after(5):
+        with trio.fail_after(60):
             while True:
                 with contextlib.suppress(SendQueueFull):
                     a.send(C.peer_id, bytes(60_000), ttl_ms=500)
@@ -233,7 +237,7 @@ def test_duplex_flood_of_64_kib_both_ways_does_not_freeze(tls: bool) -> None:
             joined(relay, A) as a,
             joined(relay, B) as b,
         ):
-            with trio.fail_after(20):
+            with trio.fail_after(120):
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(flood, a, B.peer_id, n_frames)
                     nursery.start_soon(flood, b, A.peer_id, n_frames)
@@ -377,7 +381,7 @@ def raising(gauge: Gauge):
     return send
 
 
-@trio_test
+@trio_test(autojump=True)
 async def test_a_killed_peer_is_noticed_at_once() -> None:
     async with running_relay() as relay, joined(relay, A) as a:
         async with raw_peer(relay, B) as raw:

@@ -181,7 +181,8 @@ async def test_a_good_token_and_the_descriptor_it_is_handed() -> None:
         open=False, network=NETWORK.peer_id, descriptor=b"signed text"
     )
     async with running_relay(config) as relay:
-        async with joined(relay, key(1), token=token_for(key(1))) as connection:
+        who = {"token": token_for(key(1)), "wall_us": wall_us}
+        async with joined(relay, key(1), **who) as connection:
             assert connection.welcome.descriptor == b"signed text"
             assert connection.welcome.skew_us == 0
             address = connection.welcome.observed_address

@@ -20,6 +20,7 @@ _WHOLE = (
     "from p2pmoe.cli.main import main; main()"
 )
 _POLL_S = 0.02
+_ENDS_WITHIN_S = 60.0
 
 
 def run_operator_command(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -66,10 +67,10 @@ class OperatorProcess:
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Send a signal and return the exit code."""
         self.process.send_signal(number)
-        return self.process.wait(timeout=20)
+        return self.process.wait(timeout=_ENDS_WITHIN_S)
 
     def kill(self) -> None:
         """Kill it, if it still runs."""
         if self.process.poll() is None:
             self.process.kill()
-        self.process.wait(timeout=20)
+        self.process.wait(timeout=_ENDS_WITHIN_S)

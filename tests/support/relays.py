@@ -2,7 +2,7 @@
 
 import contextlib
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 
 import trio
@@ -40,6 +40,7 @@ __all__ = [
     "WIDE_GATE",
     "RawPeer",
     "credentials",
+    "going_clock",
     "joined",
     "key",
     "plain_config",
@@ -66,6 +67,15 @@ NETWORK = key(201)
 def wall_us() -> int:
     """A wall clock that stands."""
     return 1_800_000_000_000_000
+
+
+def going_clock() -> Callable[[], int]:
+    """A wall clock that goes with trio's, from where `wall_us` stands.
+
+    By a clock that stands, whoever is connected for 30 s takes itself for suspended.
+    """
+    began = trio.current_time()
+    return lambda: wall_us() + int((trio.current_time() - began) * 1e6)
 
 
 def plain_config(**changes: object) -> RelayConfig:
@@ -132,8 +142,9 @@ async def joined(
     """Connect a peer."""
     endpoint = relay if isinstance(relay, Endpoint) else relay.endpoint("127.0.0.1")
     settings = changes.pop("settings", PLAINTEXT)
+    clock = changes.pop("wall_us", None) or going_clock()
     who = credentials(peer, **changes)
-    async with connect(endpoint, who, wall_us=wall_us, settings=settings) as connection:
+    async with connect(endpoint, who, wall_us=clock, settings=settings) as connection:
         yield connection
 
 
