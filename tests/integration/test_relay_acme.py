@@ -9,17 +9,14 @@ from p2pmoe.network.invite import read_invite
 from relay.tls import pinning_context
 from tests.support.acme_server import acme_server
 from tests.support.operator_processes import OperatorProcess, run_operator_command
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+from tests.support.ports import reserved_port
 
 
 def test_a_relay_comes_up_with_a_certificate_of_its_name(tmp_path: Path) -> None:
-    port = free_port()
-    with acme_server(tmp_path, validation_port=port) as authority:
+    with (
+        reserved_port() as port,
+        acme_server(tmp_path, validation_port=port) as authority,
+    ):
         options = (
             *("--acme", "Relay.Example", "--acme-listen", f"127.0.0.1:{port}"),
             *("--acme-server", f"{authority.url}/directory"),

@@ -34,13 +34,15 @@ from relay.events import PeerGone
 from relay.groups import only_exception
 from tests.support.nodes import until
 from tests.support.operator_processes import OperatorProcess
+from tests.support.ports import reserved_port
 from tests.support.relays import credentials, key
 from tests.support.trio_test import trio_test
 
 pytestmark = pytest.mark.slow
 
-# Silence is noticed within 5 s here, so that a stopped relay is given up soon.
-QUICK = ClientSettings(ping_interval_s=2.0, ping_timeout_s=2.0, dial_timeout_s=3.0)
+# Silence is noticed within 7 s here, so that a stopped relay is given up soon; one that
+# a busy machine does not run for some seconds is not.
+QUICK = ClientSettings(ping_interval_s=2.0, ping_timeout_s=4.0, dial_timeout_s=5.0)
 WALL = SystemClock().wall_us
 
 
@@ -129,13 +131,13 @@ class Load:
                 len(peer.got) > n + 20
                 for peer, n in zip(self.peers, counts, strict=True)
             ),
-            within_s=30,
+            within_s=60,
         )
 
     async def back(self, n_joined: int) -> None:
         """Wait until both have joined so many times, and their streams flow."""
         await until(
-            lambda: all(peer.n_joined >= n_joined for peer in self.peers), within_s=30
+            lambda: all(peer.n_joined >= n_joined for peer in self.peers), within_s=60
         )
         await self.flows()
 
@@ -143,35 +145,32 @@ class Load:
 class Relay:
     """The relay's process, started anew at the same port and with the same key."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, port: int) -> None:
         self._folder = folder
-        self.process = self._start("127.0.0.1:0")
+        self._port = port
+        self.restart()
         self.url: str = self.process.report["relay"]
 
-    def _start(self, listen: str) -> OperatorProcess:
-        words = ("relay", "--open", "--only", "--self-signed")
-        where = ("--data", str(self._folder), "--listen", listen)
-        return OperatorProcess(self._folder, *words, *where)
-
     def restart(self) -> None:
-        address = parse_endpoint(self.url).address
-        port = address.rpartition(":")[2]
-        self.process = self._start(f"127.0.0.1:{port}")
+        words = ("relay", "--open", "--only", "--self-signed")
+        where = ("--data", str(self._folder), "--listen", f"127.0.0.1:{self._port}")
+        self.process = OperatorProcess(self._folder, *words, *where)
 
 
 @pytest.fixture
 def relay(tmp_path: Path) -> Iterator[Relay]:
-    made = Relay(tmp_path)
-    yield made
-    if made.process.process.poll() is None:
-        made.process.process.send_signal(signal.SIGCONT)
-    made.process.kill()
+    with reserved_port() as port:
+        made = Relay(tmp_path, port)
+        yield made
+        if made.process.process.poll() is None:
+            made.process.process.send_signal(signal.SIGCONT)
+        made.process.kill()
 
 
 @asynccontextmanager
 async def load_on(relay: Relay) -> AsyncIterator[Load]:
     load = Load()
-    with trio.fail_after(120):
+    with trio.fail_after(300):
         async with trio.open_nursery() as nursery:
             for peer in load.peers:
                 nursery.start_soon(peer.live, relay.url)
@@ -196,7 +195,7 @@ async def test_a_drained_relay_says_when_to_come_back(relay: Relay) -> None:
     async with load_on(relay) as load:
         code = await trio.to_thread.run_sync(relay.process.stop)
         assert code == 0
-        await until(lambda: all(peer.losses for peer in load.peers))
+        await until(lambda: all(peer.losses for peer in load.peers), within_s=30)
         assert all(len(peer.asked_ms) == 1 for peer in load.peers)
         await trio.to_thread.run_sync(relay.restart)
         await load.back(2)
@@ -210,7 +209,7 @@ async def test_b28_a_relay_that_stands_still_is_left_and_found_again(
     async with load_on(relay) as load:
         process.send_signal(signal.SIGSTOP)
         await until(
-            lambda: all(peer.losses for peer in load.peers), within_s=20
+            lambda: all(peer.losses for peer in load.peers), within_s=60
         )  # silent: an open socket proves nothing
         process.send_signal(signal.SIGCONT)
         await load.back(2)

@@ -97,6 +97,11 @@ class Page:
 
     def call(self, method: str, **parameters: object) -> dict[str, Any]:
         """Call one method of the protocol and return its result."""
+        said = self._ask(method, parameters)
+        assert "error" not in said, (method, said["error"])
+        return dict(said["result"])
+
+    def _ask(self, method: str, parameters: dict[str, object]) -> dict[str, Any]:
         self._number += 1
         self._connection.send(
             json.dumps(
@@ -111,8 +116,7 @@ class Page:
         while True:
             said = json.loads(self._connection.recv(timeout=ANSWER_WITHIN_S))
             if said.get("id") == self._number:
-                assert "error" not in said, (method, said["error"])
-                return dict(said["result"])
+                return dict(said)
             self._note(said)
 
     def _note(self, said: dict[str, Any]) -> None:
@@ -130,28 +134,39 @@ class Page:
 
     def evaluate(self, expression: str) -> Any:
         """Return the JSON value of an expression in the page."""
-        result = self._result(expression)
+        said = self._evaluated(expression)
+        assert "error" not in said, (expression, said["error"])
+        result = said["result"]
         assert "exceptionDetails" not in result, result
         return result["result"].get("value")
 
     def until(self, expression: str) -> Any:
-        """Wait until an expression is true, not an error or false, and return it."""
+        """Wait until an expression is true, not an error or false, and return it.
+
+        Between two documents of a page nothing can be evaluated, which is an error too.
+        """
         deadline = time.monotonic() + ANSWER_WITHIN_S
         while True:
-            result = self._result(expression)
-            value = result["result"].get("value")
+            said = self._evaluated(expression)
+            result = said.get("result", {})
+            value = result.get("result", {}).get("value")
             if value and "exceptionDetails" not in result:
                 return value
-            assert time.monotonic() < deadline, (expression, result, self.messages)
+            assert time.monotonic() < deadline, (expression, said, self.messages)
             time.sleep(0.02)
 
-    def _result(self, expression: str) -> dict[str, Any]:
-        return self.call(
-            "Runtime.evaluate",
-            expression=expression,
-            returnByValue=True,
-            awaitPromise=True,
-        )
+    def heard(self, words: str) -> None:
+        """Wait until a message has these words: it may come after what it is about."""
+        deadline = time.monotonic() + ANSWER_WITHIN_S
+        while not any(words in message for message in self.messages):
+            assert time.monotonic() < deadline, (words, self.messages)
+            self.evaluate("0")
+            time.sleep(0.02)
+
+    def _evaluated(self, expression: str) -> dict[str, Any]:
+        """Return what the protocol says of an expression: a result or an error."""
+        parameters = {"returnByValue": True, "awaitPromise": True}
+        return self._ask("Runtime.evaluate", {"expression": expression, **parameters})
 
     def key(self, name: str) -> None:
         """Press a key."""

@@ -27,6 +27,7 @@ from relay.keys import PeerId
 from relay.tls import TlsFiles
 from tests.relay.test_dial import authority_files
 from tests.support.hosts import needs_root_and
+from tests.support.ports import reserved_port
 
 __all__ = ["FRONTS", "Front", "front", "has_close_delay"]
 
@@ -112,7 +113,7 @@ def front(name: str, changes: Mapping[str, str]) -> Iterator[Front]:
         opened.callback(shutil.rmtree, folder)
         folder.chmod(0o755)
         files = authority_files(folder)
-        port, plain_port = _free_ports()
+        port, plain_port = (opened.enter_context(reserved_port()) for _ in range(2))
         text = _replaced((FRONTS / name).read_text(encoding="utf-8"), changes)
         write = _write_nginx if program == "nginx" else _write_caddy
         command = write(folder, text, files, (port, plain_port))
@@ -196,13 +197,6 @@ def _wait_for_port(process: subprocess.Popen[bytes], port: int, folder: Path) ->
         if process.poll() is not None or time.monotonic() > deadline:
             raise AssertionError((folder / "output").read_text())
         time.sleep(_POLL_S)
-
-
-def _free_ports() -> tuple[int, int]:
-    with socket.socket() as one, socket.socket() as two:
-        one.bind(("127.0.0.1", 0))
-        two.bind(("127.0.0.1", 0))
-        return one.getsockname()[1], two.getsockname()[1]
 
 
 def _has_ipv6() -> bool:

@@ -18,7 +18,7 @@ from p2pmoe.local_network.processes import Stage
 
 __all__ = ["PROMPTS", "Generation", "Prompt", "moments", "texts_of_a_single_process"]
 
-_START_WITHIN_S = 60.0
+_START_WITHIN_S = 120.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,8 @@
     relay --only, market, ledgerd, a backbone on the pocket model, one hub, three edges
 
 Every process is started and ended here, by its own handle; none outlives the test. A
-part that is started again has the same folder and, if it listens, the same port.
+part that is started again has the same folder and, if it listens, the same port, which
+nobody else is given meanwhile.
 """
 
 import contextlib
@@ -27,6 +28,7 @@ from p2pmoe.demo.network import Api, wait_until_ready
 from p2pmoe.local_network.processes import Child, Stage
 from tests.support.generations import Generation, Prompt
 from tests.support.independent import independent
+from tests.support.ports import reserved_port
 
 __all__ = [
     "EDGES",
@@ -38,9 +40,10 @@ __all__ = [
 
 EDGES = ("edge-1", "edge-2", "edge-3")
 WORKERS = ("hub", *EDGES)
-START_WITHIN_S = 60.0
+START_WITHIN_S = 120.0
 _MORE_LIVES = 4
 _POLL_S = 0.05
+_ANY_PORT = "127.0.0.1:0"
 _MEMORY = {"hub": "8M"}  # of experts: none can hold all of them
 _EDGE_MEMORY = "5M"
 
@@ -77,6 +80,7 @@ class Network:
         self.peers: dict[str, str] = {}  # worker's name -> peer id in hex
         self._stage = Stage(folder)
         self._parts: dict[str, _Part] = {}
+        self._ports = contextlib.ExitStack()
         self._nursery = nursery
         self._api: Api | None = None
 
@@ -101,19 +105,22 @@ class Network:
         """Start a part, the first time with arguments; return its ready report."""
         known = self._parts.get(name)
         if known is None:
-            child = await self._stage.start(f"{name}-1", arguments)
-            known = _Part(arguments=list(arguments), child=child)
+            own = [self._with_port(word) for word in arguments]
+            child = await self._stage.start(f"{name}-1", own)
+            known = _Part(arguments=own, child=child)
             self._parts[name] = known
         else:
             assert not known.child.is_running, f"{name} runs already"
             known.lives += 1
             called = f"{name}-{known.lives}"
             known.child = await self._stage.start(called, known.arguments)
-        report = await known.child.ready(START_WITHIN_S)
-        if "listen" in report:
-            at = known.arguments.index("--listen") + 1
-            known.arguments[at] = f"{report['listen'][0]}:{report['listen'][1]}"
-        return report
+        return await known.child.ready(START_WITHIN_S)
+
+    def _with_port(self, word: str) -> str:
+        """Return an argument with a port that stays the part's own, if it takes any."""
+        if word != _ANY_PORT:
+            return word
+        return f"127.0.0.1:{self._ports.enter_context(reserved_port())}"
 
     async def kill(self, name: str) -> None:
         """SIGKILL a part; it must have been alive until now."""
@@ -122,7 +129,7 @@ class Network:
         child.process.kill()
         await child.process.wait()
 
-    async def stop(self, name: str, within_s: float = 20.0) -> None:
+    async def stop(self, name: str, within_s: float = 60.0) -> None:
         """Have a part drain and end, with exit code 0."""
         child = self.child(name)
         assert child.is_running, f"{name} has ended by itself: {child.last_line()}"
@@ -165,6 +172,7 @@ class Network:
             if self._api is not None:
                 await self._api.aclose()
             await self._stage.stop_all(3.0)
+        self._ports.close()
 
     # What the backbone says.
 
@@ -179,7 +187,7 @@ class Network:
         return int(metrics.total("p2pmoe_worker_calls_total", worker=worker))
 
     async def until(
-        self, holds: Callable[[Metrics], bool], what: str, within_s: float = 30.0
+        self, holds: Callable[[Metrics], bool], what: str, within_s: float = 60.0
     ) -> Metrics:
         """Wait until the backbone's metrics satisfy `holds`."""
         with trio.move_on_after(within_s):
@@ -190,7 +198,7 @@ class Network:
                 await trio.sleep(_POLL_S)
         raise AssertionError(f"not within {within_s:.0f} s: {what}")
 
-    async def live(self, *names: str, within_s: float = 30.0) -> None:
+    async def live(self, *names: str, within_s: float = 60.0) -> None:
         """Wait until the backbone takes these workers for live."""
 
         def all_live(metrics: Metrics) -> bool:
