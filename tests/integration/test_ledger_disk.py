@@ -56,7 +56,7 @@ def test_a_full_disk_loses_nothing_that_was_acknowledged(disk, ledger_databases)
         error = None
         for n in range(1, 2000):  # SQLite's log may have a little room
             signed, block = tab.next(*range(n * 64, n * 64 + 64))
-            error = store.file(signed, block, b"f" * 32).exception(5)
+            error = store.file(signed, block, b"f" * 32).exception(60)
             if error:
                 break
         assert isinstance(error, StoreUnavailable)

@@ -15,6 +15,7 @@ from tests.support.home_peers import Program, program
 from tests.support.hosts import hosts
 
 WITHIN_S = 5.0
+MAX_MISSED = 25  # questions in a row without answer: what is asked in that time
 HALF_OPEN_S = 24.0  # longer than it takes to notice that a relay is silent
 ASKED = (2, 3, 4)
 
@@ -55,8 +56,10 @@ def test_service_goes_on_through_the_second_home(tmp_path: Path) -> None:
         wait_until(cut_at + HALF_OPEN_S)
         wait_for_answers(asker, since=time.monotonic())
         for number in ASKED:
+            missed = most_missed(asker, number, since=settled)
+            assert missed < MAX_MISSED, (number, missed)
             silent_s = longest_silence(asker, number, since=settled)
-            assert silent_s < WITHIN_S, (number, silent_s)
+            assert silent_s < HALF_OPEN_S, (number, silent_s)
         for each in (asker, *peers):
             assert not [line for line in each.lines if "lost" in line]
             assert not [line for line in each.lines if line.get("relay") is False]
@@ -66,13 +69,13 @@ def wait_until(moment: float) -> None:
     time.sleep(max(0.0, moment - time.monotonic()))
 
 
-def answers_of(asker: Program, number: int, since: float) -> list[float]:
-    """Return when answers of a peer came."""
-    return [
-        float(str(line["at"]))
+def answers_of(asker: Program, number: int, since: float) -> dict[int, float]:
+    """Return when answers of a peer came, by the number of the question."""
+    return {
+        int(str(line["answer"])): float(str(line["at"]))
         for line in asker.lines
         if line.get("of") == number and float(str(line["at"])) >= since
-    ]
+    }
 
 
 def wait_for_answers(asker: Program, since: float) -> None:
@@ -82,6 +85,15 @@ def wait_for_answers(asker: Program, since: float) -> None:
         time.sleep(0.05)
 
 
+def most_missed(asker: Program, number: int, since: float) -> int:
+    """Return how many questions in a row had no answer, at most.
+
+    On a machine with too much to do all takes longer, and as much less is asked.
+    """
+    answered = sorted(answers_of(asker, number, since))
+    return max(b - a - 1 for a, b in itertools.pairwise(answered))
+
+
 def longest_silence(asker: Program, number: int, since: float) -> float:
-    times = [since, *answers_of(asker, number, since)]
+    times = sorted([since, *answers_of(asker, number, since).values()])
     return max(b - a for a, b in itertools.pairwise(times))
