@@ -23,7 +23,7 @@ def texts() -> dict[Prompt, str]:
 async def test_serving_goes_on_and_leases_come_again(
     tmp_path: Path, texts: dict[Prompt, str]
 ) -> None:
-    with trio.fail_after(110):
+    with trio.fail_after(300):
         async with network_running(tmp_path) as network:
             generation = network.generate(PROMPTS[0])
             await generation.reached(10)
@@ -43,7 +43,7 @@ async def test_serving_goes_on_and_leases_come_again(
             generation = network.generate(PROMPTS[2])
             await generation.reached(5)
             await network.start("market")
-            await network.live(*WORKERS, within_s=15)
+            await network.live(*WORKERS, within_s=60)
             assert (await generation.finished()).text == texts[PROMPTS[2]]
             before = await network.calls("edge-1")
             while await network.calls("edge-1") == before:
