@@ -27,6 +27,7 @@ from p2pmoe.weights.public_files import open_public, public_manifest
 from tests.support.file_server import FileServer, serving
 from tests.support.injector.conditions import OFFICE
 from tests.support.injector.proxy import injected
+from tests.support.ports import reserved_port
 from tests.support.trio_test import trio_test
 
 pytestmark = pytest.mark.slow
@@ -35,6 +36,8 @@ POCKET = Path(__file__).resolve().parents[2] / "p2pmoe/models/pocket-q4_0.gguf"
 PROMPT = "It was a dark night, and the old man"
 BODY = {"prompt": PROMPT, "max_tokens": 24, "temperature": 0.8, "seed": 5}
 WORKERS = ("edge-1", "edge-2")
+STOP_WITHIN_S = 60.0
+SLOW_BYTES_S = 100_000  # the largest piece takes half a minute, the smallest no time
 _ALONE: list[int] = []  # of one process, once for all tests here
 
 
@@ -146,7 +149,7 @@ async def test_tokens_are_those_of_one_process_and_no_expert_is_on_the_disk(
             backbone = await start_base_only(stage, invite, url)
             tokens, _ = await answers(backbone)
             assert tokens == expected
-            assert await backbone.stop(10) == 0
+            assert await backbone.stop(STOP_WITHIN_S) == 0
             assert_no_experts(stage.folder / "base")
             server.requests.clear()
             again = await start_base_only(stage, invite, url)
@@ -157,15 +160,16 @@ async def test_tokens_are_those_of_one_process_and_no_expert_is_on_the_disk(
 
 
 @contextmanager
-def slow_server(folder: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """Serve a folder slowly from a process of its own; yields it and its port."""
+def slow_server(folder: Path, port: int) -> Iterator[subprocess.Popen[str]]:
+    """Serve a folder slowly from a process of its own."""
     command = [sys.executable, "-m", "tests.support.file_server", str(folder)]
     with subprocess.Popen(
-        [*command, "0", "1000000"], stdout=subprocess.PIPE, text=True
+        [*command, str(port), str(SLOW_BYTES_S)], stdout=subprocess.PIPE, text=True
     ) as process:
         try:
             assert process.stdout is not None
-            yield process, int(process.stdout.readline())
+            assert int(process.stdout.readline()) == port
+            yield process
         finally:
             process.kill()
 
@@ -174,7 +178,7 @@ def slow_server(folder: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
 async def test_a_download_that_was_killed_goes_on(tmp_path: Path) -> None:
     public = tmp_path / "public"
     public.mkdir()
-    with slow_server(public) as (first, port):
+    with reserved_port() as port, slow_server(public, port) as first:
         manifest = publish(public, f"http://127.0.0.1:{port}/")
         name = hashlib.sha256(manifest.encode()).hexdigest()
         url = f"http://127.0.0.1:{port}/m.manifest#{name}"
@@ -213,7 +217,7 @@ def base_ranges(server: FileServer, manifest: Manifest) -> list[str]:
 
 async def until_something_is_in(part: Path) -> None:
     path = trio.Path(part)
-    with trio.fail_after(30):  # of a file, which tells nobody
+    with trio.fail_after(60):  # of a file, which tells nobody
         while not (await path.exists() and any(await path.read_bytes())):  # noqa: ASYNC110
             await trio.sleep(0.02)
 

@@ -19,11 +19,14 @@ from relay.keys import PeerId
 from relay.tokens import Role
 from tests.support.market_peers import SHARD_BYTES, make_manifest
 from tests.support.operator_processes import OperatorProcess
+from tests.support.ports import reserved_port
 from tests.support.trio_test import trio_test
 
 MODEL = make_manifest()
 NAME = manifest_hash(MODEL)
 ALL = {each.expert for each in MODEL.experts}
+WITHIN_S = 60
+BACK_WITHIN_S = 120  # after an outage: up to 30 s pass before the next attempt
 T = TypeVar("T")
 
 
@@ -40,7 +43,7 @@ class Peer:
         self.node.send(self._market, message)
 
     async def next(self, kind: type[T]) -> T:
-        with trio.fail_after(20):
+        with trio.fail_after(WITHIN_S):
             async for event in self.node.arrivals():
                 if isinstance(event, Arrived) and isinstance(event.message, kind):
                     return event.message
@@ -74,7 +77,7 @@ class Peer:
 
     async def refused(self, message) -> wire.Refused:
         """Say it, again if need be (delivery is at most once), until it is refused."""
-        for _ in range(10):
+        for _ in range(WITHIN_S):
             self.send(message)
             with trio.move_on_after(1):
                 return await self.next(wire.Refused)
@@ -87,10 +90,19 @@ class Peer:
         return lease
 
     async def relay_is_up(self) -> None:
-        with trio.fail_after(30):
+        with trio.fail_after(BACK_WITHIN_S):
             async for event in self.node.arrivals():
                 if isinstance(event, RelayChanged) and event.up:
                     return
+
+    async def listed(self) -> None:
+        """List the model, again if need be, until the market places it."""
+        for _ in range(WITHIN_S):
+            self.list_model()
+            with trio.move_on_after(1):
+                await self.next(wire.Placement)
+                return
+        raise AssertionError("no answer")
 
     async def is_covered_now(self) -> bool:
         """List the model once more and look at the answer, if one comes in a second."""
@@ -101,7 +113,7 @@ class Peer:
         return False
 
     async def covered(self) -> None:
-        with trio.fail_after(20):
+        with trio.fail_after(WITHIN_S):
             while True:
                 placement = await self.next(wire.Placement)
                 if {e for h in placement.holders for e in h.experts} == ALL:
@@ -130,13 +142,14 @@ async def a_peer(
 @pytest.fixture
 def relay(tmp_path: Path, request) -> Iterator[OperatorProcess]:
     only = getattr(request, "param", ())
-    process = OperatorProcess(
-        tmp_path,
-        *("relay", "--self-signed", "--listen", "127.0.0.1:0"),
-        *("--data", str(tmp_path / "net"), *only),
-    )
-    yield process
-    process.kill()
+    with reserved_port() as port:
+        process = OperatorProcess(
+            tmp_path,
+            *("relay", "--self-signed", "--listen", f"127.0.0.1:{port}"),
+            *("--data", str(tmp_path / "net"), *only),
+        )
+        yield process
+        process.kill()
 
 
 def test_one_process_leases_and_places(relay: OperatorProcess) -> None:
@@ -196,7 +209,7 @@ def test_a_market_killed_in_the_middle_recovers(
                 market = await start()
                 refused = await worker.refused(wire.Renew(lease=first.lease))
                 assert "offer again" in refused.reason
-                backbone.list_model()
+                await backbone.listed()
                 again = await worker.serve_a_lease()
                 assert again.lease == first.lease
                 assert set(again.experts) == ALL
@@ -243,7 +256,7 @@ def test_b28_a_relay_killed_and_started_again_costs_no_lease(
                 worker.send(wire.Renew(lease=lease.lease))
                 await backbone.relay_is_up()
                 # Said again, as a backbone does: the worker is still a holder.
-                with trio.fail_after(30):
+                with trio.fail_after(BACK_WITHIN_S):
                     while not await backbone.is_covered_now():
                         pass
         finally:
