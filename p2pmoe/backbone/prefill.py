@@ -5,7 +5,9 @@ what attention needs of the positions before has then been written. One thread r
 them all, the oldest that need not wait first, so chunks follow each other only as
 closely as there is something to wait for: without a network there is one at a time.
 What a prompt sends in one layer then flies beside the answers of the layer before, and
-a slow link is busy both ways (design 08, "Prefill in chunks").
+a slow link is busy both ways (design 08, "Prefill in chunks"). What only computes waits
+until nothing can be sent: the next chunk's rows leave before this one's experts at hand
+are computed.
 
 Rows do not depend on who shares their step, so neither do tokens. Chunks end in order,
 and each that ends counts for good, whatever becomes of those behind it. Pure but for
@@ -116,12 +118,10 @@ class Pipeline(Generic[T]):
         while self._steps or self._refill():
             step = self._next()
             if step is None:
-                if not self._refill():
+                if not self._refill() and not self._compute():
                     self._wait()
                 continue
-            self._at = step.chunk
-            step.pending = step.walk.advance()
-            self._at = None
+            self._ask(step)
             if step.pending is None:
                 self._steps.popleft()
                 yield step.chunk, step.walk
@@ -141,6 +141,22 @@ class Pipeline(Generic[T]):
         while self._steps:
             self._steps.pop().walk.close()
         self._is_dry = True
+
+    def _ask(self, step: _Step[T]) -> None:
+        """Have a step ask for its next layer's experts."""
+        self._at = step.chunk
+        step.pending = step.walk.ask()
+        self._at = None
+
+    def _compute(self) -> bool:
+        """Compute what the oldest step left, one layer of it; False if none did."""
+        step = next((step for step in self._steps if step.walk.leaves_work), None)
+        if step is None:
+            return False
+        self._at = step.chunk
+        step.walk.compute()
+        self._at = None
+        return True
 
     def _refill(self) -> bool:
         """Begin the next chunk if there is one that can run at once; True if so."""

@@ -24,7 +24,7 @@ from mobile_worker.arithmetic.kernel import Kernel
 from mobile_worker.arithmetic.matrix import Matrix
 from p2pmoe.model.description import ModelDescription
 from p2pmoe.model.errors import CacheFull, ModelRefused, TokenRefused
-from p2pmoe.model.experts import ExpertCaller, PendingExperts
+from p2pmoe.model.experts import ExpertCaller, PendingExperts, WithBeside
 from p2pmoe.model.kv_cache import KvCache, LayerCache
 from p2pmoe.model.layer_reader import LayerReader
 from p2pmoe.model.linear import Linear
@@ -159,11 +159,10 @@ class Decoder:
             else:
                 routing = routes(number, layer.router, hidden)
             pending = experts.begin(number, hidden, routing)
-            beside = layer.feed_forward
-            own = None if beside is None else beside(hidden)
+            if layer.feed_forward is not None:
+                pending = WithBeside(pending, layer.feed_forward, hidden)
             yield from _under_way(pending)
-            mixed = pending.finish()
-            x += mixed if own is None else mixed + own
+            x += pending.finish()
         results = self._logits(x, parts, rows)
         for part in parts:
             part.cache.advance(len(part.tokens))
@@ -206,9 +205,8 @@ class Decoder:
 
 
 def _under_way(pending: PendingExperts) -> Iterator[PendingExperts]:
-    """Compute what is here and stop; a walk that is closed here gives them up."""
+    """Stop; a walk that is closed here gives them up."""
     try:
-        pending.compute()
         yield pending
     except BaseException:
         pending.abandon()

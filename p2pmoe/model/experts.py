@@ -1,8 +1,8 @@
 """Where a layer's routed experts are asked for: the seam between model and network.
 
-The layer calls `begin` first, then computes its shared expert, then `compute` and
-`finish`: whatever serves the experts may work in between, and who runs the step may do
-something else as long as they are not ready (walk.py).
+The layer calls `begin` first; then come its shared expert (`WithBeside`) and what is
+computed here, and last `finish`: whatever serves the experts may work in between, and
+who runs the step may do something else as long as they are not ready (walk.py).
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from mobile_worker.arithmetic.coding import Floats
 
-__all__ = ["ExpertCaller", "ExpertsHere", "PendingExperts", "Routing"]
+__all__ = ["ExpertCaller", "ExpertsHere", "PendingExperts", "Routing", "WithBeside"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -74,6 +74,48 @@ class ExpertsHere:
 
     def abandon(self) -> None:
         """Nothing is under way."""
+
+
+class WithBeside:
+    """`PendingExperts` and what every row goes through beside them: a shared expert."""
+
+    __slots__ = ("_beside", "_hidden", "_own", "_pending")
+
+    def __init__(
+        self,
+        pending: PendingExperts,
+        beside: Callable[[Floats], Floats],
+        hidden: Floats,
+    ) -> None:
+        """Have nothing computed yet; `hidden` is what `beside` is given."""
+        self._pending = pending
+        self._beside = beside
+        self._hidden = hidden
+        self._own: Floats | None = None
+
+    def compute(self) -> None:
+        """Compute what is beside them, and then what they need nobody else for."""
+        if self._own is None:
+            self._own = self._beside(self._hidden)
+        self._pending.compute()
+
+    def is_ready(self) -> bool:
+        """Tell whether they are."""
+        return self._pending.is_ready()
+
+    def notify(self, ring: Callable[[], None]) -> None:
+        """Have `ring` called once they are ready."""
+        self._pending.notify(ring)
+
+    def abandon(self) -> None:
+        """Give them up."""
+        self._pending.abandon()
+
+    def finish(self) -> Floats:
+        """Return their mixed sum and what is beside it, f32 [n_tokens, n_embd]."""
+        own = self._beside(self._hidden) if self._own is None else self._own
+        mixed: Floats = self._pending.finish()
+        return mixed + own
 
 
 class ExpertCaller(Protocol):

@@ -1,7 +1,9 @@
 """A step of a model under way: it stops at each layer's routed experts.
 
 Whoever runs it may do other work while they are not ready: draft, or advance another
-step. A step that nobody interrupts is `run`. For one thread at a time.
+step. What a layer computes here, beside the experts that are elsewhere, can be put off
+until there is nothing better to do (`ask`, then `compute`). A step that nobody
+interrupts is `run`. For one thread at a time.
 """
 
 from collections.abc import Callable, Generator
@@ -28,22 +30,54 @@ class Walk:
         """Begin before the first layer; nothing has been computed."""
         self._layers = layers
         self._logits: list[Floats] | None = None
+        self._left: PendingExperts | None = None  # to be computed here
         self.n_passed = 0  # layers whose attention is done and whose experts are asked
 
     def advance(self) -> PendingExperts | None:
         """Run on to the next layer's experts, and return them; None at the end.
 
-        Waits for the experts of the layer before, unless they are ready. Raises as
-        `Model.step`; the step is over then.
+        Waits for the experts of the layer before, unless they are ready, and computes
+        what of the next is here. Raises as `Model.step`; the step is over then.
         """
+        with np.errstate(all="ignore"):
+            pending = self._next()
+            self._compute()
+        return pending
+
+    def ask(self) -> PendingExperts | None:
+        """Do as `advance`, but leave what is here to `compute`, or to the next call."""
+        with np.errstate(all="ignore"):
+            return self._next()
+
+    @property
+    def leaves_work(self) -> bool:
+        """Whether the latest layer has something to compute here."""
+        return self._left is not None
+
+    def compute(self) -> None:
+        """Compute what is here of the latest layer, if that was left; as `advance`."""
+        with np.errstate(all="ignore"):
+            self._compute()
+
+    def _next(self) -> PendingExperts | None:
+        self._left = None  # `finish` computes what was left
         try:
-            with np.errstate(all="ignore"):
-                pending = next(self._layers)
+            self._left = next(self._layers)
         except StopIteration as end:
             self._logits = end.value
             return None
         self.n_passed += 1
-        return pending
+        return self._left
+
+    def _compute(self) -> None:
+        left, self._left = self._left, None
+        if left is None:
+            return
+        try:
+            left.compute()
+        except BaseException:
+            self._layers.close()
+            raise
 
     def run(self) -> list[Floats]:
         """Run to the end and return the logits of each part; raises as `Model.step`."""
@@ -60,4 +94,5 @@ class Walk:
 
     def close(self) -> None:
         """Give the step up: its caches stay as they were."""
+        self._left = None
         self._layers.close()

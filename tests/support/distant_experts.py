@@ -75,7 +75,7 @@ class _Distant:
     pending: PendingExperts
 
     def compute(self) -> None:
-        pass
+        self.pending.compute()
 
     def is_ready(self) -> bool:
         return self.clock.now >= self.moment
@@ -105,7 +105,8 @@ class LinkSpeed:
     down_bytes_s: float
     n_layers: int = 24
     n_chunks: int = 32
-    here_s: float = 0.004  # attention, shared expert and experts at hand of a chunk
+    before_s: float = 0.002  # attention of a chunk: what its rows wait for
+    here_s: float = 0.002  # shared expert and experts at hand
     there_s: float = 0.01  # the workers' computing
 
     up_bytes: int = field(init=False, default=64 * 4096 * 36 // 32 * 24 // 10)
@@ -127,15 +128,15 @@ class LinkSpeed:
 
         def layers():
             for _ in range(self.n_layers):
-                pending = _Awaited(clock, asked())
+                clock.now += self.before_s
+                pending = _Awaited(clock, asked(), self.here_s)
                 clock.at(pending.moment)
-                clock.now += self.here_s
                 yield pending
+                pending.compute()
             return []
 
-        chunks = itertools.repeat(None, self.n_chunks)
         pipeline = Pipeline(
-            chunks,
+            itertools.repeat(None, self.n_chunks),
             lambda _: Walk(layers()),
             max_steps=max_steps,
             monotonic=lambda: clock.now,
@@ -152,6 +153,11 @@ class LinkSpeed:
 class _Awaited:
     clock: Clock
     moment: float
+    here_s: float
+
+    def compute(self) -> None:
+        self.clock.now += self.here_s
+        self.here_s = 0.0
 
     def is_ready(self) -> bool:
         return self.clock.now >= self.moment

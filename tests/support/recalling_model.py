@@ -80,6 +80,9 @@ class _Polled:
 
     n_left: int
 
+    def compute(self) -> None:
+        pass
+
     def is_ready(self) -> bool:
         self.n_left -= 1
         return self.n_left < 0

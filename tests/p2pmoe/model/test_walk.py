@@ -33,6 +33,46 @@ def test_a_step_stops_at_each_layers_experts(mini: TinyModel) -> None:
     assert walk.logits[0].tobytes() == whole.tobytes()
 
 
+def test_what_is_here_may_be_left_for_later(mini: TinyModel) -> None:
+    class Counted:
+        def __init__(self) -> None:
+            self.n_computed = self.n_abandoned = 0
+
+        def begin(self, *asked):
+            pending = mini.experts.begin(*asked)
+            self.finish, self.is_ready = pending.finish, pending.is_ready
+            return self
+
+        def compute(self) -> None:
+            self.n_computed += 1
+            if self.n_computed == 3:
+                raise ValueError("at fault")
+
+        def abandon(self) -> None:
+            self.n_abandoned += 1
+
+    own, cache = Counted(), mini.model.new_cache(4)
+    walk = mini.model.walk([SequencePart(PROMPT, cache)], own)
+    before = np.geterr()
+    assert not walk.leaves_work
+    walk.ask()
+    assert (walk.leaves_work, own.n_computed) == (True, 0)
+    walk.compute()
+    walk.compute()
+    assert (walk.leaves_work, own.n_computed) == (False, 1)
+    walk.advance()
+    assert own.n_computed == 2
+    assert walk.ask() is None
+    whole = mini.run(PROMPT, mini.model.new_cache(4))
+    assert walk.logits[0].tobytes() == whole[-1:].tobytes()
+    failing = mini.model.walk([SequencePart(PROMPT, mini.model.new_cache(4))], own)
+    failing.ask()
+    with pytest.raises(ValueError, match="at fault"):
+        failing.compute()
+    assert (own.n_abandoned, failing.leaves_work) == (1, False)
+    assert np.geterr() == before
+
+
 def test_two_steps_may_take_turns(mini: TinyModel) -> None:
     caches = [mini.model.new_cache(4) for _ in range(2)]
     own = [PROMPT, PROMPT[::-1]]

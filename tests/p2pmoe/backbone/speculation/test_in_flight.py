@@ -33,6 +33,9 @@ class Away:
     def __init__(self, clock: Clock, answer_s: float, record: PassRecord) -> None:
         self.clock, self.answer_s, self.record = clock, answer_s, record
 
+    def compute(self) -> None:
+        pass
+
     def is_ready(self) -> bool:
         return self.clock() >= self.answer_s
 
