@@ -17,14 +17,14 @@ async def test_a_worker_that_comes_back_without_a_market_serves_and_is_paid(
     tmp_path: Path,
 ) -> None:
     texts = await trio.to_thread.run_sync(texts_of_a_single_process)
-    with trio.fail_after(240):
+    with trio.fail_after(480):
         async with network_running(tmp_path, workers=("hub", "edge-1")) as network:
             await network.kill("market")
             await network.kill("edge-1")
             await network.start("edge-1")
             before = await network.calls("edge-1")
             # Seconds of patience, an offer to the backbone, its store.
-            await network.live("edge-1", within_s=90)
+            await network.live("edge-1", within_s=180)
             while await network.calls("edge-1") == before:
                 assert (await network.answer(PROMPTS[0])).text == texts[PROMPTS[0]]
 
