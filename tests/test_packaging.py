@@ -135,6 +135,7 @@ def test_the_wheel_holds_four_packages_and_nothing_else(wheel: Path) -> None:
     assert {name.split("/")[0] for name in names} == TOP_LEVEL
     assert "p2pmoe/models/pocket-q4_0.gguf" in names
     assert "relay/web/status.html" in names
+    assert "mobile_worker/browser/session.js" in names
     assert not [name for name in names if name.endswith((".c", ".h"))]
     for flavour in ("plain", "relaxed"):
         assert f"mobile_worker/arithmetic/wasm/kernel-{flavour}.wasm" in names
