@@ -1,5 +1,6 @@
 """A real worker process, steered by commands: paused over a crash, drained, ended."""
 
+import functools
 import json
 import signal
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from tests.support.worker_processes import Process
 
 pytestmark = pytest.mark.slow
 RESTED = {"probation", "idle_no_demand"}  # of a newcomer without a backbone
+get = functools.partial(httpx.get, trust_env=False, timeout=60)
 
 
 @pytest.fixture(scope="module")
@@ -83,15 +85,15 @@ def page_is_the_same(worker: Worker) -> None:
     """What the page asks for tells what `p2pmoe status --json` does."""
     url = urlsplit(worker.ask("status", "--page").out.strip())
     address = f"http://{url.netloc}"
-    assert httpx.get(f"{address}/state", trust_env=False).status_code == 401
+    assert get(f"{address}/state").status_code == 401
     headers = {"Authorization": f"Bearer {url.fragment}"}
-    paged = httpx.get(f"{address}/state", headers=headers, trust_env=False).json()
+    paged = get(f"{address}/state", headers=headers).json()
     asked = json.loads(worker.ask("status", "--json").out)
     lines = paged.pop("lines")
     assert paged.keys() == asked.keys()
     assert paged["worker"] == asked["worker"] == worker.process.report["peer_id"]
     assert [name for name, _ in lines][:2] == ["state", "relay"]
-    assert b"<script>" in httpx.get(address, trust_env=False).content
+    assert b"<script>" in get(address).content
 
 
 def test_a_second_worker_on_the_folder_disturbs_nothing_and_stop_is_at_once(

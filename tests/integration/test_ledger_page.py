@@ -107,10 +107,11 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
 
 
 def show(page: Page, period: str) -> None:
-    """Choose a period and wait for what it holds."""
+    """Choose a period and wait for what it holds, whatever was shown before."""
     page.evaluate(
         f"document.getElementById('period').value = {period!r},"
         "document.querySelector('#receipts tbody').replaceChildren(),"
+        "document.getElementById('none').hidden = true,"
         "document.getElementById('choice').requestSubmit()"
     )
     page.until(
