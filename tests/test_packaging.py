@@ -63,7 +63,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the programs of an environment that holds the wheel and what it needs."""
     programs = new_environment(tmp_path_factory.mktemp("installed"))
     command = (programs / "python", "-m", "pip", "install", "--quiet", wheel)
-    subprocess.run(command, check=True, timeout=300)
+    subprocess.run(command, check=True, timeout=900)
     return programs
 
 
@@ -119,7 +119,7 @@ def test_pip_on_a_phone_ends_before_it_builds(source: Path, tmp_path: Path) -> N
         env=surroundings,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         check=False,
     )
     assert done.returncode != 0
@@ -153,7 +153,7 @@ def test_an_installed_wheel_runs_from_another_folder(
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
         assert done.returncode == 0, done.stderr
@@ -175,7 +175,7 @@ def test_without_a_compiler_it_installs_and_runs_on_wasm(
         (programs / "python", "-m", "pip", "install", "--quiet", *wheels_alone),
         env=surroundings,
         check=True,
-        timeout=300,
+        timeout=900,
     )
     done = subprocess.run(
         (programs / "p2pmoe", "bench", "kernels", "--json"),
@@ -183,7 +183,7 @@ def test_without_a_compiler_it_installs_and_runs_on_wasm(
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=True,
     )
     report = json.loads(done.stdout)
@@ -216,7 +216,7 @@ def test_the_wheel_computes_rightly_on_lesser_processors(
         (EMULATOR, "-cpu", processor, installed / "python", "-c", TRY_KERNELS),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         check=False,
     )
     assert done.returncode == 0, done.stderr

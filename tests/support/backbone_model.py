@@ -114,7 +114,7 @@ class Backbone:
 
     async def covers(self, experts: set[ExpertId]) -> None:
         """Wait until all of these have a live holder."""
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             while not experts <= self.joined.fleet.covered():
                 self._changed.append(trio.Event())
                 await self._changed[-1].wait()

@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 _AT_ONCE = 4
-_WITHIN_S = 120.0
+_WITHIN_S = 240.0
 _POLL_S = 0.02
 PROGRAM = (sys.executable, "-m", "p2pmoe")
 # Every write to a file fails, as on a full disk; pipes and sockets do not mind.

@@ -43,7 +43,7 @@ def needs_root_and(*programs: str) -> None:
 
 
 def _run(*words: str) -> None:
-    subprocess.run(words, check=True, capture_output=True, timeout=20)
+    subprocess.run(words, check=True, capture_output=True, timeout=60)
 
 
 @dataclass(frozen=True, slots=True)

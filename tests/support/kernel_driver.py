@@ -50,7 +50,7 @@ _FLAGS = (
     f"-I{_SOURCES}",
 )
 _ZIG = (sys.executable, "-m", "ziglang", "cc")
-_RUN_SECONDS = 300
+_RUN_SECONDS = 900
 
 
 class Operation(IntEnum):

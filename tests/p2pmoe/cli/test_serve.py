@@ -112,14 +112,15 @@ def test_a_signal_drains_and_ends_with_its_code(
     ]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
-            until = time.monotonic() + 20
+            until = time.monotonic() + 60
             while not ready.exists() and time.monotonic() < until:
                 time.sleep(0.05)
             host, port = json.loads(ready.read_text())["listen"]
-            answer = httpx.get(f"http://{host}:{port}/livez", trust_env=False)
+            url = f"http://{host}:{port}/livez"
+            answer = httpx.get(url, trust_env=False, timeout=60)
             assert answer.status_code == 200
             process.send_signal(number)
-            assert process.wait(15) == code
+            assert process.wait(60) == code
         finally:
             process.kill()
         assert process.stderr is not None
