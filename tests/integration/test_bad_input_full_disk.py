@@ -40,12 +40,13 @@ class Network:
         return complete(self.url, BODY, show=lambda _: None).text
 
     def total(self, name: str) -> float:
-        page = httpx.get(f"{self.url}/metrics", trust_env=False).text
-        return Metrics(page).total(name)
+        return Metrics(self._look("metrics").text).total(name)
 
     def covered(self) -> bool:
-        ready = httpx.get(f"{self.url}/readyz", trust_env=False).json()
-        return bool(ready["covered"] == 1.0)
+        return bool(self._look("readyz").json()["covered"] == 1.0)
+
+    def _look(self, page: str) -> httpx.Response:
+        return httpx.get(f"{self.url}/{page}", timeout=WITHIN_S, trust_env=False)
 
 
 @pytest.fixture
@@ -67,7 +68,7 @@ def network(tmp_path: Path) -> Iterator[Network]:
             *("--data", str(tmp_path / "backbone"), *member),
         )
         worker = start(
-            *("contribute", "--yes", "--memory", "64M", *member),
+            *("contribute", "--yes", "--preset", "max", "--memory", "64M", *member),
             *("--data", str(tmp_path / "worker")),
         )
         url = "http://{}:{}".format(*backbone.report["listen"])

@@ -6,6 +6,7 @@ one gets no more work.
 
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +33,7 @@ BODY = {
 }
 REFUSED = ("nan_rows", "one_row_more", "one_row_less")
 CHECKED = ("rows_turned", "one_bit", "zeros", "noise", "cached")
-WITHIN_S = 60
+WITHIN_S = 180
 
 
 def first_is_quick(kinds: tuple[str, ...]) -> list[object]:
@@ -56,8 +57,21 @@ class Network:
 
         return await trio.to_thread.run_sync(ask)
 
+    async def answer_until_more(self, name: str, **labels: str) -> Completion:
+        """Return the first answer by which a count has grown; all have the text.
+
+        A worker that came too late, on a busy machine, is left out for a moment.
+        """
+        before = self.metrics().total(name, **labels)
+        with trio.fail_after(WITHIN_S):
+            while True:
+                answer = await self.answer()
+                assert answer.text == self.text
+                if self.metrics().total(name, **labels) > before:
+                    return answer
+
     def metrics(self) -> Metrics:
-        return Metrics(httpx.get(f"{self.url}/metrics", trust_env=False).text)
+        return Metrics(look(f"{self.url}/metrics").text)
 
     def status(self, worker: str) -> str:
         states = ("greeting", "live", "demoted", "gone", "dropped")
@@ -69,10 +83,10 @@ class Network:
         ]
         return held[0] if held else "unknown"
 
-    def is_covered(self) -> bool:
-        """Whether every expert is at hand or has a live holder."""
-        ready = httpx.get(f"{self.url}/readyz", trust_env=False).json()
-        return bool(ready["covered"] == 1.0)
+    def is_covered(self, worker: str) -> bool:
+        """Whether every expert is at hand or has a live holder, this one among them."""
+        covered = look(f"{self.url}/readyz").json()["covered"]
+        return bool(covered == 1.0) and self.status(worker) == "live"
 
     def vouchers(self, worker: str) -> list[dict[str, object]]:
         """Return what the ledger has of this worker, filed or rejected."""
@@ -81,6 +95,10 @@ class Network:
         assert listed.code == 0, listed.err
         found = json.loads(listed.out)["vouchers"]
         return [each for each in found if each["worker"] == worker]
+
+
+def look(url: str) -> httpx.Response:
+    return httpx.get(url, timeout=WITHIN_S, trust_env=False)
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -110,8 +128,9 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
     try:
         backbone.said("relay is up")
         url = "http://{}:{}".format(*backbone.report["listen"])
-        while httpx.get(f"{url}/readyz", trust_env=False).status_code != 200:
+        while look(f"{url}/readyz").status_code != 200:
             assert backbone.is_running
+            time.sleep(0.05)
         text = complete(url, BODY, show=lambda _: None).text
         yield Network(folder, invite, url, text)
         for process in (relay, backbone):
@@ -129,15 +148,14 @@ def test_b14_an_answer_that_is_none_is_refused_and_computed_elsewhere(
     @trio_test
     async def main() -> None:
         async with hostile_worker(tmp_path, network.invite, BENDS[kind]) as worker:
-            await until(network.is_covered)
-            before = network.metrics().total("p2pmoe_refused_outputs_total")
-            answer = await network.answer()
-            after = network.metrics()
-            assert answer.text == network.text
+            await until(lambda: network.is_covered(worker))
+            answer = await network.answer_until_more("p2pmoe_refused_outputs_total")
             assert answer.extension["failovers"] > 0
-            assert after.total("p2pmoe_refused_outputs_total") > before
-            assert network.status(worker) in {"demoted", "dropped"}
-            assert after.total("p2pmoe_worker_calls_total", worker=worker) == 0
+            calls = network.metrics().total("p2pmoe_worker_calls_total", worker=worker)
+            assert calls == 0
+            with trio.fail_after(WITHIN_S):  # after 2 s and more it is greeted again
+                while network.status(worker) not in {"demoted", "dropped"}:
+                    assert (await network.answer()).text == network.text
             assert network.vouchers(worker) == []
 
     main()
@@ -150,12 +168,9 @@ def test_b34_a_wrong_result_is_caught_by_the_check_and_ends_the_business(
     @trio_test
     async def main() -> None:
         async with hostile_worker(tmp_path, network.invite, BENDS[kind]) as worker:
-            await until(network.is_covered)
-            failed = ("p2pmoe_spot_checks_total", "failed")
-            before = network.metrics().total(failed[0], result=failed[1])
-            answer = await network.answer()
-            assert answer.text == network.text
-            assert network.metrics().total(failed[0], result=failed[1]) > before
+            await until(lambda: network.is_covered(worker))
+            checks = "p2pmoe_spot_checks_total"
+            await network.answer_until_more(checks, result="failed")
             await until(lambda: network.status(worker) == "dropped")
             again = await network.answer()
             assert again.text == network.text
@@ -174,7 +189,7 @@ def test_b34_three_answers_that_are_none_end_the_business(
     @trio_test
     async def main() -> None:
         async with hostile_worker(tmp_path, network.invite, BENDS[kind]) as worker:
-            await until(network.is_covered)
+            await until(lambda: network.is_covered(worker))
             with trio.fail_after(WITHIN_S):
                 while network.status(worker) != "dropped":
                     assert (await network.answer()).text == network.text

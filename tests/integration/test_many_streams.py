@@ -41,6 +41,7 @@ from tests.support.trio_test import trio_test
 
 LAYER = 3
 N = 10
+WITHIN_S = 300
 REQUESTS = [a_request(range(5 + i, 9 + i), N) for i in range(8)]
 
 
@@ -116,7 +117,7 @@ async def lacking_engine(
             **parts,
         )
     ) as engine:
-        with trio.fail_after(60):
+        with trio.fail_after(WITHIN_S):
             yield engine
 
 
@@ -218,14 +219,14 @@ async def test_streams_over_workers_say_what_they_say_alone(tmp_path: Path) -> N
             everyone = Until(range(len(REQUESTS)))
             ask = functools.partial(answers, backbone.engine, found, free, everyone)
             late = world.worker(fastest_kernel(), shards_of(POCKET, {expert}))
-            with trio.fail_after(60):
+            with trio.fail_after(WITHIN_S):
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(ask)
                     await free.reached.wait()
                     assert set(found) == free.numbers
                     async with late:
                         await everyone.reached.wait()
-                        assert await backbone.joined.side.drain(8)
+                        assert await backbone.joined.side.drain(60)
             totals = backbone.joined.settlement.totals()
             assert totals.receipted == totals.accepted == world.ledger.n_receipts
     assert [found[i] for i in range(len(REQUESTS))] == alone
