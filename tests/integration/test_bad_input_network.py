@@ -1,8 +1,8 @@
 """Relays absent or not the right ones, tokens, ports, keys: one line each."""
 
 import base64
+import contextlib
 import json
-import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from tests.support.command_line import (
     run,
     run_all,
 )
+from tests.support.ports import reserved_port
 
 RELAY = ("relay", "--self-signed", "--listen", "127.0.0.1:0", "--data")
 ABSENT = "cannot be reached"
@@ -45,25 +46,23 @@ class Stage:
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     folder = tmp_path_factory.mktemp("network")
-    relay = Running(folder, *RELAY, str(folder / "net"))
-    other = Running(folder, *RELAY, str(folder / "other"))
-    try:
-        write_invites(folder)
+    with contextlib.ExitStack() as ends:
+        relay = Running(folder, *RELAY, str(folder / "net"))
+        ends.callback(relay.kill)
+        other = Running(folder, *RELAY, str(folder / "other"))
+        ends.callback(other.kill)
+        write_invites(folder, ends.enter_context(reserved_port()))
         yield Stage(folder, relay, relay.report["listen"][1])
-    finally:
-        relay.kill()
-        other.kill()
 
 
-def write_invites(folder: Path) -> None:
+def write_invites(folder: Path, port: int) -> None:
+    """Write them; nobody listens on `port`."""
     ours = json.loads((folder / "net" / "invite.json").read_text())
     theirs = json.loads((folder / "other" / "invite.json").read_text())
     url, _, relay_id = ours["relay"].partition("#")
     their_id = theirs["relay"].partition("#")[2]
     token = bytearray(base64.b64decode(ours["token"]))
     token[-1] ^= 1
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
     invites = {
         "good": ours,
         "absent-relay": {**ours, "relay": f"wss://127.0.0.1:{port}/relay#{relay_id}"},
@@ -97,7 +96,10 @@ def refused(stage: Stage) -> dict[str, Outcome]:
         cases[f"contribute {name}"] = stage.contribute(name, *option)
         if name not in {"unknown-host", "wrong-signature"}:
             cases[f"serve {name}"] = stage.serve(name, *option)
-    return run_all(cases)
+    with pytest.MonkeyPatch.context() as patch:
+        # Where no name server answers, a name is not known after a second, not ten.
+        patch.setenv("RES_OPTIONS", "timeout:1 attempts:1")
+        return run_all(cases)
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -157,9 +159,11 @@ def test_two_processes_with_one_key_are_one_too_many(stage: Stage) -> None:
     good = ("--invite", stage.invite("good"))
     contribute = stage.contribute("twice", *good)
     serve = stage.serve("twice", *good)
-    first = Running(stage.folder, *contribute)
-    backbone = Running(stage.folder, *serve)
-    try:
+    with contextlib.ExitStack() as ends:
+        first = Running(stage.folder, *contribute)
+        ends.callback(first.kill)
+        backbone = Running(stage.folder, *serve)
+        ends.callback(backbone.kill)
         backbone.said("relay is up")
         outcomes = run_all(
             {
@@ -175,11 +179,8 @@ def test_two_processes_with_one_key_are_one_too_many(stage: Stage) -> None:
         assert stage.relay.is_running
         first.kill()  # a killed process leaves no lock behind
         again = Running(stage.folder, *contribute)
+        ends.callback(again.kill)
         assert again.report == first.report
-        again.kill()
-    finally:
-        first.kill()
-        backbone.kill()
 
 
 def test_a_url_of_another_relay_than_the_invites_is_refused(stage: Stage) -> None:
