@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from mobile_worker.arithmetic.coding import Floats
 from p2pmoe.backbone.lane_events import StepFailed
 from p2pmoe.backbone.lane_rows import deadline_of
-from p2pmoe.backbone.prefill import Pipeline, cut_rows
+from p2pmoe.backbone.prefill import Pipeline, cut_rows, even_rows
 from p2pmoe.backbone.scheduling.schedule import Schedule, Share
 from p2pmoe.backbone.trace import StepTrace
 from p2pmoe.model.experts import ExpertCaller
@@ -80,9 +80,13 @@ class LaneChunks:
 
     def cut(self, shares: Sequence[Share]) -> list[list[Share]]:
         """Return the steps that shares are run in; one, if they are not too many."""
-        most = self._schedule.limits.chunk_tokens
-        if sum(share.n_rows for share in shares if share.n_rows > 1) <= most:
+        limits = self._schedule.limits
+        n_rows = sum(share.n_rows for share in shares if share.n_rows > 1)
+        if n_rows <= limits.chunk_tokens:
             return [list(shares)]
+        most = even_rows(
+            n_rows, chunk_rows=limits.chunk_tokens, max_steps=limits.prefill_steps
+        )
         return [
             [
                 Share(share.sequence, n)

@@ -26,9 +26,19 @@ from p2pmoe.model.walk import Walk
 if TYPE_CHECKING:
     from p2pmoe.model.experts import PendingExperts
 
-__all__ = ["Bell", "Pipeline", "cut_rows"]
+__all__ = ["Bell", "Pipeline", "cut_rows", "even_rows"]
 
 T = TypeVar("T")
+
+
+def even_rows(n_rows: int, *, chunk_rows: int, max_steps: int) -> int:
+    """Return how many rows a chunk should have, at most `chunk_rows`.
+
+    As many chunks of one size as fill `max_steps` each time: steps go through the
+    layers in such groups, and one that is left over would wait alone in every layer.
+    """
+    n_groups = -(-n_rows // (chunk_rows * max_steps))
+    return max(1, -(-n_rows // (n_groups * max_steps))) if n_rows else chunk_rows
 
 
 def cut_rows(wanted: Sequence[int], chunk_rows: int) -> list[list[int]]:

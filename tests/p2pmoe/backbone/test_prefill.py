@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from p2pmoe.backbone.prefill import Pipeline, cut_rows
+from p2pmoe.backbone.prefill import Pipeline, cut_rows, even_rows
 from p2pmoe.backbone.scheduling.composition import Demand, share_rows
 from p2pmoe.model.logits import Logits
 from p2pmoe.model.step import SequencePart
@@ -162,6 +162,21 @@ def test_rows_are_cut_as_one_step_would_follow_another(
             max_rows=chunk_rows,
         )
         assert [cut[0][i] for i in asked] == first
+
+
+@given(n=st.integers(1, 3000), chunk_rows=st.integers(1, 80), steps=st.integers(1, 5))
+def test_no_chunk_is_left_over(n: int, chunk_rows: int, steps: int) -> None:
+    own = even_rows(n, chunk_rows=chunk_rows, max_steps=steps)
+    n_chunks = len(cut_rows([n], own))
+    assert 1 <= own <= chunk_rows
+    assert n_chunks <= -(-n // (chunk_rows * steps)) * steps  # as few groups as can be
+
+
+def test_chunks_are_of_one_size() -> None:
+    assert even_rows(1400, chunk_rows=64, max_steps=3) == 59  # 24 of them, not 21 and 1
+    assert even_rows(192, chunk_rows=64, max_steps=3) == 64
+    assert even_rows(65, chunk_rows=64, max_steps=3) == 22
+    assert even_rows(0, chunk_rows=64, max_steps=3) == 64
 
 
 OFFICE = {"up_bytes_s": 6.1e6, "down_bytes_s": 11.2e6}  # design 00, "office link"
