@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from tests.support.postgres import Server
 
-settings.register_profile("p2pmoe", deadline=None)
+settings.register_profile(
+    "p2pmoe", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("p2pmoe")
 _BOTH = ("sqlite", "postgresql")
 

@@ -1,7 +1,9 @@
 """`p2pmoe models check` as a person runs it: real workers, real signals, bad input."""
 
+import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -17,7 +19,8 @@ from tests.support.references import N_VOCAB, write_reference
 from tests.support.shared import shared_path
 from tests.support.tiny_folders import TINY_FOLDERS
 
-_WITHIN_S = 60.0
+_WITHIN_S = 120.0
+_SHARE_DONE = re.compile(r"[a-z0-9, ]+: \d+%")
 _SLOW = [name for name in TINY_FOLDERS if name != "minimax_m3"]
 
 
@@ -29,7 +32,9 @@ def check(folder: str, model: str, *options: str) -> dict:
         *("--json", *options),
     )
     assert done.code == 0, done.err
-    assert done.err == ""
+    # Nothing, but every ten seconds how far it is, where it takes so long.
+    said = [line for line in done.err.splitlines() if not _SHARE_DONE.fullmatch(line)]
+    assert said == []
     return dict(json.loads(done.out))
 
 
@@ -102,12 +107,11 @@ class Scattered:
         tasks = Path(f"/proc/{self.process.pid}/task")
         if not tasks.exists():
             pytest.skip("needs /proc")
-        pids = [
-            int(pid)
-            for task in tasks.iterdir()
-            for pid in (task / "children").read_text().split()
-        ]
-        return {pid: _command_of(pid) for pid in pids}
+        pids: list[str] = []
+        for task in tasks.iterdir():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                pids += (task / "children").read_text().split()  # or it has ended
+        return {int(pid): _command_of(int(pid)) for pid in pids}
 
     def has_joined(self, name: str) -> bool:
         """Say whether a worker has told that it is there."""

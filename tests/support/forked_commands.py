@@ -20,7 +20,7 @@ from tests.support.command_line import Outcome
 
 __all__ = ["Forked", "run_forked"]
 
-_WITHIN_S = 300.0
+_WITHIN_S = 900.0
 # What the commands under test load when they begin.
 _MODULES = (
     "p2pmoe.api.server",

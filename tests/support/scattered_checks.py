@@ -95,5 +95,5 @@ async def scattered_produced(
     async with world.services(), AsyncExitStack() as stack:
         await join_workers(stack, world, path, split(experts, 2))
         async with scattered_check(world, path, profile) as check:
-            await check.cover(10, n_workers=2)
+            await check.cover(60, n_workers=2)
             return await check.produce(reference)
