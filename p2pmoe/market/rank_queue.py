@@ -3,7 +3,8 @@
 A heap of a quarter of a million entries costs some forty cache misses for each of them
 that is ranked anew. Here entries lie unsorted in buckets by urgency; only the bucket
 that is most urgent now is sorted, and taken from its end. What is pushed below it
-waits in a small heap beside it. The order is that of one heap of all.
+waits in a small heap beside it, and where that grows it too goes into buckets. The
+order is that of one heap of all.
 
 Pure. An entry is a tuple whose first value is its urgency, and no two are equal before
 their last value.
@@ -16,6 +17,8 @@ from typing import Generic, TypeVar
 __all__ = ["RankQueue"]
 
 _BUCKETS = 2_048  # in one unit of urgency: some hundred entries each among 250,000
+# Of the heap beside; and of the current bucket, which is then sorted again some time.
+_MOST_BESIDE, _SHARE_BESIDE = 1_024, 8
 
 _Entry = TypeVar("_Entry", bound=tuple[float, *tuple[object, ...]])
 
@@ -53,6 +56,8 @@ class RankQueue(Generic[_Entry]):
             self._run.append(entry)  # it was taken out just now, as a rule
         else:
             heapq.heappush(self._side, entry)
+            if len(self._side) > _MOST_BESIDE + len(self._run) // _SHARE_BESIDE:
+                self._spread()
 
     def top(self) -> _Entry | None:
         """Return the first entry, None if there is none."""
@@ -84,3 +89,16 @@ class RankQueue(Generic[_Entry]):
         self._run = self._buckets.pop(self._at)
         self._run.sort(reverse=True)
         return True
+
+    def _spread(self) -> None:
+        """Put back the current bucket, and put into buckets what waits beside it."""
+        run, side = self._run, self._side
+        while run and int(run[-1][0] * _BUCKETS) < self._at:
+            side.append(run.pop())  # it was before all others, and is not of this one
+        if run:
+            self._buckets[self._at] = run
+            heapq.heappush(self._order, self._at)
+        self._run, self._side, self._at = [], [], -1
+        self._n -= len(side)
+        for entry in side:
+            self.push(entry)
