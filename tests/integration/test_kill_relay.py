@@ -8,6 +8,7 @@ import trio
 
 from tests.support.generations import (
     PROMPTS,
+    Generation,
     Prompt,
     moments,
     texts_of_a_single_process,
@@ -18,7 +19,8 @@ from tests.support.trio_test import trio_test
 pytestmark = pytest.mark.slow
 
 N_KILLS = 3
-BACK_WITHIN_S = 30.0
+# Who dials in vain waits up to 30 s, and a worker that failed is greeted some s later.
+BACK_WITHIN_S = 90.0
 
 
 @pytest.fixture(scope="module")
@@ -31,13 +33,12 @@ async def test_b28_a_relay_killed_in_mid_answer_comes_back_with_its_peers(
     tmp_path: Path, texts: dict[Prompt, str]
 ) -> None:
     rng = moments(28)
-    with trio.fail_after(240):
+    with trio.fail_after(600):
         async with network_running(tmp_path) as network:
             pids = [network.child(name).pid for name in WORKERS]
             for prompt in PROMPTS[:N_KILLS]:
-                generation = network.generate(prompt)
-                await generation.reached(rng.randrange(5, 26))
-                assert not generation.is_over
+                n_pieces = rng.randrange(5, 26)
+                generation = await in_mid_answer(network, prompt, n_pieces)
                 await network.kill("relay")
                 await trio.sleep(rng.uniform(0.0, 1.5))
                 await network.start("relay")
@@ -55,12 +56,10 @@ async def test_all_but_the_backbone_killed_at_once(
     tmp_path: Path, texts: dict[Prompt, str]
 ) -> None:
     prompt = PROMPTS[0]
-    with trio.fail_after(110):
+    with trio.fail_after(600):
         async with network_running(tmp_path, apart=False) as network:
             for n_pieces in (3, 15):
-                generation = network.generate(prompt)
-                await generation.reached(n_pieces)
-                assert not generation.is_over
+                generation = await in_mid_answer(network, prompt, n_pieces)
                 await each(network.kill, "relay", *WORKERS)
                 assert (await generation.finished()).text == texts[prompt]
                 await network.start("relay")
@@ -69,6 +68,19 @@ async def test_all_but_the_backbone_killed_at_once(
                 assert (await network.answer(prompt)).text == texts[prompt]
             books = await network.close_the_books()
             assert books.accepted == books.n_receipts + books.unsigned
+
+
+async def in_mid_answer(network: Network, prompt: Prompt, n_pieces: int) -> Generation:
+    """Return an answer that has come so far, and not to its end.
+
+    One whose end came before this process ran again is asked for anew.
+    """
+    while True:
+        generation = network.generate(prompt)
+        await generation.reached(n_pieces)
+        if not generation.is_over:
+            return generation
+        await generation.finished()
 
 
 async def edges_serve(network: Network, prompt: Prompt, text: str) -> None:

@@ -13,7 +13,7 @@ from tests.support.command_line import PROGRAM, Running, assert_one_error, run
 
 MIB = 1 << 20
 N_REQUESTS, N_PROMPT, N_TOKENS = 10, 1500, 8
-WITHIN_S = 120.0
+WITHIN_S = 600.0  # all are asked at once, and the last waits for all others
 
 
 def test_b15_a_worker_may_not_promise_what_its_group_lacks(tmp_path: Path) -> None:
@@ -93,6 +93,7 @@ def test_many_long_contexts_queue_and_stay_inside(tmp_path: Path) -> None:
 
 def _until_ready(url: str) -> None:
     end = time.monotonic() + WITHIN_S
-    while httpx.get(f"{url}/readyz", trust_env=False).status_code != 200:
+    ready = f"{url}/readyz"
+    while httpx.get(ready, timeout=WITHIN_S, trust_env=False).status_code != 200:
         assert time.monotonic() < end
         time.sleep(0.05)

@@ -20,7 +20,7 @@ def fuzz(*words: str, optimised: bool) -> dict[str, int]:
         [*command, "-m", "tests.support.relay_fuzz", *words],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -103,6 +103,7 @@ def run_all(
         limits_of(n_context=512, token_bytes=description.kv_bytes_per_token),
         clock=time.monotonic,
         now=time.monotonic(),
+        deadline_s=math.inf,
         caller=functools.partial(ScatteredExperts, side.places(), stand_ins=stand_ins),
         speculation=speculation,
     )
