@@ -131,6 +131,7 @@ def _contribute(
     folder = data or worker_folder()
     asked = Asked(is_hub=hub, preset=preset, memory=memory, disk=disk, threads=threads)
     budget = budget_of(folder, machine.this_machine(), asked)
+    _settle_down(budget)
     settings = ContributeSettings(
         data=folder,
         endpoint=endpoint,
@@ -152,6 +153,19 @@ def _contribute(
     _work(settings, page_port=_port(page), as_json=as_json, ready_file=ready_file)
 
 
+def _settle_down(budget: "Budget") -> None:
+    """Do what must come before there are other threads.
+
+    Numpy starts some when it is loaded, the asking of the sensors another.
+    """
+    from mobile_worker.contribute.trimming import share_one_arena
+    from mobile_worker.governor.presets import MANNERS
+    from mobile_worker.governor.priority import be_nice
+
+    be_nice(MANNERS[budget.limits.preset].nice)
+    share_one_arena()
+
+
 def _work(
     settings: "ContributeSettings",
     *,
@@ -166,17 +180,11 @@ def _work(
 
     from mobile_worker.contribute.process import run_worker
     from mobile_worker.contribute.service import Hooks
-    from mobile_worker.contribute.trimming import share_one_arena
-    from mobile_worker.governor.presets import MANNERS
-    from mobile_worker.governor.priority import be_nice
     from mobile_worker.governor.sensors import SystemSensors
     from p2pmoe.cli.contribute_view import open_view
     from p2pmoe.contributor.beside import Beside
     from p2pmoe.network.running import log_to_stderr
 
-    # Before there are other threads:
-    be_nice(MANNERS[settings.limits.preset].nice)
-    share_one_arena()
     log_to_stderr(logging.WARNING)  # the view says the rest
     with open_view(as_json=as_json) as view:
         hooks = Hooks(

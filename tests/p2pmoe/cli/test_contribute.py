@@ -1,7 +1,10 @@
 """`p2pmoe contribute` as people meet it: a real relay, and wrong options."""
 
+import os
 import signal
+import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -46,6 +49,17 @@ def assert_one_line(shown, reason: str) -> None:
     assert "Traceback" not in shown.stderr
 
 
+def niceness_of_threads(process: Process) -> set[int]:
+    """Return the threads' nice values, nothing where each has not its own."""
+    if sys.platform != "linux":
+        return set()
+    found = set()
+    for thread in Path(f"/proc/{process.process.pid}/task").iterdir():
+        with suppress(ProcessLookupError):
+            found.add(os.getpriority(os.PRIO_PROCESS, int(thread.name)))
+    return found
+
+
 def test_it_joins_small_and_drains_on_sigterm(network: Path, tmp_path: Path) -> None:
     process = worker(tmp_path, network)
     assert len(bytes.fromhex(process.report["peer_id"])) == 32
@@ -55,6 +69,7 @@ def test_it_joins_small_and_drains_on_sigterm(network: Path, tmp_path: Path) -> 
     )
     assert_one_line(second, "in use by another process")
     assert process.resident_bytes() < 110 * MEGABYTE
+    assert niceness_of_threads(process) <= {19}  # of the preset quiet
     assert process.stop(signal.SIGTERM) == 0
     log = process.log.read_text()
     assert "up to 64M" in log
