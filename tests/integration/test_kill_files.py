@@ -15,8 +15,7 @@ from tests.support.trio_test import trio_test
 pytestmark = pytest.mark.slow
 
 STANDS_S = 3.0
-MAX_STALL_S = 2.0  # of a layer (test_stragglers.py), of all answers but one:
-LONGEST_STALL_S = 10.0  # a busy machine runs nobody for seconds
+MAX_STALL_S = 2.0
 WITHIN_S = 600
 
 
@@ -72,7 +71,6 @@ async def test_b28_a_worker_that_stands_still_for_seconds(
         async with network_running(tmp_path) as network:
             await network.answer(PROMPTS[0])
             pids = [network.child(name).pid for name in WORKERS]
-            stalls = []
             for name, prompt in zip(WORKERS, PROMPTS, strict=True):
                 generation = network.generate(prompt)
                 await generation.reached(8)
@@ -80,9 +78,6 @@ async def test_b28_a_worker_that_stands_still_for_seconds(
                 assert (await generation.finished()).text == texts[prompt]
                 await trio.sleep(STANDS_S)
                 network.thaw(name)
-                stalls.append(generation.longest_stall_s)
+                assert generation.longest_stall_s < MAX_STALL_S
                 await network.live(*WORKERS)
-            *others, longest = sorted(stalls)
-            assert max(others) < MAX_STALL_S
-            assert longest < LONGEST_STALL_S
             assert pids == [network.child(name).pid for name in WORKERS]

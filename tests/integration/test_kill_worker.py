@@ -21,8 +21,6 @@ pytestmark = pytest.mark.slow
 N_KILLS = 20
 WITHIN_S = 600
 MAX_STALL_S = 2.0
-N_STARVED = 2  # stalls that may be longer: a busy machine lets processes wait
-LONGEST_STALL_S = 10.0
 IDLE_S = 30.0  # of sockets and threads, until they go
 MAX_GROWTH_BYTES = 32 << 20
 MAX_FLOAT_SERVINGS = 4096  # of one worker, at one kill
@@ -118,9 +116,7 @@ async def test_twenty_kills_cost_nothing_but_what_was_unsigned(
             books = await network.close_the_books()
             assert books.accepted == books.n_receipts + books.unsigned
             assert books.unsigned <= N_KILLS * MAX_FLOAT_SERVINGS
-            stalls = sorted(killing.stalls)
-            assert stalls[-1 - N_STARVED] < MAX_STALL_S
-            assert stalls[-1] < LONGEST_STALL_S
+            assert max(killing.stalls) < MAX_STALL_S, killing.stalls
 
 
 async def assert_nothing_leaked(pid: int, first: Footprint) -> None:

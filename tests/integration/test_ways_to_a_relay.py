@@ -104,7 +104,7 @@ def test_b26_a_dead_ipv6_address_is_passed_over_and_named(tmp_path: Path) -> Non
             assert found["remote"] == f"{relay.address}:{PORT}"
             # A quarter of a second for IPv6: tests/relay/test_dial.py has it exactly;
             # the rest is room for a busy machine, far from a time-out of TCP.
-            assert 250 <= found["tcp_ms"] < 10_000
+            assert 250 <= found["tcp_ms"] < 5000
             looked = ask(peer, "doctor --json", report["invite"])
             assert looked.returncode == 0, looked.stderr
             findings = json.loads(looked.stdout)["findings"]
@@ -142,5 +142,4 @@ def test_b26_a_network_that_lets_out_its_proxy_alone(tmp_path: Path) -> None:
             assert right.returncode == 0, right.stderr
             [found] = json.loads(right.stdout)["relays"]
             assert found["proxy"] == at
-            # All of them, but on a machine that does not run one of the three for 2 s.
-            assert found["n_back"] > 0
+            assert found["n_back"] == 20
